@@ -42,11 +42,11 @@ use std::time::Duration;
 use clap::Parser;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench::record::Trial;
-use zklockbench::report::view::Spread;
-use zklockbench::scenario::TrialSpec;
-use zklockbench::words::error::{Error, Exit};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Trial;
+use zklockbench_report::view::Spread;
+use zklockbench_scenario::TrialSpec;
 
 use side::{Moment, Side};
 use world::World;

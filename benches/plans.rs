@@ -19,9 +19,9 @@ use clap::Parser;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
-use zklockbench::answer::plan::PlanFile;
-use zklockbench::words::error::Exit;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::plan::PlanFile;
+use zklockbench_core::error::Exit;
+use zklockbench_core::verdict::Verdict;
 
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 const CLIENTS: &str = "100";

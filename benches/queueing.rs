@@ -22,15 +22,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{self, Environment, LoadLimits, TOP, Workspace, run_trial};
-use zklockbench::lock;
-use zklockbench::record::Trial;
-use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
-use zklockbench::words::error::{Error, Exit};
-use zklockbench::words::measure::{Histogram, Measure};
-use zklockbench::world::ensemble::{Installation, Local, LocalSpec, Places, parse_connect};
-use zklockbench::world::zk::keep_awake::EVERY;
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_load::{Environment, LoadLimits, TOP, Workspace, run_trial};
+
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::measure::{Histogram, Measure};
+use zklockbench_ensemble::{Installation, Local, LocalSpec, Places, parse_connect};
+use zklockbench_record::Trial;
+use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
+use zklockbench_zk::keep_awake::EVERY;
+use zklockbench_zk::{Access, Target};
 
 const STRATEGY: &str = "predecessor-watch";
 const MEMORY: &str = "/dev/shm";
@@ -118,8 +118,8 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
         for (utilisation, limit) in LIMITS.into_iter().filter(asked) {
             let spec = spec(args, hold, utilisation, handoff_s, index)?;
             index += 1;
-            let entry =
-                lock::find(STRATEGY).ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
+            let entry = zklockbench_locks::find(STRATEGY)
+                .ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
             let trial = run_trial(&environment, &spec, entry, &CancellationToken::new(), &|_| {}).await?;
             let Some(found) = Found::of(&trial) else {
                 println!("{hold:>11}: nothing was measured");
@@ -166,7 +166,7 @@ fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize)
         args.locks,
         index + 1
     );
-    let parsed = parse("queueing", &text, &load::catalog()).map_err(Error::usage)?;
+    let parsed = parse("queueing", &text, &zklockbench_load::catalog()).map_err(Error::usage)?;
     let mut spec = TrialPlan::of(&parsed.scenario).trials.remove(0);
     spec.index = index;
     Ok(spec)

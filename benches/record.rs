@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use zklockbench::words::clock::{self, Stamp};
-use zklockbench::words::measure::{Measure, Outcome, RequestKind, ThreadRecorder, Window};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::measure::{Measure, Outcome, RequestKind, ThreadRecorder, Window};
 
 /// Limit of one sample, in nanoseconds.
 const LIMIT_NS: f64 = 200.0;

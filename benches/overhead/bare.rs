@@ -13,9 +13,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zklockbench::words::clock;
-use zklockbench::words::error::Error;
-use zklockbench::world::zk::{Access, Target, nodelay, reactor, sequence_of};
+use zklockbench_core::clock;
+use zklockbench_core::error::Error;
+use zklockbench_zk::{Access, Target, nodelay, reactor, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::side::{Moment, ticks_of};

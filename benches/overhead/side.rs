@@ -1,6 +1,6 @@
 //! One side of a comparison over a span of time: what it acquired, and the processor time that took.
 
-use zklockbench::words::clock::Stamp;
+use zklockbench_core::clock::Stamp;
 
 /// Ticks of the kernel's processor time in a second, on every Linux there is.
 const TICKS: f64 = 100.0;

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{self, Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, run_trial};
-use zklockbench::lock;
-use zklockbench::record::Trial;
-use zklockbench::scenario::{Slice, TrialPlan, TrialSpec, parse};
-use zklockbench::words::error::Error;
-use zklockbench::world::ensemble::{Installation, Local, LocalSpec, Places, parse_connect};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_load::{Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, run_trial};
+
+use zklockbench_core::error::Error;
+use zklockbench_ensemble::{Installation, Local, LocalSpec, Places, parse_connect};
+use zklockbench_record::Trial;
+use zklockbench_scenario::{Slice, TrialPlan, TrialSpec, parse};
+use zklockbench_zk::{Access, Target};
 
 use crate::bare::{Loop, Running};
 use crate::{Args, WARM_UP};
@@ -78,13 +78,14 @@ impl World {
             WARM_UP.as_secs(),
             args.rounds
         );
-        let parsed = parse("overhead", &text, &load::catalog()).map_err(Error::usage)?;
+        let parsed = parse("overhead", &text, &zklockbench_load::catalog()).map_err(Error::usage)?;
         Ok(TrialPlan::of(&parsed.scenario).trials)
     }
 
     /// Runs a trial as the suite does; tells when its phases begin.
     pub async fn trial(&self, spec: &TrialSpec, phase: &(dyn Fn(&str) + Sync)) -> Result<Trial, Error> {
-        let entry = lock::find(STRATEGY).ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
+        let entry = zklockbench_locks::find(STRATEGY)
+            .ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
         let sink = |event: EnvironmentEvent<'_>| {
             if let EnvironmentEvent::Phase { name, .. } = event {
                 phase(name);

@@ -20,12 +20,12 @@ use super::shared_args::{
 };
 use super::sweep::question::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
-use crate::lock;
-use crate::record::figures;
-use crate::words::evidence::Sensitivity;
-use crate::words::measure::Figure;
-use crate::world::driver::DriverCommand;
-use crate::world::fault;
+
+use zklockbench_core::evidence::Sensitivity;
+use zklockbench_core::measure::Figure;
+use zklockbench_ensemble::fault;
+use zklockbench_locks::driver::DriverCommand;
+use zklockbench_record::figures;
 
 /// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
 #[derive(Debug, Parser)]
@@ -558,7 +558,7 @@ impl TypedValueParser for KnownNames {
 }
 
 fn strategies() -> Vec<&'static str> {
-    lock::cards().iter().map(|card| card.name).collect()
+    zklockbench_locks::cards().iter().map(|card| card.name).collect()
 }
 
 fn faults() -> Vec<&'static str> {

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::args::ArticlesArgs;
 use super::output;
-use crate::answer::articles::{CURATOR_FACTS, DECISIONS_VERSION, Decisions, Evidence, Named, page, text};
-use crate::results::{self, VersionedFile, layout};
-use crate::words::disk::{self, MIB, Unreadable};
-use crate::words::error::{Error, Exit};
-use crate::words::units::counted;
+use zklockbench_analysis::articles::{
+    CURATOR_FACTS, DECISIONS_VERSION, Decisions, Evidence, Named, page, text,
+};
+use zklockbench_core::disk::{self, MIB, Unreadable};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::counted;
+use zklockbench_results::{VersionedFile, layout};
 
 pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
-    let mut evidence = Evidence::default();
+    let mut evidence = Evidence { sources: Some(zklockbench_locks::COMPARED_SOURCES), ..Evidence::default() };
     let mut kept_at: Vec<PathBuf> = args.keep.iter().cloned().collect();
     for given in &args.runs {
         let found = directories(given)?;
@@ -109,9 +111,9 @@ fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {
     let name = dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_string_lossy().into_owned()));
     let name = name.unwrap_or_else(|| dir.display().to_string());
     if disk::has(dir, layout::RUN) {
-        evidence.runs.push(Named { name, what: results::read(dir)? });
+        evidence.runs.push(Named { name, what: zklockbench_results::read(dir)? });
     } else if disk::has(dir, layout::PACKED) {
-        evidence.runs.push(Named { name, what: results::read_packed(dir)? });
+        evidence.runs.push(Named { name, what: zklockbench_results::read_packed(dir)? });
     } else if disk::has(dir, CURATOR_FACTS) {
         let file = dir.join(CURATOR_FACTS);
         let text = disk::read(dir, CURATOR_FACTS, MIB).map_err(|why| why.of(&file))?;
@@ -119,7 +121,9 @@ fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {
             disk::from_json(&text).map_err(|error| Error::usage(format!("{}: {error}", file.display())))?;
         evidence.curators.push(Named { name, what });
     } else {
-        evidence.calibrations.push(Named { name, what: results::read_calibration(dir)?.calibration });
+        evidence
+            .calibrations
+            .push(Named { name, what: zklockbench_results::read_calibration(dir)?.calibration });
     }
     Ok(())
 }

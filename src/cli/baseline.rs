@@ -12,14 +12,14 @@ use super::args::{
     BaselineAddArgs, BaselineArgs, BaselineCheckArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs,
 };
 use super::output;
-use crate::record::RunEnding;
-use crate::record::figures::THROUGHPUT;
-use crate::report::{self, CheckedTrends, Trend, date};
-use crate::results::{self, Baseline};
-use crate::scenario::gate::Scope;
-use crate::words::error::{Error, Exit};
-use crate::words::measure::{Figure, Measure, Statistic};
-use crate::words::units::{as_utc, counted, shown};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::measure::{Figure, Measure, Statistic};
+use zklockbench_core::units::{as_utc, counted, shown};
+use zklockbench_record::RunEnding;
+use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_report::{CheckedTrends, Trend, date};
+use zklockbench_results::Baseline;
+use zklockbench_scenario::gate::Scope;
 
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     match args.command {
@@ -66,7 +66,8 @@ impl<'a> From<&'a Baseline> for Listed<'a> {
 #[expect(clippy::disallowed_methods, reason = "when it was added is a label")]
 fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
     let commit = args.commit.clone().or_else(measured_commit);
-    let added = results::add_baseline(&args.store, &args.run, commit.as_deref(), SystemTime::now())?;
+    let added =
+        zklockbench_results::add_baseline(&args.store, &args.run, commit.as_deref(), SystemTime::now())?;
     output::tell("baseline add", Exit::Held, &Listed::from(&added), || {
         output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
     })
@@ -87,7 +88,7 @@ fn measured_commit() -> Option<String> {
 }
 
 fn list(args: &BaselineListArgs) -> Result<Exit, Error> {
-    let baselines = results::baselines(&args.store)?;
+    let baselines = zklockbench_results::baselines(&args.store)?;
     let all: Vec<_> = baselines.iter().map(Listed::from).collect();
     output::tell("baseline list", Exit::Held, &json!({ "baselines": all }), || print(&baselines))
 }
@@ -123,7 +124,7 @@ fn aligned(rows: &[[String; 5]]) -> String {
 }
 
 fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
-    let baselines = results::baselines(&args.store)?;
+    let baselines = zklockbench_results::baselines(&args.store)?;
     let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
     let own: Vec<&Baseline> = baselines.iter().filter(|one| one.run.scenario == scenario).collect();
     let accepted = match &args.since {
@@ -142,7 +143,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     let figures = if args.figures.is_empty() { usual() } else { args.figures.clone() };
     let mut trends: Vec<Trend> = figures.iter().map(|figure| Trend::new(*figure, Scope::default())).collect();
     for one in &own {
-        let stored = results::read(&one.dir)?;
+        let stored = zklockbench_results::read(&one.dir)?;
         trends.iter_mut().for_each(|trend| trend.add(&one.commit, &stored));
     }
     if args.figures.is_empty() {
@@ -155,12 +156,12 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
 }
 
 fn trend(args: BaselineTrendArgs) -> Result<Exit, Error> {
-    let baselines = results::baselines(&args.store)?;
+    let baselines = zklockbench_results::baselines(&args.store)?;
     let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
     let mut trend = Trend::new(args.figure, Scope { strategy: args.strategy, contenders: args.contenders });
     for one in baselines.iter().filter(|one| one.run.scenario == scenario) {
         // One after the other: a run with its histograms takes some memory.
-        trend.add(&one.commit, &results::read(&one.dir)?);
+        trend.add(&one.commit, &zklockbench_results::read(&one.dir)?);
     }
     let trend = trend.concluded(Trend::ALPHA);
     if trend.lines.is_empty() {
@@ -170,10 +171,10 @@ fn trend(args: BaselineTrendArgs) -> Result<Exit, Error> {
         )));
     }
     if let Some(file) = &args.svg {
-        report::chart::draw_trend(&trend, file)?;
+        zklockbench_report::chart::draw_trend(&trend, file)?;
     }
     output::tell("baseline trend", Exit::Held, &trend, || {
-        output::text(&report::trend(&trend, output::style()))
+        output::text(&zklockbench_report::trend(&trend, output::style()))
     })
 }
 

@@ -12,14 +12,14 @@ use super::run::open_ensemble::{OpenEnsemble, warm_up};
 use super::run::progress::Progress;
 use super::run::sharing::Sharing;
 use super::run::{host, tool_commit};
-use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
-use crate::load::{Environment, LoadLimits, NearEnd, Workspace};
-use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
-use crate::report;
-use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
-use crate::scenario::TrialPlan;
-use crate::words::clock::micros;
-use crate::words::error::{Error, Exit};
+use zklockbench_load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
+use zklockbench_load::{Environment, LoadLimits, NearEnd, Workspace};
+use zklockbench_record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
+
+use zklockbench_core::clock::micros;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
+use zklockbench_scenario::TrialPlan;
 
 const BUDGET: Duration = Duration::from_secs(40);
 const QUICK: Duration = Duration::from_secs(6);
@@ -64,12 +64,16 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
         },
     };
     let path = writer.publish(&file)?;
-    super::report::write_into(&path, report::page::of_calibration(&file.calibration));
+    super::report::write_into(&path, zklockbench_report::page::of_calibration(&file.calibration));
     output::tell("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }), || {
-        output::outcome(args.opening.quiet, &report::calibration_headline(&file.calibration), || {
-            let tables = report::calibration(&file.calibration, output::style());
-            format!("{tables}\nresults: {}", path.display())
-        })
+        output::outcome(
+            args.opening.quiet,
+            &zklockbench_report::calibration_headline(&file.calibration),
+            || {
+                let tables = zklockbench_report::calibration(&file.calibration, output::style());
+                format!("{tables}\nresults: {}", path.display())
+            },
+        )
     })
 }
 
@@ -170,7 +174,7 @@ mod tests {
 
     use super::super::args::{Cli, Command};
     use super::*;
-    use crate::scenario::EnsembleChoice;
+    use zklockbench_scenario::EnsembleChoice;
 
     fn args(words: &[&str]) -> CalibrateArgs {
         let words = [&["zklockbench", "calibrate"], words].concat();

@@ -11,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 use super::args::CheckArgs;
 use super::output;
 use super::scenario_source::STDIN;
-use crate::check;
-use crate::check::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport, Overlaps};
-use crate::record::history::LockKind;
-use crate::record::{Judged, RunEnding, Trial};
-use crate::report::document::{self, Block, Document, Section, numbers, words};
-use crate::report::page::{filled, noted, section, table};
-use crate::results::history::{HistoryReader, lines_at};
-use crate::results::{self, StoredRun, layout};
-use crate::words::error::{Error, Exit};
-use crate::words::units::{self, counted, one_line};
-use crate::words::verdict::Verdict;
+
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{self, counted, one_line};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport, Overlaps};
+use zklockbench_record::history::LockKind;
+use zklockbench_record::{Judged, RunEnding, Trial};
+use zklockbench_report::document::{self, Block, Document, Section, numbers, words};
+use zklockbench_report::page::{filled, noted, section, table};
+use zklockbench_results::history::{HistoryReader, lines_at};
+use zklockbench_results::{StoredRun, layout};
 
 const NAME: &str = "check";
 
@@ -104,30 +104,30 @@ pub(super) fn read_through(
 }
 
 fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
-    let StoredRun { run, mut trials, replaced } = results::read(&args.path)?;
+    let StoredRun { run, mut trials, replaced } = zklockbench_results::read(&args.path)?;
     trials.extend(replaced);
     trials.sort_by_key(|trial| trial.spec.index);
     let mut changed = Vec::new();
     for trial in &mut trials {
         let recorded = trial.judged.clone();
-        check::judge(trial);
+        zklockbench_judge::judge(trial);
         changed.extend(change(&trial.name(), &recorded, &trial.judged));
     }
-    let mut judged = check::of_run(&trials, run.planned_trials);
+    let mut judged = zklockbench_judge::of_run(&trials, run.planned_trials);
     changed.extend(change("the run", &run.judged, &judged));
     if let Some(asked) = args.evidence {
         for trial in &mut trials {
             trial.spec.evidence = trial.spec.evidence.max(asked);
-            check::judge(trial);
+            zklockbench_judge::judge(trial);
         }
-        judged = check::of_run(&trials, run.planned_trials);
+        judged = zklockbench_judge::of_run(&trials, run.planned_trials);
     }
     let differing = differing(&args.path, &trials, stopped)?;
     let violated = differing.iter().filter(|one| one.is_violated).map(|one| one.what.clone()).collect();
     let differing: Vec<String> = differing.into_iter().map(|one| one.what).collect();
     let mut verdict = judged.verdict.clone().and(Verdict::violated_if(violated));
     if args.strict {
-        verdict = verdict.and(check::zombies(&trials));
+        verdict = verdict.and(zklockbench_judge::zombies(&trials));
     }
     let counts = counts(&trials);
     write_page(args, &verdict, &format!(" ({counts})"), || of_run(&trials, &changed))?;
@@ -140,7 +140,7 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
             "reasons": verdict.reasons(),
             "judged": judged,
             "recorded": run.judged,
-            "least_evidence": check::least_evidence(&trials),
+            "least_evidence": zklockbench_judge::least_evidence(&trials),
             "trials": trials.iter().map(machine_trial).collect::<Vec<_>>(),
             "changed": changed,
             "histories_differ": differing,
@@ -148,7 +148,7 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
     };
     output::conclude(NAME, exit, error, found, || {
         let changed: String = changed.iter().chain(&differing).map(|line| format!("! {line}\n")).collect();
-        let least = check::least_evidence(&trials)
+        let least = zklockbench_judge::least_evidence(&trials)
             .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
         let path = args.path.display();
         output::text(&format!("{}{path}: {counts}\n{changed}{least}", conclusion(&verdict)))
@@ -170,7 +170,7 @@ fn differing(run: &Path, trials: &[Trial], stopped: impl Fn() -> bool) -> Result
             continue;
         }
         let judgement = read_through(HistoryReader::open(&history)?, HistoryEnd::default(), &stopped)?;
-        if let Some(what) = check::differs(trial, &judgement) {
+        if let Some(what) = zklockbench_judge::differs(trial, &judgement) {
             let is_violated = trial.violation_count == 0;
             differing.push(Differing { what: format!("{}: {what}", trial.name()), is_violated });
         }

@@ -9,13 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CleanArgs;
 use super::output;
-use crate::load::{Alive, Leftover, leftovers, remove};
-use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, one_line};
-use crate::world::ensemble::{
-    LeftProject, left_projects, parse_connect, reach_servers, remove_left_projects,
-};
-use crate::world::zk::Target;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{counted, one_line};
+use zklockbench_ensemble::{LeftProject, left_projects, parse_connect, reach_servers, remove_left_projects};
+use zklockbench_load::{Alive, Leftover, leftovers, remove};
+use zklockbench_zk::Target;
 
 pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     stop.run_until_cancelled(clean(args)).await.unwrap_or(Err(Error::Interrupted))

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::args::CompareArgs;
 use super::export::{Outputs, Prepared};
 use super::output;
-use crate::answer::compare::{Ask, Power, Side, compare, power};
-use crate::report;
-use crate::report::ci::CiReport;
-use crate::words::error::{Error, Exit};
+use zklockbench_analysis::compare::{Ask, Power, Side, compare, power};
+
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_report::ci::CiReport;
 
 fn tell_power(power: &Power) -> Result<Exit, Error> {
     if power.change <= 0.0 {
@@ -19,7 +19,7 @@ fn tell_power(power: &Power) -> Result<Exit, Error> {
         ));
     }
     output::tell("compare", Exit::Held, &json!({ "power": power }), || {
-        output::text(&report::power(power, output::style()))
+        output::text(&zklockbench_report::power(power, output::style()))
     })
 }
 
@@ -42,20 +42,20 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
     };
     let compared = compare(&base, &new, &ask)?;
     if let Some(path) = &args.markdown {
-        output::file(path, &report::comparison_markdown(&compared))?;
+        output::file(path, &zklockbench_report::comparison_markdown(&compared))?;
     }
     if let Some(path) = &args.html {
-        let page = report::page::of_comparison(&base, &new, &compared);
+        let page = zklockbench_report::page::of_comparison(&base, &new, &compared);
         super::report::write(&[page], None, path, Some("--html"))?;
     }
     if let Some(path) = &args.chart {
-        report::chart::draw_comparison(&compared, path)?;
+        zklockbench_report::chart::draw_comparison(&compared, path)?;
     }
     if let Some(path) = &args.percentiles {
-        report::chart::draw_percentiles(&base, &new, &compared, path)?;
+        zklockbench_report::chart::draw_percentiles(&base, &new, &compared, path)?;
     }
     outputs.write(&CiReport::of_comparison(&compared))?;
     output::tell("compare", compared.conclusion.exit(), &json!({ "comparison": compared }), || {
-        output::text(&report::comparison(&compared, output::style()))
+        output::text(&zklockbench_report::comparison(&compared, output::style()))
     })
 }

@@ -7,18 +7,18 @@ use super::args::{DriverArgs, DriverCheckArgs, DriverCommands};
 use super::run::open_ensemble::OpenEnsemble;
 use super::run::progress::Progress;
 use super::{drivers, output};
-use crate::load::Workspace;
-use crate::lock;
-use crate::record::RunEnding;
-use crate::scenario::{TrialPlan, did_you_mean};
-use crate::words::catalog::LockCard;
-use crate::words::error::{Error, Exit};
-use crate::words::units::{as_a_word, counted, listed, one_line};
-use crate::words::verdict::Verdict;
-use crate::world::conformance::{self, CheckSite, Finding, Outcome};
-use crate::world::driver::DriverCommand;
-use crate::world::driver::protocol::Ready;
-use crate::world::zk::{Access, reactor};
+use zklockbench_load::Workspace;
+
+use crate::conformance::{self, CheckSite, Finding, Outcome};
+use zklockbench_core::catalog::LockCard;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{as_a_word, counted, listed, one_line};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::driver::DriverCommand;
+use zklockbench_locks::driver::protocol::Ready;
+use zklockbench_record::RunEnding;
+use zklockbench_scenario::{TrialPlan, did_you_mean};
+use zklockbench_zk::{Access, reactor};
 
 /// What the driver is called in messages: it has no name, as none is needed here.
 const NAME: &str = "checked";
@@ -57,7 +57,9 @@ fn chosen(ready: &Ready, asked: &[String]) -> Result<Vec<String>, Error> {
 /// What it declares has to be good for strategies, too: names, parameters.
 fn shown(ready: &Ready) -> Option<Finding> {
     let command = DriverCommand { name: NAME.into(), program: String::new(), arguments: Vec::new() };
-    let refused = lock::register(vec![lock::Program { command, ready: ready.clone() }]).err()?;
+    let refused =
+        zklockbench_locks::register(vec![zklockbench_locks::Program { command, ready: ready.clone() }])
+            .err()?;
     Some(Finding {
         check: "ready",
         lock: None,

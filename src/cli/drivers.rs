@@ -4,15 +4,15 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::lock::{self, DrivenLock, DrivenLocks, Program};
-use crate::scenario::Scenario;
-use crate::words::catalog::fault::{Capability, FaultCard};
-use crate::words::catalog::{LockCard, members};
-use crate::words::error::Error;
-use crate::words::units::as_a_word;
-use crate::world::driver::protocol::How;
-use crate::world::driver::{DriverCommand, Process};
-use crate::world::fault;
+use zklockbench_core::catalog::fault::{Capability, FaultCard};
+use zklockbench_core::catalog::{LockCard, members};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::as_a_word;
+use zklockbench_ensemble::fault;
+use zklockbench_locks::driver::protocol::How;
+use zklockbench_locks::driver::{DriverCommand, Process};
+use zklockbench_locks::{DrivenLock, DrivenLocks, Program};
+use zklockbench_scenario::Scenario;
 
 /// Drivers by name, one on each line, as `--driver` takes them.
 const VARIABLE: &str = "ZKLOCKBENCH_DRIVERS";
@@ -50,7 +50,7 @@ pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
         return Ok(());
     }
     let programs = all.iter().map(asked).collect::<Result<_, Error>>()?;
-    lock::register(programs).map_err(Error::environment)?;
+    zklockbench_locks::register(programs).map_err(Error::environment)?;
     let _ = ALL.set(lines(&all));
     Ok(())
 }

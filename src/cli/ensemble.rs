@@ -5,9 +5,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{EnsembleArgs, EnsembleCommand, UpArgs};
 use super::output;
-use crate::words::error::{Error, Exit};
-use crate::words::units::counted;
-use crate::world::ensemble::{Installation, KeptEnsemble, LocalSpec, NICER_BY, Places, Role, roles};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::counted;
+use zklockbench_ensemble::{Installation, KeptEnsemble, LocalSpec, NICER_BY, Places, Role, roles};
 
 pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     match args.command {

@@ -10,10 +10,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::output;
-use crate::report::ci::{CiReport, github, junit, openmetrics, trackers};
-use crate::report::{Gated, RunReport, View};
-use crate::results;
-use crate::words::error::{Error, Exit};
+use zklockbench_report::ci::{CiReport, github, junit, openmetrics, trackers};
+use zklockbench_report::{Gated, RunReport, View};
+
+use zklockbench_core::error::{Error, Exit};
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
@@ -30,7 +30,7 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
             "no output is asked for; name one, e.g. --junit junit.xml (zklockbench export --help lists them)",
         ));
     }
-    let (stored, gated) = (results::read(&args.run)?, Gated::of_stored(&args.run)?);
+    let (stored, gated) = (zklockbench_results::read(&args.run)?, Gated::of_stored(&args.run)?);
     let prepared = args.outputs.prepare()?;
     let view = View::of(&stored);
     let document = CiReport::of_run(&stored, &RunReport::of(&view, &gated))

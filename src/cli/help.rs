@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Command;
 
-use crate::words::error::Exit;
+use zklockbench_core::error::Exit;
 
 struct Group {
     title: &'static str,

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::args::{FaultsArgs, ScenariosArgs, StrategiesArgs};
 use super::output;
 use super::scenario_source::{SHIPPED, Shipped};
-use crate::lock;
-use crate::scenario::did_you_mean;
-use crate::words::catalog::after::{After, Event, Outcome};
-use crate::words::catalog::fault::{Ends, FaultCard};
-use crate::words::catalog::{LockCard, Param};
-use crate::words::error::{Error, Exit};
-use crate::world::fault;
+
+use zklockbench_core::catalog::after::{After, Event, Outcome};
+use zklockbench_core::catalog::fault::{Ends, FaultCard};
+use zklockbench_core::catalog::{LockCard, Param};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_ensemble::fault;
+use zklockbench_scenario::did_you_mean;
 
 trait Listing: Sized {
     const NOUN: &'static str;
@@ -48,7 +48,7 @@ fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
 }
 
 pub fn strategy(name: &str) -> Result<LockCard, Error> {
-    find(name, lock::cards())
+    find(name, zklockbench_locks::cards())
 }
 
 fn find<T: Listing>(name: &str, all: Vec<T>) -> Result<T, Error> {
@@ -99,7 +99,7 @@ fn table<const COLUMNS: usize>(
 }
 
 pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
-    print(lock::cards(), args.name.as_deref())
+    print(zklockbench_locks::cards(), args.name.as_deref())
 }
 
 impl Listing for LockCard {

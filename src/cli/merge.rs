@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use super::run::{Baseline, MeasuredRun, Showing};
 use super::scenario_file::ScenarioFile;
 use super::worker_args::MergeArgs;
-use crate::check::{self, history::HistoryEnd};
-use crate::record::{Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
-use crate::results::history::{HistoryReader, merge_histories};
-use crate::results::{self, RunWriter, StoredRun, layout};
 use crate::run::Ran;
-use crate::words::error::{Error, Exit};
-use crate::words::units::counted;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::counted;
+use zklockbench_judge::history::HistoryEnd;
+use zklockbench_record::{Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
+use zklockbench_results::history::{HistoryReader, merge_histories};
+use zklockbench_results::{RunWriter, StoredRun, layout};
 
 struct StoredPart {
     dir: PathBuf,
@@ -30,7 +30,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     let name = args.run_id.clone().unwrap_or_else(|| format!("{}-merged", first.workers.run_id));
     let mut writer = RunWriter::create(&args.out, &name)?;
     writer.compare_with(run.floor.clone().unwrap_or_default());
-    writer.begins(run.clone(), &[], check::of_run(&[], run.planned_trials))?;
+    writer.begins(run.clone(), &[], zklockbench_judge::of_run(&[], run.planned_trials))?;
     let mut trials = Vec::new();
     for index in numbers(&parts) {
         let mut trial = merged_trial(&parts, index, writer.dir())?;
@@ -60,7 +60,7 @@ fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
 }
 
 fn read_part(dir: PathBuf) -> Result<StoredPart, Error> {
-    let stored = results::read(&dir)?;
+    let stored = zklockbench_results::read(&dir)?;
     let not_one =
         || Error::usage(format!("{} is no worker's part of a run, but a run of its own", dir.display()));
     let workers = stored.run.workers.clone().ok_or_else(not_one)?;
@@ -160,12 +160,12 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
         merge_histories(&histories, &merged)?;
         let judgement =
             super::check::read_through(HistoryReader::open(&merged)?, HistoryEnd::default(), || false)?;
-        check::add_order(&mut trial, &judgement);
+        zklockbench_judge::add_order(&mut trial, &judgement);
     } else {
         trial
             .unchecked
             .push("a worker's history is missing, so exclusion across workers is not checked".to_owned());
     }
-    check::judge(&mut trial);
+    zklockbench_judge::judge(&mut trial);
     Ok(trial)
 }

@@ -1,6 +1,4 @@
 //! The door: arguments in, a command run, an exit code out.
-//!
-//! Uses: all.
 
 mod ab;
 mod args;
@@ -46,14 +44,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub use args::Cli;
 use args::Command;
 
-use crate::results::recorded_run;
-use crate::scenario::Scenario;
-use crate::words::error::{Error, Exit};
-use crate::world::ensemble::leave_for_own_network;
 use run::metrics::Port;
 use run::open_ensemble::Needs;
 use scenario_file::{Overrides, ScenarioFile};
 use scenario_source::Source;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_ensemble::leave_for_own_network;
+use zklockbench_results::recorded_run;
+use zklockbench_scenario::Scenario;
 
 /// The clap definition: completions, the man page and the documentation are made from it.
 pub fn definition() -> clap::Command {

@@ -8,10 +8,10 @@ use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::report::Style;
-use crate::scenario::MachineDiagnostic;
-use crate::words::error::{Error, Exit};
-use crate::words::units;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units;
+use zklockbench_report::Style;
+use zklockbench_scenario::MachineDiagnostic;
 
 /// What the command line said about all output, before anything was done.
 static CHOSEN: OnceLock<Chosen> = OnceLock::new();

@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::args::ReportArgs;
 use super::output;
-use crate::answer::{ab, plan, sweep};
-use crate::report::document::{Document, Section, Table};
-use crate::report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
-use crate::report::{Gated, RunReport, View, html};
-use crate::results::{self, layout};
 use crate::run::give_back_memory;
-use crate::words::disk;
-use crate::words::error::{Error, Exit};
+use zklockbench_analysis::{ab, plan, sweep};
+use zklockbench_core::disk;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_report::document::{Document, Section, Table};
+use zklockbench_report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
+use zklockbench_report::{Gated, RunReport, View, html};
+use zklockbench_results::layout;
 
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     // One after the other: of what is stored only what the page shows stays in memory.
@@ -63,9 +63,9 @@ impl Shown {
             return other(of_ab(&ab::read(path)?));
         }
         if disk::has(path, layout::CALIBRATION) {
-            return other(of_calibration(&results::read_calibration(path)?.calibration));
+            return other(of_calibration(&zklockbench_results::read_calibration(path)?.calibration));
         }
-        let stored = results::read(path)?;
+        let stored = zklockbench_results::read(path)?;
         // `.` and `..` are no names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -130,7 +130,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::report::document::{Finding, Tone, Value};
+    use zklockbench_report::document::{Finding, Tone, Value};
 
     fn some_document() -> Document {
         Document {

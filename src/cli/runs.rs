@@ -16,13 +16,13 @@ use super::run::sharing::Sharing;
 use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs};
 use super::worker_args::JobArgs;
 use super::{drivers, output};
-use crate::load::{Environment, Job, LoadLimits, Workspace};
-use crate::record::{EnsembleInfo, Floor};
 use crate::run::series::RunPlace;
-use crate::scenario::{Scenario, TrialPlan, TrialSpec};
-use crate::words::error::Error;
-use crate::words::units::{as_a_word, counted};
-use crate::world::zk::{Access, Target, keep_awake, reactor};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{as_a_word, counted};
+use zklockbench_load::{Environment, Job, LoadLimits, Workspace};
+use zklockbench_record::{EnsembleInfo, Floor};
+use zklockbench_scenario::{Scenario, TrialPlan, TrialSpec};
+use zklockbench_zk::{Access, Target, keep_awake, reactor};
 
 /// An ensemble that is started or found once, warmed up, and kept for all of several runs.
 pub struct ReadyEnsemble {

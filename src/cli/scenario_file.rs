@@ -13,17 +13,17 @@ use toml::{Table, Value};
 use super::scenario_source::{STDIN, Source, TraceFile, read_trace};
 use super::shared_args::PlaceArgs;
 use super::{drivers, output};
-use crate::load;
-use crate::lock::DrivenLocks;
-use crate::record::{Replayed, Run, figures};
-use crate::scenario::fields::GATE;
-use crate::scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
-use crate::scenario::{
+
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{counted, shown};
+use zklockbench_ensemble::parse_connect;
+use zklockbench_locks::DrivenLocks;
+use zklockbench_record::{Replayed, Run, figures};
+use zklockbench_scenario::fields::GATE;
+use zklockbench_scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
+use zklockbench_scenario::{
     Catalog, Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Written, decode, parse_with_traces,
 };
-use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, shown};
-use crate::world::ensemble::parse_connect;
 
 pub struct ScenarioFile {
     pub parsed: Parsed,
@@ -53,7 +53,7 @@ impl ScenarioFile {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
         let has_host_commands = overrides.hosts.is_some();
-        let catalog = Catalog { locks: driven.cards(), has_host_commands, ..load::catalog() };
+        let catalog = Catalog { locks: driven.cards(), has_host_commands, ..zklockbench_load::catalog() };
         let replayed = RefCell::new(None);
         let traces = |file: &Path| {
             let TraceFile { arrivals, sha256 } = read_trace(&directory, file)?;
@@ -89,7 +89,7 @@ impl ScenarioFile {
             }
         };
         // Whether its faults can be done here is another matter.
-        let catalog = Catalog { has_host_commands: true, ..load::catalog() };
+        let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
         let parsed = parse_with_traces(NAME, &run.scenario_text, &catalog, &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
         Ok(Self {
@@ -148,7 +148,7 @@ impl PlaceArgs {
             Some(changed) => toml::to_string(&changed.table).map_err(Error::usage)?,
             None => any,
         };
-        let parsed = crate::scenario::parse("the options", &text, &load::catalog());
+        let parsed = zklockbench_scenario::parse("the options", &text, &zklockbench_load::catalog());
         parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
     }
 }

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use toml::Table;
 
-use crate::record::history::{Acquire, Event, Release, Step, What};
-use crate::results;
-use crate::results::history::HistoryReader;
-use crate::scenario::{TraceArrival, TraceBuilder, nearest, trace_from_csv};
-use crate::words::disk::{self, MIB, Unreadable};
-use crate::words::error::Error;
+use zklockbench_record::history::{Acquire, Event, Release, Step, What};
+
+use zklockbench_core::disk::{self, MIB, Unreadable};
+use zklockbench_core::error::Error;
+use zklockbench_results::history::HistoryReader;
+use zklockbench_scenario::{TraceArrival, TraceBuilder, nearest, trace_from_csv};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
@@ -134,7 +134,8 @@ pub fn read_trace(directory: &Path, file: &Path) -> Result<TraceFile, String> {
 }
 
 fn digest(path: &Path) -> Result<String, String> {
-    results::digest_of_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    zklockbench_results::digest_of_file(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// An arrival for each time that a contender asked for a lock which it did not hold already.

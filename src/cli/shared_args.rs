@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::answer::compare::Terms;
-use crate::lock;
-use crate::record::figures;
-use crate::scenario::Scenario;
-use crate::words::error::Error;
-use crate::words::measure::Figure;
-use crate::words::units::{as_a_word, parse_duration};
-use crate::world::zk::{Access, Secret, TlsFiles};
+use zklockbench_analysis::compare::Terms;
+
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Figure;
+use zklockbench_core::units::{as_a_word, parse_duration};
+use zklockbench_record::figures;
+use zklockbench_scenario::Scenario;
+use zklockbench_zk::{Access, Secret, TlsFiles};
 
 /// What `compare` and `ab` compare, and how strictly.
 #[derive(Debug, Args)]
@@ -145,7 +145,7 @@ impl CountingWhen {
     pub fn counts(self, scenario: &Scenario) -> bool {
         match self {
             Self::Drivers => {
-                scenario.strategies.iter().any(|strategy| lock::driven(&strategy.name).is_some())
+                scenario.strategies.iter().any(|strategy| zklockbench_locks::driven(&strategy.name).is_some())
             }
             Self::Always => true,
             Self::Never => false,

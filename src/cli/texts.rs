@@ -16,19 +16,18 @@ use super::args::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 use super::baseline::Listed;
 use super::output::{self, Envelope};
 use super::scenario_source::SHIPPED;
-use crate::answer::ab::AbFile;
-use crate::answer::compare::{Comparison, Power};
-use crate::answer::plan::PlanFile;
-use crate::answer::sweep::SweepFile;
-use crate::record::Judged;
-use crate::report::{CheckedChange, Summary, Trend};
-use crate::results::{CalibrationFile, RunFile, TrialFile};
-use crate::scenario::{MachineDiagnostic, did_you_mean};
-use crate::words::error::{Error, Exit};
-use crate::world::conformance::Finding;
-use crate::world::driver::protocol;
-use crate::world::fault;
-use crate::{lock, report, results, scenario};
+use crate::conformance::Finding;
+use zklockbench_analysis::ab::AbFile;
+use zklockbench_analysis::compare::{Comparison, Power};
+use zklockbench_analysis::plan::PlanFile;
+use zklockbench_analysis::sweep::SweepFile;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_ensemble::fault;
+use zklockbench_locks::driver::protocol;
+use zklockbench_record::Judged;
+use zklockbench_report::{CheckedChange, Summary, Trend};
+use zklockbench_results::{CalibrationFile, RunFile, TrialFile};
+use zklockbench_scenario::{MachineDiagnostic, did_you_mean};
 
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
@@ -150,17 +149,19 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
 
 pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
-        SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,
+        SchemaOf::Scenario => {
+            output::json(&zklockbench_scenario::schema(&zklockbench_locks::cards(), &fault::cards()))?
+        }
         SchemaOf::Answer => output::json(&answer_schema())?,
         SchemaOf::Comparison => output::json(&schema_for!(Comparison))?,
-        SchemaOf::Calibration => output::json(&results::calibration_schema())?,
+        SchemaOf::Calibration => output::json(&zklockbench_results::calibration_schema())?,
         SchemaOf::Run => output::json(&serde_json::Map::from_iter(
-            results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
+            zklockbench_results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
         ))?,
         SchemaOf::Ab => output::json(schema_for!(AbFile).as_value())?,
         SchemaOf::Sweep => output::json(schema_for!(SweepFile).as_value())?,
         SchemaOf::Plan => output::json(schema_for!(PlanFile).as_value())?,
-        SchemaOf::Summary => output::json(report::summary::schema().as_value())?,
+        SchemaOf::Summary => output::json(zklockbench_report::summary::schema().as_value())?,
         SchemaOf::Driver => output::json(&protocol::schemas())?,
     }
     Ok(Exit::Held)

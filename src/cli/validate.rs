@@ -7,8 +7,8 @@ use super::output;
 use super::run::host;
 use super::run::open_ensemble::{Needs, check_compose_file};
 use super::scenario_file::ScenarioFile;
-use crate::scenario::{Preview, Slice, TrialPlan};
-use crate::words::error::{Error, Exit};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_scenario::{Preview, Slice, TrialPlan};
 
 #[derive(Serialize)]
 struct ValidatedFile<'a> {

@@ -18,14 +18,14 @@ use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
 use super::{drivers, merge, output};
-use crate::load::{Job, PublishedRun};
-use crate::record::{Cause, RunEnding, Trial};
-use crate::results::digest_of_file;
-use crate::scenario::{Load, Scenario, Slice};
-use crate::words::error::{Error, Exit};
-use crate::words::units::counted;
-use crate::words::verdict::Verdict;
-use crate::world::zk::Target;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::counted;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_load::{Job, PublishedRun};
+use zklockbench_record::{Cause, RunEnding, Trial};
+use zklockbench_results::digest_of_file;
+use zklockbench_scenario::{Load, Scenario, Slice};
+use zklockbench_zk::Target;
 
 const NAME: &str = "worker";
 

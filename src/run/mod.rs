@@ -1,25 +1,23 @@
 //! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how. And series of runs, each of
 //! which is a process of its own.
-//!
-//! Uses: words, scenario, world, lock, record, load, check, results, answer.
 
 mod precision;
 pub mod series;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::load::{Environment, run_trial};
-use crate::lock::Entry;
-use crate::record::history::LockKind;
-use crate::record::{Cause, CellKey, Counting, CutShort, Judged, Precision, Run, RunOutcome, Trial};
-use crate::results::history::write_trial;
-use crate::results::{RunWriter, SoFar, layout};
-use crate::scenario::{TrialPlan, TrialSpec};
-use crate::words::error::Error;
-use crate::words::units::counted;
-use crate::words::verdict::Verdict;
-use crate::world::fault;
-use crate::{check, load, lock, scenario};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::counted;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::fault;
+use zklockbench_load::{Environment, run_trial};
+use zklockbench_locks::Entry;
+use zklockbench_record::history::LockKind;
+use zklockbench_record::{Cause, CellKey, Counting, CutShort, Judged, Precision, Run, RunOutcome, Trial};
+use zklockbench_results::history::write_trial;
+use zklockbench_results::{RunWriter, SoFar, layout};
+use zklockbench_scenario::{TrialPlan, TrialSpec};
+
 use precision::Figures;
 
 #[derive(Debug)]
@@ -29,7 +27,7 @@ pub enum RunEvent<'a> {
     /// What the trial's lock sends and receives is counted before it, in a trial of its own.
     Counts(&'a TrialSpec),
     TrialBegins(&'a TrialSpec),
-    Within(load::EnvironmentEvent<'a>),
+    Within(zklockbench_load::EnvironmentEvent<'a>),
     TrialEnded(&'a Trial),
     /// The figures are not as precise as the scenario asks, so these trials are added.
     RoundAdded(&'a [TrialSpec], &'a Precision),
@@ -61,7 +59,7 @@ pub struct Ran {
 
 impl Ran {
     pub fn judge(&self) -> Judged {
-        check::of_run(&self.trials, self.planned)
+        zklockbench_judge::of_run(&self.trials, self.planned)
     }
 
     /// What that run has come to.
@@ -186,7 +184,7 @@ impl UnderWay<'_> {
         if spared > 0 {
             let trials = counted(spared, "invalid trial was not rerun", "invalid trials were not rerun");
             let why = format!("{trials}, because their faults break servers that this run did not start");
-            (self.context.tell)(RunEvent::Within(load::EnvironmentEvent::Warning(&why)));
+            (self.context.tell)(RunEvent::Within(zklockbench_load::EnvironmentEvent::Warning(&why)));
         }
     }
 
@@ -235,17 +233,17 @@ impl UnderWay<'_> {
 
     async fn run_one(&mut self, spec: &TrialSpec) -> Result<(), RunOutcome> {
         let RunContext { environment, stop, tell, .. } = *self.context;
-        let Some(entry) = lock::find(&spec.strategy.name) else {
+        let Some(entry) = zklockbench_locks::find(&spec.strategy.name) else {
             return Err(RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name)));
         };
         let counting = self.counting(spec, entry).await?;
         tell(RunEvent::TrialBegins(spec));
-        let sink = |event: load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
+        let sink = |event: zklockbench_load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
         let mut trial = run_trial(environment, spec, entry, stop, &sink)
             .await
             .map_err(|error| self.aborted(&error.to_string()))?;
         trial.counting = counting;
-        check::judge(&mut trial);
+        zklockbench_judge::judge(&mut trial);
         if let Some(figures) = &mut self.figures {
             figures.note(&trial);
         }
@@ -276,18 +274,18 @@ impl UnderWay<'_> {
             return Ok(Some(counting.clone()));
         }
         tell(RunEvent::Counts(spec));
-        let sink = |event: load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
-        let counted = load::count(environment, spec, entry, stop, &sink).await;
+        let sink = |event: zklockbench_load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
+        let counted = zklockbench_load::count(environment, spec, entry, stop, &sink).await;
         if stop.is_cancelled() {
             return Err(RunOutcome::INTERRUPTED);
         }
         let counting = match counted {
             Ok((counting, mut trial)) => {
-                check::judge(&mut trial);
+                zklockbench_judge::judge(&mut trial);
                 if let Some(why) = trial.judged.why.filter(|_| trial.violation_count > 0) {
                     let cell = cell.name();
                     let warning = format!("violated where requests were counted, {cell}: {why}");
-                    sink(load::EnvironmentEvent::Warning(&warning));
+                    sink(zklockbench_load::EnvironmentEvent::Warning(&warning));
                 }
                 counting
             }
@@ -295,7 +293,7 @@ impl UnderWay<'_> {
         };
         if let Some(why) = &counting.missing {
             let warning = format!("requests were not counted on the wire, {}: {why}", cell.name());
-            sink(load::EnvironmentEvent::Warning(&warning));
+            sink(zklockbench_load::EnvironmentEvent::Warning(&warning));
         }
         Ok(Some(counting))
     }
@@ -336,14 +334,14 @@ impl UnderWay<'_> {
 
     fn so_far(&self) -> SoFar {
         let precision = self.figures.as_ref().map(|figures| figures.precision(self.rounds));
-        let judged = check::of_run(&self.trials, self.planned);
+        let judged = zklockbench_judge::of_run(&self.trials, self.planned);
         SoFar { planned: self.planned, precision, judged }
     }
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {
         let strategy = &trial.spec.strategy;
-        let kind = lock::find(&strategy.name)
-            .map_or(LockKind::Mutex, |entry| load::kind_of(entry, &strategy.params));
+        let kind = zklockbench_locks::find(&strategy.name)
+            .map_or(LockKind::Mutex, |entry| zklockbench_load::kind_of(entry, &strategy.params));
         write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
     }
 }
@@ -397,7 +395,7 @@ impl Again {
         self.times -= 1;
         self.trials -= spoiled.len();
         let first = ran.iter().map(|trial| trial.spec.index + 1).max().unwrap_or(0);
-        scenario::again(&spoiled, first)
+        zklockbench_scenario::again(&spoiled, first)
     }
 }
 

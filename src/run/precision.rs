@@ -9,11 +9,11 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::answer::stats::Looks;
-use crate::record::figures::THROUGHPUT;
-use crate::record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
-use crate::scenario::{self, Load, TrialSpec};
-use crate::words::measure::Measure;
+use zklockbench_core::measure::Measure;
+use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
+use zklockbench_scenario::{Load, TrialSpec};
+use zklockbench_stats::Looks;
 
 /// Of fewer repetitions an interval says nothing of use: with two, Student's factor is 12.7.
 const REPETITIONS_AT_LEAST: usize = 3;
@@ -27,14 +27,14 @@ struct CellLogarithms {
 }
 
 pub(super) struct Figures {
-    asked: scenario::Precision,
+    asked: zklockbench_scenario::Precision,
     looks: Looks,
     cells: Vec<CellLogarithms>,
 }
 
 impl Figures {
     /// For a run with at least so many repetitions.
-    pub(super) fn of(asked: scenario::Precision, repetitions: u32, round: &[TrialSpec]) -> Self {
+    pub(super) fn of(asked: zklockbench_scenario::Precision, repetitions: u32, round: &[TrialSpec]) -> Self {
         let cell = |spec: &TrialSpec| CellLogarithms { key: CellKey::of(spec), logarithms: Vec::new() };
         Self {
             asked,
@@ -88,7 +88,7 @@ fn looks(repetitions: u32, at_most: u32) -> Looks {
 /// What is to be precise of a trial; `None` where not measured.
 fn figure(trial: &Trial) -> Option<f64> {
     // The mean wait of a queue that grew is missing: it would only say how long the trial was.
-    let of = |figure: Figure| figure.of(trial).ok().map(|reading| reading.value);
+    let of = |figure: Figure| trial.reading(figure).ok().map(|reading| reading.value);
     let mean = |measure| of(Figure::Latency(measure, Statistic::Mean));
     match trial.spec.load {
         Load::Closed => of(THROUGHPUT.figure()),

@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::results::{self, VersionedFile, layout};
-use crate::words::clock::micros;
-use crate::words::disk::{self, MIB};
-use crate::words::error::Error;
-use crate::words::units::as_utc;
-use crate::world::ensemble::spawn_mortal;
+use zklockbench_core::clock::micros;
+use zklockbench_core::disk::{self, MIB};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::as_utc;
+use zklockbench_ensemble::spawn_mortal;
+use zklockbench_results::{VersionedFile, layout};
 
 /// Poll interval; long, so that polling does not disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -195,7 +195,7 @@ impl SeriesDirectory {
 
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         let file = self.folder(self.folders.scenarios)?.join(format!("{key}.toml"));
-        results::replace(&file, text.as_bytes()).map(|()| file)
+        zklockbench_results::replace(&file, text.as_bytes()).map(|()| file)
     }
 
     fn said(&self, name: &str) -> Result<PathBuf, Error> {
@@ -235,7 +235,7 @@ impl Series {
             }
             None => {
                 let started_at = SystemTime::now();
-                let path = results::create_dated(opening.parent, opening.name, started_at)?;
+                let path = zklockbench_results::create_dated(opening.parent, opening.name, started_at)?;
                 (path, begun(opening, started_at))
             }
         };
@@ -346,7 +346,7 @@ impl Series {
 
     fn write(&mut self) -> Result<(), Error> {
         self.file.spent_us = micros(self.spent());
-        results::replace_json(&self.path().join(FILE.name), &self.file)
+        zklockbench_results::replace_json(&self.path().join(FILE.name), &self.file)
     }
 }
 

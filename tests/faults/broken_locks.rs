@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use zklockbench::lock::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench::record::Trial;
-use zklockbench::scenario::{Settling, TrialSpec};
-use zklockbench::words::catalog::{LockCard, Mode};
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::{Failure, Session};
+use zklockbench_core::catalog::{LockCard, Mode};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use zklockbench_record::Trial;
+use zklockbench_scenario::{Settling, TrialSpec};
+use zklockbench_zk::{Failure, Session};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flaw {

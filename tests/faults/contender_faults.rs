@@ -4,13 +4,13 @@ use crate::support::breakable;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench::lock::STRATEGIES;
-use zklockbench::record::{Deed, Trial};
-use zklockbench::scenario::TrialSpec;
-use zklockbench::words::catalog::fault::{FaultChoice, Start, Target};
-use zklockbench::words::catalog::{Holders, Params};
-use zklockbench::words::measure::Outcome;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
+use zklockbench_core::catalog::{Holders, Params};
+use zklockbench_core::measure::Outcome;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::STRATEGIES;
+use zklockbench_record::{Deed, Trial};
+use zklockbench_scenario::TrialSpec;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,7 +75,7 @@ fn assert_kept(trial: &Trial) {
 /// The locks that are safe by their own description and let one in at a time, but for those whose contenders
 /// queue within their process first: who stands still there keeps its neighbours out, too.
 fn mutexes() -> impl Iterator<Item = &'static str> {
-    let is_one = |entry: &&zklockbench::lock::Entry| {
+    let is_one = |entry: &&zklockbench_locks::Entry| {
         let given = entry.card.guarantees;
         let queues_within = ["local-then-remote", "cohort"].contains(&entry.card.name);
         given.exclusive && given.holders == Holders::One && !queues_within

@@ -1,7 +1,7 @@
 //! What a closed loop hides: while nobody is served, nobody asks.
 
-use zklockbench::record::Trial;
-use zklockbench::words::measure::Measure;
+use zklockbench_core::measure::Measure;
+use zklockbench_record::Trial;
 
 use crate::support::{breakable, trials};
 

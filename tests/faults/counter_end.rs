@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Builder;
-use zklockbench::load::EnvironmentEvent;
-use zklockbench::lock::{AcquireError, STRATEGIES};
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::ensemble::{Local, Processes, raise_counters};
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::{Local, Processes, raise_counters};
+use zklockbench_load::EnvironmentEvent;
+use zklockbench_locks::{AcquireError, STRATEGIES};
+use zklockbench_zk::{Failure, reactor};
 
 use crate::support::breakable;
 use crate::support::contender::Contender;
@@ -100,7 +100,7 @@ async fn contend(
     connect: &str,
 ) {
     let mut contender = Contender::numbered(connect, (name, number), params, on).await;
-    let reads = zklockbench::lock::find(name).unwrap().card.guarantees.has_read_side();
+    let reads = zklockbench_locks::find(name).unwrap().card.guarantees.has_read_side();
     let mut failures = 0;
     for turn in number.. {
         let mode = if reads && turn % 2 == 1 { Mode::Read } else { Mode::Write };

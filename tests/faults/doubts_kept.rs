@@ -7,17 +7,16 @@ use crate::support::ensemble;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench::lock;
-use zklockbench::record::Trial;
-use zklockbench::scenario::{Settling, TrialSpec};
-use zklockbench::words::catalog::{LockCard, Protection};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::catalog::{LockCard, Protection};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Trial;
+use zklockbench_scenario::{Settling, TrialSpec};
 
 /// A trial of that lock in which one contender loses that. Sessions live long enough that none ends by itself.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-    // Locks that join and leave by a multi leave by the next one of who holds, for long enough to be found.
-    let (hold, target) = if request == "multi" { ("500ms", "holder") } else { ("50ms", "any") };
+    // Locks that join and leave by a multi: the holder's next one is its release. The hold outlasts the aiming by far.
+    let (hold, target) = if request == "multi" { ("2s", "holder") } else { ("50ms", "any") };
     let lines = format!(
         "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"{hold}\"\nduration = \"2s\"\n\
          session_timeout = \"6s\"\nin_doubt = \"{in_doubt}\"\n[[fault]]\nkind = \"{fault}\"\n\
@@ -92,7 +91,7 @@ fn assert_none(complaints: &[String]) {
 /// Locks with a queue that is joined by a create. In a race most creates are refused anyway.
 fn locks() -> impl Iterator<Item = LockCard> {
     let queueing = |card: &LockCard| card.guarantees.exclusive && card.guarantees.fifo;
-    lock::cards().into_iter().filter(queueing).filter(|card| card.name != "atomic-multi")
+    zklockbench_locks::cards().into_iter().filter(queueing).filter(|card| card.name != "atomic-multi")
 }
 
 const CREATE_REPLY: (&str, &str) = ("drop-reply", "create");
@@ -185,8 +184,11 @@ fn every_lock_that_excludes_is_asked_how_it_leaves() {
         .chain([&FINDS_IT_LATER])
         .map(|(name, _)| *name)
         .collect();
-    let mut all: Vec<&str> =
-        lock::cards().iter().filter(|card| card.guarantees.exclusive).map(|card| card.name).collect();
+    let mut all: Vec<&str> = zklockbench_locks::cards()
+        .iter()
+        .filter(|card| card.guarantees.exclusive)
+        .map(|card| card.name)
+        .collect();
     asked.sort_unstable();
     all.sort_unstable();
     assert_eq!(asked, all);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::support::faults::{Owner, WITHIN, a_follower, another_leads, is_alive, is_owner, until, whole};
 use crate::support::trials;
-use zklockbench::world::ensemble::{Local, Processes, eventually};
-use zklockbench::world::zk::{Access, Target, admin};
+use zklockbench_ensemble::{Local, Processes, eventually};
+use zklockbench_zk::{Access, Target, admin};
 use zookeeper_client::{Acls, CreateMode};
 
 async fn write(local: &Local, nodes: usize) {

@@ -8,7 +8,7 @@ use crate::support::faults::{Owner, WITHIN, a_follower, another_leads, is_alive,
 use crate::support::skip::skipped;
 use std::path::Path;
 
-use zklockbench::world::ensemble::{Links, Local, Processes, links_capability};
+use zklockbench_ensemble::{Links, Local, Processes, links_capability};
 
 fn can_live_apart() -> bool {
     links_capability().inspect_err(|why| skipped(format!("servers cannot live apart here: {why}"))).is_ok()

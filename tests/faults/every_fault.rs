@@ -6,12 +6,12 @@ use crate::support::depth;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench::record::Trial;
-use zklockbench::scenario::TrialSpec;
-use zklockbench::words::catalog::fault::Capability;
-use zklockbench::words::measure::RequestKind;
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::fault;
+use zklockbench_core::catalog::fault::Capability;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::fault;
+use zklockbench_record::Trial;
+use zklockbench_scenario::TrialSpec;
 
 /// What each kind is asked for, beside its name, and how long the measured phase has to be for it.
 const ASKED: &[(&str, &str, u32)] = &[

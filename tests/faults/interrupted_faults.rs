@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::EnvironmentEvent;
-use zklockbench::record::{Cause, FaultRecord, Trial};
-use zklockbench::scenario::TrialSpec;
-use zklockbench::words::catalog::fault::{Capability, Ends, FaultCard};
-use zklockbench::world::ensemble::{Links, Local, Processes, links_capability};
-use zklockbench::world::fault;
+use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
+use zklockbench_ensemble::fault;
+use zklockbench_ensemble::{Links, Local, Processes, links_capability};
+use zklockbench_load::EnvironmentEvent;
+use zklockbench_record::{Cause, FaultRecord, Trial};
+use zklockbench_scenario::TrialSpec;
 
 /// A trial in which that happens early and lasts longer than anybody waits.
 fn spec(card: &FaultCard) -> TrialSpec {

@@ -1,8 +1,8 @@
 //! Locks that join by count believe a number. A server that tells a wrong one is found before the first trial; one that tells
 //! it afterwards only is found by what comes of it.
 
-use zklockbench::words::error::Exit;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::error::Exit;
+use zklockbench_core::verdict::Verdict;
 
 use crate::support::lying::{Lies, LyingServer};
 use crate::support::{ensemble, trials};

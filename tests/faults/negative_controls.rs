@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::{Either, join_all, select};
-use zklockbench::lock::{self, AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench::record::Trial;
-use zklockbench::scenario::TrialSpec;
-use zklockbench::words::catalog::{Guarantees, Holders, LockCard, Mode};
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::{Failure, Op, Session, reactor, sequence_of};
+use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use zklockbench_record::Trial;
+use zklockbench_scenario::TrialSpec;
+use zklockbench_zk::{Failure, Op, Session, reactor, sequence_of};
 
 use crate::support::{depth, ensemble, trials};
 
@@ -459,7 +459,7 @@ async fn locks_whose_replies_do_not_tell_enough_are_held_without_a_hold_by_what_
 #[tokio::test]
 #[ignore = "long: every lock in two dozen ways"]
 async fn locks_that_exclude_are_held_on_servers_whose_logs_can_be_read_and_elsewhere_never_violated() {
-    let cards = lock::STRATEGIES.iter().map(|entry| &entry.card);
+    let cards = zklockbench_locks::STRATEGIES.iter().map(|entry| &entry.card);
     let names = cards.filter(|card| card.guarantees.exclusive).map(|card| card.name);
     let mut told = Vec::new();
     for name in names {

@@ -12,15 +12,15 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use zklockbench::words::catalog::fault::{Capability, Ends, FaultChoice, Proof, Target as TargetOf};
-use zklockbench::words::clock::Stamp;
-use zklockbench::world::ensemble::{Links, Local, Processes, eventually};
-use zklockbench::world::fault::{
+use zklockbench_core::catalog::fault::{Capability, Ends, FaultChoice, Proof, Target as TargetOf};
+use zklockbench_core::clock::Stamp;
+use zklockbench_ensemble::fault::{
     Active, Admission, Contenders, CrashOrder, CrashOrders, Doing, FAULTS, FaultReach, Firing, InEffect, find,
 };
-use zklockbench::world::proxy::{Proxy, Settings, Who};
-use zklockbench::world::zk::gate::{Gate, TaskScope};
-use zklockbench::world::zk::{Access, SessionKey, Target};
+use zklockbench_ensemble::proxy::{Proxy, Settings, Who};
+use zklockbench_ensemble::{Links, Local, Processes, eventually};
+use zklockbench_zk::gate::{Gate, TaskScope};
+use zklockbench_zk::{Access, SessionKey, Target};
 
 use crate::support::faults::WITHIN;
 use crate::support::{breakable, trials};

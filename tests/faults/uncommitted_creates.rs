@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use tokio::sync::{Barrier, oneshot};
 use tokio_util::sync::CancellationToken;
-use zklockbench::lock::STRATEGIES;
-use zklockbench::words::catalog::Mode::Write;
-use zklockbench::words::catalog::{LockCard, ParamValue, Params, Protection};
-use zklockbench::world::ensemble::{Links, Processes, eventually, links_capability};
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::Mode::Write;
+use zklockbench_core::catalog::{LockCard, ParamValue, Params, Protection};
+use zklockbench_ensemble::{Links, Processes, eventually, links_capability};
+use zklockbench_locks::STRATEGIES;
+use zklockbench_zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::faults::WITHIN;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use zklockbench::lock::{AcquireError, Held, LockConfig, STRATEGIES, Strategy};
-use zklockbench::words::catalog::{Mode, Params};
-use zklockbench::words::clock;
-use zklockbench::world::zk::{Failure, Session, reactor};
+use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_core::clock;
+use zklockbench_locks::{AcquireError, Held, LockConfig, STRATEGIES, Strategy};
+use zklockbench_zk::{Failure, Session, reactor};
 
 use crate::support::contender::Contender;
 use crate::support::ensemble;
@@ -24,15 +24,15 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// All locks give up at the same time, each with requests of its own: a busy host takes seconds over them.
 const SLOW_HOST: Duration = Duration::from_secs(60);
 
-fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
+fn locks() -> impl Iterator<Item = &'static zklockbench_locks::Entry> {
     STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive)
 }
 
-fn for_each_lock(test: impl AsyncFn(&'static zklockbench::lock::Entry)) {
+fn for_each_lock(test: impl AsyncFn(&'static zklockbench_locks::Entry)) {
     reactor::block_on(async { join_all(locks().map(|entry| test(entry))).await });
 }
 
-fn lock_of(entry: &zklockbench::lock::Entry, scene: &Scene) -> Box<dyn Strategy> {
+fn lock_of(entry: &zklockbench_locks::Entry, scene: &Scene) -> Box<dyn Strategy> {
     (entry.build)(&LockConfig {
         path: scene.lock.clone(),
         params: Params::new(),
@@ -52,7 +52,7 @@ struct Contest {
     holders: usize,
 }
 
-async fn contest(entry: &zklockbench::lock::Entry) -> Contest {
+async fn contest(entry: &zklockbench_locks::Entry) -> Contest {
     let scene = scene(ensemble::shared()).await;
     let (mut one, other) = (lock_of(entry, &scene), lock_of(entry, &scene));
     let (holder, waiter) = (scene.session().await, scene.session().await);
@@ -214,7 +214,7 @@ fn a_lock_whose_holder_goes_away_is_free() {
 
 #[test]
 fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_releases() {
-    let entry = zklockbench::lock::find("curator-mutex").unwrap();
+    let entry = zklockbench_locks::find("curator-mutex").unwrap();
     on_scene(async |scene| {
         let mut lock = lock_of(entry, &scene);
         let session = scene.session().await;
@@ -230,7 +230,7 @@ fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_rele
 
 #[test]
 fn the_librarys_lock_leaves_no_node_at_whatever_moment_it_is_cancelled() {
-    let entry = zklockbench::lock::find("crate-lock").unwrap();
+    let entry = zklockbench_locks::find("crate-lock").unwrap();
     reactor::block_on(async {
         let Contest { scene, mut one, mut other, holder, waiter, held, .. } = contest(entry).await;
         // From before the create is answered until the watch is set

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;

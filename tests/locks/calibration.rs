@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::Workspace;
-use zklockbench::load::calibrate::{
+use zklockbench_core::error::Error;
+use zklockbench_load::Workspace;
+use zklockbench_load::calibrate::{
     CalibrationPlan, CalibrationResult, CalibrationSite, Slice, calibrate, floor,
 };
-use zklockbench::record::{RawRequest, ServerFigures, Timing};
-use zklockbench::words::error::Error;
-use zklockbench::world::zk::keep_awake::EVERY;
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_record::{RawRequest, ServerFigures, Timing};
+use zklockbench_zk::keep_awake::EVERY;
+use zklockbench_zk::{Access, Target};
 
 use crate::support::ensemble::{self, Alone};
 use crate::support::trials::unique;
@@ -54,7 +54,7 @@ impl Ground {
     async fn ephemerals(&self) -> i64 {
         let mut most = 0;
         for server in self.alone.addresses() {
-            let mntr = zklockbench::world::zk::admin::mntr(&server).await.unwrap();
+            let mntr = zklockbench_zk::admin::mntr(&server).await.unwrap();
             most = most.max(mntr.number("zk_ephemerals_count").unwrap());
         }
         most

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklockbench::world::zk::{Access, CaughtUp, NodeKind, Target};
+use zklockbench_zk::{Access, CaughtUp, NodeKind, Target};
 use zookeeper_client::{Acls, Client};
 
 use crate::support::{ensemble, trials};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zklockbench::record::figures;
-use zklockbench::words::measure::{Measure, Outcome};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::measure::{Measure, Outcome};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures;
 
 use crate::support::ensemble;
 use crate::support::trials;

@@ -8,12 +8,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use zklockbench::lock::{AcquireError, Held, HoldOver};
-use zklockbench::record::{Counted, Trial, figures};
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::words::measure::RequestKind;
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::{Access, Failure, Session, SessionState, Target, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::measure::RequestKind;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::{AcquireError, Held, HoldOver};
+use zklockbench_record::{Counted, Trial, figures};
+use zklockbench_zk::{Access, Failure, Session, SessionState, Target, reactor};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::Mode::{Read, Write};
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::Mode::{Read, Write};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, Waiting, settled};
 use crate::support::ensemble::shared;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklockbench::world::ensemble::{Leader, Local, Processes as _};
+use zklockbench_ensemble::{Leader, Local, Processes as _};
 
 use crate::support::ensemble;
 use crate::support::trials::{run_one_on, run_while};

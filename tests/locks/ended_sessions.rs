@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklockbench::world::zk::{Access, Failure, SessionKey, Target, reactor};
+use zklockbench_zk::{Access, Failure, SessionKey, Target, reactor};
 
 use crate::support::ensemble::shared;
 use crate::support::sessions::{behind_wire, on_scene};

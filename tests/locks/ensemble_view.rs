@@ -1,12 +1,12 @@
 //! Exclusion as the ensemble saw it, by its transactions and by no clock, in what a run writes down.
 
 use futures_util::future::join_all;
-use zklockbench::check::history::Judgement;
-use zklockbench::lock;
-use zklockbench::record::Trial;
-use zklockbench::record::history::LockKind;
-use zklockbench::results::history::write_trial;
-use zklockbench::words::catalog::Holders;
+use zklockbench_judge::history::Judgement;
+
+use zklockbench_core::catalog::Holders;
+use zklockbench_record::Trial;
+use zklockbench_record::history::LockKind;
+use zklockbench_results::history::write_trial;
 
 use crate::support::story;
 use crate::support::trials;
@@ -37,7 +37,7 @@ fn judged_as(kind: LockKind, trial: &Trial) -> (Judgement, String) {
 
 #[tokio::test]
 async fn every_handover_of_a_lock_that_looks_before_it_enters_is_compared_by_transactions() {
-    let mutexes = lock::cards().into_iter().filter(|card| {
+    let mutexes = zklockbench_locks::cards().into_iter().filter(|card| {
         let of = card.guarantees;
         // What the client library's own lock is told stays with it, and its token, too.
         of.exclusive && of.holders == Holders::One && card.name != "crate-lock"

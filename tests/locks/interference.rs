@@ -3,9 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use zklockbench::check;
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::Secret;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_zk::Secret;
 use zookeeper_client::{Client, Error};
 
 use crate::support::{ensemble, trials};
@@ -73,7 +72,7 @@ async fn a_foreign_session_cannot_delete_the_nodes_of_a_run_with_an_identity_and
         assert!(reason.contains(&lock), "{reason}");
         let mut blamed = trial.clone();
         blamed.interference.clear();
-        check::judge(&mut blamed);
+        zklockbench_judge::judge(&mut blamed);
         assert!(matches!(blamed.judged.verdict, Verdict::Violated(_)), "{:?}", blamed.judged);
     }
 }

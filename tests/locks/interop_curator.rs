@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use zklockbench::words::catalog::Mode::{Read, Write};
-use zklockbench::words::catalog::ParamValue;
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::Mode::{Read, Write};
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble;

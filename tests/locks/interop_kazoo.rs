@@ -6,10 +6,10 @@
 
 use std::rc::Rc;
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::Mode::{Read, Write};
-use zklockbench::words::catalog::{ParamValue, Params};
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::Mode::{Read, Write};
+use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::reactor;
 
 use crate::support::contender;
 use crate::support::contender::{Contender, SETTLE};

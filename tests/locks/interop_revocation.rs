@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_zk::reactor;
 
 use crate::support::contender::Contender;
 use crate::support::foreign::Bounded;

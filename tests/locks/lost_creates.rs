@@ -1,11 +1,11 @@
 //! Creates that are lost more than once: each time their node is looked for.
 
 use futures_util::future::{join, join_all};
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::Mode::Write;
-use zklockbench::words::catalog::{ParamValue, Params};
-use zklockbench::words::measure::RequestKind;
-use zklockbench::world::zk::{Failure, NodeKind, Sent, reactor};
+use zklockbench_core::catalog::Mode::Write;
+use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_core::measure::RequestKind;
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::{Failure, NodeKind, Sent, reactor};
 
 use crate::support::contender::Contender;
 use crate::support::ensemble::shared;

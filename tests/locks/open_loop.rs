@@ -1,9 +1,9 @@
 //! The open loop: arrivals come when they come, and wait from then on.
 
-use zklockbench::record::Trial;
-use zklockbench::record::figures;
-use zklockbench::words::measure::{Growth, Measure, Slope};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::measure::{Growth, Measure, Slope};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Trial;
+use zklockbench_record::figures;
 
 use crate::support::trials;
 

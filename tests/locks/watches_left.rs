@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use zklockbench::record::figures;
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::zk::{admin, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_record::figures;
+use zklockbench_zk::{admin, reactor};
 
 use crate::support::contender::{Contender, Waiting};
 use crate::support::ensemble;

@@ -1,20 +1,20 @@
 //! What is counted on the wire, against what the session counts itself.
 
-use zklockbench::lock;
-use zklockbench::record::CountedTurns;
-use zklockbench::words::measure::RequestKind;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_record::CountedTurns;
 
 use crate::support::trials;
 
 /// Every kind with how often it was sent, but for those that were not.
-fn kinds(counts: &zklockbench::words::measure::WireCounts) -> Vec<(&'static str, u64)> {
+fn kinds(counts: &zklockbench_core::measure::WireCounts) -> Vec<(&'static str, u64)> {
     let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
     sent.map(|(kind, times)| (kind.name(), times)).collect()
 }
 
 #[tokio::test]
 async fn each_lock_sends_and_receives_on_the_wire_what_its_session_counts() {
-    let names: Vec<String> = lock::cards().iter().map(|card| format!("\"{}\"", card.name)).collect();
+    let names: Vec<String> =
+        zklockbench_locks::cards().iter().map(|card| format!("\"{}\"", card.name)).collect();
     let lines = format!(
         "strategies = [{}]\ncontenders = 6\nhold = \"1ms\"\nduration = \"300ms\"\npoll_interval = \"5ms\"\norder = \"as-written\"\n",
         names.join(", ")

@@ -9,9 +9,9 @@ use crate::support::foreign;
 use crate::support::program::{Answers, Bench, eventually, executable, signal, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
-use zklockbench::answer::ab::{AbFile, Ending, Turn};
-use zklockbench::answer::compare::ComparisonVerdict;
-use zklockbench::record::figures::THROUGHPUT;
+use zklockbench_analysis::ab::{AbFile, Ending, Turn};
+use zklockbench_analysis::compare::ComparisonVerdict;
+use zklockbench_record::figures::THROUGHPUT;
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"2ms\"\n\
                      duration = \"600ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\n[ensemble]\nservers = 1\n";
@@ -84,7 +84,7 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
     for (block, values) in file.blocks.iter().zip(&throughput.values) {
         assert_eq!(block.runs.len(), 3);
         for run in &block.runs {
-            let stored = zklockbench::results::read(&directory.join(&run.directory)).unwrap();
+            let stored = zklockbench_results::read(&directory.join(&run.directory)).unwrap();
             assert_eq!(stored.run.seed, block.seed, "{run:?}");
             let hold = if run.turn == Turn::B { "20ms" } else { "2ms" };
             let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
@@ -228,7 +228,7 @@ fn containers_and_a_release_are_compared_each_where_it_runs() {
     assert_ne!(a.connect, b.connect);
     assert!(file.sides.a.opened_anew && file.sides.b.opened_anew);
     for run in &file.blocks[0].runs {
-        let stored = zklockbench::results::read(&directory.join(&run.directory)).unwrap();
+        let stored = zklockbench_results::read(&directory.join(&run.directory)).unwrap();
         let side = if run.turn == Turn::B { b } else { a };
         let ports = |connect: &str| connect.split('/').next().map(str::to_owned);
         assert_eq!(ports(&stored.run.ensemble.connect), ports(&side.connect), "{run:?}");
@@ -260,7 +260,7 @@ fn two_versions_of_a_driver_are_compared_and_each_side_runs_its_own() {
     let file = read(&directory);
     let version = |turn| if turn == Turn::B { "kazoo 2" } else { "kazoo 1" };
     for run in file.blocks.iter().flat_map(|block| &block.runs) {
-        let stored = zklockbench::results::read(&directory.join(&run.directory)).unwrap();
+        let stored = zklockbench_results::read(&directory.join(&run.directory)).unwrap();
         assert_eq!(
             stored.trials[0].driver.as_ref().map(|driver| driver.program.as_str()),
             Some(version(run.turn)),

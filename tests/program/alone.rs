@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use zklockbench::answer::compare::ComparisonVerdict;
+use zklockbench_analysis::compare::ComparisonVerdict;
 
 use crate::ab::{only, read};
 use crate::support::ensemble;

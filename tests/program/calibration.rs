@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use zklockbench::load::leftovers;
-use zklockbench::results::read_calibration;
-use zklockbench::words::measure::{Latency, Measure};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_core::measure::{Latency, Measure};
+use zklockbench_load::leftovers;
+use zklockbench_results::read_calibration;
+use zklockbench_zk::{Access, Target};
 
 use crate::support::ensemble;
 use crate::support::json_schema::Schema;
@@ -129,7 +129,7 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
         let p50 = Latency::of(&trial.histograms[&measure]).unwrap().p50_us;
         let multiple = p50 as f64 / base.p50_us as f64;
         assert!((cell(column).parse::<f64>().unwrap() - multiple).abs() < 1e-9, "{column}: {}", cell(column));
-        let shown = format!("{}×", zklockbench::words::units::number(multiple));
+        let shown = format!("{}×", zklockbench_core::units::number(multiple));
         assert!(said.contains(&shown), "{shown} in {said}");
         println!("{} contenders: {p50} µs, {shown}", trial.spec.contenders);
     }

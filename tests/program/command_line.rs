@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::support::program::{Bench, stderr, stdout};
-use zklockbench::lock;
-use zklockbench::world::fault;
+
+use zklockbench_ensemble::fault;
 
 const QUICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quick.toml");
 const BROKEN: &str = "name = \"broken\"\nstrategies = [\"poling\"]\ncontenders = [0]\nhold = \"20 parsecs\"\nhodl = 1\n\
@@ -228,7 +228,7 @@ fn is_list_of<'a>(text: &str, names: impl Iterator<Item = &'a str>) {
 #[test]
 fn every_strategy_has_a_row_and_its_source_in_its_description() {
     let bench = Bench::new();
-    let cards = lock::cards();
+    let cards = zklockbench_locks::cards();
     is_list_of(&bench.shows("strategies"), cards.iter().map(|card| card.name));
     let one = bench.shows("strategies ahead");
     let source = cards.iter().find(|card| card.name == "ahead").unwrap().source;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use zklockbench::record::Trial;
+use zklockbench_record::Trial;
 
 use crate::support::program::{Bench, stderr, stdout, went_through};
 use crate::support::{foreign, skip};

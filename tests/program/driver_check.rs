@@ -5,7 +5,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use serde_json::Value;
-use zklockbench::record::Trial;
+use zklockbench_record::Trial;
 
 use crate::support::foreign::{self, CURATOR, KAZOO};
 use crate::support::program::{Answers, Bench, Ended, measured_within, stderr, stdout};

@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use zklockbench::answer::ab::Turn;
-use zklockbench::record::{CountedTurns, Counting, Trial};
-use zklockbench::words::measure::Measure;
-use zklockbench::words::units::as_a_word;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::ab::Turn;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::as_a_word;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{CountedTurns, Counting, Trial};
 
 use crate::ab;
 use crate::support::ensemble;
@@ -849,7 +849,7 @@ fn drivers_encrypt_their_connections_as_the_suite_does() {
     encrypts.wait().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let directories = bench.results();
-    let stored = zklockbench::results::read(&directories[0]).unwrap();
+    let stored = zklockbench_results::read(&directories[0]).unwrap();
     assert_eq!(stored.trials.len(), if has_curator { 2 } else { 1 });
     for trial in &stored.trials {
         assert!(trial.measured.acquired() > 10 && trial.errors.is_empty(), "{:?}", trial.errors);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zklockbench::record::Trial;
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_record::Trial;
+use zklockbench_zk::{Access, Target};
 
 use crate::support::program::{Bench, signal, stderr};
 use crate::support::{ensemble, foreign};
@@ -107,7 +107,7 @@ fn all_that_a_driver_has_granted_ahead_is_recorded_whatever_was_refused_failed_o
     // Each failure is one, not one for each acquire that came after it; and at the end one wait of each is cancelled, at most.
     let failures: u64 = trial.errors.values().sum();
     assert!((granted / 60..=granted / 40).contains(&failures), "{granted}: {:?}", trial.errors);
-    let cancelled = trial.whole.outcomes.get(zklockbench::words::measure::Outcome::Cancelled);
+    let cancelled = trial.whole.outcomes.get(zklockbench_core::measure::Outcome::Cancelled);
     assert!(cancelled <= CONTENDERS, "{cancelled}");
 }
 

@@ -3,10 +3,10 @@
 use crate::support::program::{Bench, stderr, stdout};
 use std::path::Path;
 
-use zklockbench::record::Trial;
-use zklockbench::results::StoredRun;
-use zklockbench::words::error::Exit;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::error::Exit;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Trial;
+use zklockbench_results::StoredRun;
 
 const CATALOGUE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/faults/catalogue.toml");
 

@@ -10,8 +10,8 @@ use crate::support::docker::{available, docker};
 use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, stderr, stdout, went_through};
 use crate::support::skip::skipped;
-use zklockbench::record::Trial;
-use zklockbench::results::read;
+use zklockbench_record::Trial;
+use zklockbench_results::read;
 
 const SCENARIO: &str = "name = \"shared\"
 strategies = [\"predecessor-watch\"]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, executable, signal, stderr};
 use rustix::process::Signal;
-use zklockbench::world::ensemble::{NICER_BY, roles};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_ensemble::{NICER_BY, roles};
+use zklockbench_zk::{Access, Target};
 
 fn niceness(process: u32) -> Vec<i64> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
@@ -21,7 +21,7 @@ fn niceness(process: u32) -> Vec<i64> {
 
 async fn states(addresses: &[String]) -> Vec<String> {
     let mut states: Vec<String> =
-        roles(addresses).await.iter().map(zklockbench::world::ensemble::Role::describe).collect();
+        roles(addresses).await.iter().map(zklockbench_ensemble::Role::describe).collect();
     states.sort();
     states
 }

@@ -1,7 +1,7 @@
 //! How much evidence a verdict of held needs, and what the output states about it.
 
 use serde_json::Value;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::verdict::Verdict;
 
 use crate::support::program::{Bench, stderr, stdout};
 

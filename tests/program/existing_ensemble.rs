@@ -5,7 +5,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use crate::support::program::{Bench, stderr, went_through};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 const SCENARIO: &str =

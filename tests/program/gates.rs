@@ -4,9 +4,9 @@ use std::process::Output;
 
 use crate::support::program::{Bench, stderr, stdout};
 use crate::support::{ensemble, run_dirs};
-use zklockbench::answer::gate::Outcome;
-use zklockbench::report::Summary;
-use zklockbench::results::read;
+use zklockbench_analysis::gate::Outcome;
+use zklockbench_report::Summary;
+use zklockbench_results::read;
 
 const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
     acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"nobody else\"\nrequire = \"violations == 0\"\n";

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use crate::support::program::{Bench, stderr, stdout};
 use serde_json::Value;
-use zklockbench::record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What};
-use zklockbench::results::history::{HistoryReader, HistoryWriter};
+use zklockbench_record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What};
+use zklockbench_results::history::{HistoryReader, HistoryWriter};
 
 const HELD: &str = "mutex complete
     10 w1/1 acquire invoke
@@ -347,7 +347,7 @@ fn an_event_that_comes_far_too_late_is_refused() {
         clock: None,
         contender: None,
         session: None,
-        state: Some(zklockbench::record::history::SessionState::Connected),
+        state: Some(zklockbench_record::history::SessionState::Connected),
         what: What::Session,
     };
     for t_us in [500, 600, 2_000_000] {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::program::{Bench, stderr, stdout};
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::ensemble::roles;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::roles;
 
 const SCENARIO: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]

@@ -231,7 +231,7 @@ fn what_a_history_or_a_run_says_of_itself_forges_no_line_and_does_nothing_to_a_t
         // Then there is nothing but text, and no verdict but the program's own
         for said in [&output.stdout, &output.stderr] {
             let said = String::from_utf8(said.clone()).unwrap();
-            let is_read = |c: char| c == '\n' || zklockbench::words::units::harmless(c) == c.to_string();
+            let is_read = |c: char| c == '\n' || zklockbench_core::units::harmless(c) == c.to_string();
             assert!(said.chars().all(is_read), "{arguments:?}: {said:?}");
         }
         let said = stdout(&output);

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use crate::support::program::{Bench, Watched, eventually, signal, stderr, went_through};
 use crate::support::skip::skipped;
 use rustix::process::Signal;
-use zklockbench::load::{Leftover, leftovers};
-use zklockbench::words::catalog::fault::{Capability, Ends, FaultCard};
-use zklockbench::world::ensemble::links_capability;
-use zklockbench::world::fault;
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
+use zklockbench_ensemble::fault;
+use zklockbench_ensemble::links_capability;
+use zklockbench_load::{Leftover, leftovers};
+use zklockbench_zk::{Access, Target};
 
 /// Servers start, and are warmed up, on a host that others load.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);

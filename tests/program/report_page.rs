@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use zklockbench::record::{Run, Trial};
+use zklockbench_record::{Run, Trial};
 
 use crate::support::program::{Bench, measured_within, stderr};
 use crate::support::skip::skipped;

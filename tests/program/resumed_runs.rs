@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
-use zklockbench::load::{self, leftovers};
-use zklockbench::record::{RunEnding, Trial};
-use zklockbench::results;
+use zklockbench_load::leftovers;
+use zklockbench_record::{RunEnding, Trial};
+
 use zklockbench::run::is_unfinished;
-use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
+use zklockbench_zk::{Access, Target};
 
 use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
 use crate::support::skip::skipped;
@@ -40,7 +40,7 @@ fn identity(spec: &TrialSpec) -> (usize, Identity) {
 
 /// The trials of a run that nothing disturbs.
 fn undisturbed() -> BTreeMap<usize, Identity> {
-    let parsed = parse("short", SCENARIO, &load::catalog()).unwrap();
+    let parsed = parse("short", SCENARIO, &zklockbench_load::catalog()).unwrap();
     TrialPlan::of(&parsed.scenario).trials.iter().map(identity).collect()
 }
 
@@ -108,7 +108,7 @@ fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &
     for (name, digest) in before {
         assert_eq!(now.get(name), Some(digest), "{name} has changed or is gone: {said}");
     }
-    let stored = results::read(&dir).unwrap_or_else(|error| panic!("{error}\n{said}"));
+    let stored = zklockbench_results::read(&dir).unwrap_or_else(|error| panic!("{error}\n{said}"));
     let checked = bench.output(&["check", dir.to_str().unwrap()]);
     assert!(matches!(checked.status.code(), Some(0 | 4)), "{}\n{said}", stderr(&checked));
     stored.trials.into_iter().filter(|trial| !is_unfinished(trial)).collect()
@@ -126,7 +126,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
         return;
     }
     went_through(&output);
-    let stored = results::read(&name).unwrap();
+    let stored = zklockbench_results::read(&name).unwrap();
     assert_eq!(stored.run.outcome.ending, RunEnding::Complete);
     // Trials that a busy host spoiled were made again, under numbers of their own
     let all: BTreeMap<usize, &Trial> =
@@ -323,7 +323,7 @@ fn a_run_is_resumed_by_one_only_as_it_was_started_and_states_that_it_was() {
     assert!(matches!(code, Some(0 | 4)), "{said}");
     assert!(said.contains("of 6 trials are there"), "{said}");
     // Its record, its summary and its page say so, and all trials have a history
-    let stored = results::read(Path::new(name)).unwrap();
+    let stored = zklockbench_results::read(Path::new(name)).unwrap();
     assert_eq!(stored.run.segments.len(), 2);
     assert!(stored.run.segments[0].outcome.why.as_ref().unwrap().contains("killed"));
     assert_eq!(stored.run.segments[1].outcome.ending, RunEnding::Complete);

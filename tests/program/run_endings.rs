@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::program::{Answers, Bench, Watched, eventually, signal, stderr, stdout, went_through};
 use rustix::process::Signal;
-use zklockbench::load::leftovers;
-use zklockbench::record::RunEnding;
-use zklockbench::world::zk::admin::mntr;
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_load::leftovers;
+use zklockbench_record::RunEnding;
+use zklockbench_zk::admin::mntr;
+use zklockbench_zk::{Access, Target};
 
 const LONG: &str = "name = \"long\"
 strategies = [\"predecessor-watch\", \"parent-watch\"]

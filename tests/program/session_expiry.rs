@@ -6,9 +6,9 @@ use crate::support::trials;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
-use zklockbench::world::ensemble::log_follower::LogFollower;
-use zklockbench::world::ensemble::transactions::{Living, Transaction};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_ensemble::log_follower::LogFollower;
+use zklockbench_ensemble::transactions::{Living, Transaction};
+use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::program::{Bench, went_through};
@@ -23,9 +23,9 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         program::signal(pid, Signal::CONT);
     };
-    // When contenders with short sessions are at work, each until it has acquired often enough
+    // When contenders with short sessions are at work, which go on with them after a lost connection
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nacquisitions = 60\n\
-                 session_timeout = \"1s\"\n";
+                 session_timeout = \"1s\"\nin_doubt = \"keep-session\"\n";
     let trial = trials::run_while(&local, lines, pause).await;
     // Then the expiries are reported, everybody is back, and the lock was acquired in the last second
     assert!(trial.sessions.expired > 0, "{:?} {:?}", trial.sessions, trial.errors);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, signal};
 use rustix::process::Signal;
-use zklockbench::record::{Cause, Trial};
-use zklockbench::world::ensemble::{Installation, Local, LocalSpec, Places, Processes};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_ensemble::{Installation, Local, LocalSpec, Places, Processes};
+use zklockbench_record::{Cause, Trial};
+use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
 const THREE: &str = "name = \"three\"

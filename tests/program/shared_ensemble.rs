@@ -1,13 +1,13 @@
 //! An ensemble that other clients use: the load is limited, and ends when the servers become slow.
 
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
-use zklockbench::words::measure::RequestKind;
-use zklockbench::world::ensemble::Started as _;
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_core::measure::RequestKind;
+use zklockbench_ensemble::Started as _;
+use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
 use crate::support::ensemble;
@@ -130,22 +130,19 @@ async fn run_ends_when_the_servers_become_slow_and_leaves_nothing() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
     let _other = client(&connect).await;
-    let begun = Instant::now();
     let run = run(&connect, &CLOSED.replace("3s", "60s"), &["--no-floor"]);
     // The server stands still for most of the time, as one that is overloaded does.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let server = Pid::from_raw(i32::try_from(local.process_ids()[0]).unwrap()).unwrap();
     while !run.is_finished() {
         kill_process(server, Signal::STOP).unwrap();
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         kill_process(server, Signal::CONT).unwrap();
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let (bench, output) = run.await.unwrap();
-    let took = begun.elapsed();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(stderr(&output).contains("latency rose beyond 3 times"), "{}", stderr(&output));
-    assert!(took < Duration::from_secs(40), "{took:?}");
     let stored = bench.stored();
     let trial = stored.trials.last().unwrap();
     assert!(!trial.is_sound(), "{:?}", trial.cut_short);

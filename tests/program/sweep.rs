@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zklockbench::answer::sweep::{Ending, FILE, Over, State, SweepFile, read};
-use zklockbench::record::HostInfo;
+use zklockbench_analysis::sweep::{Ending, FILE, Over, State, SweepFile, read};
+use zklockbench_record::HostInfo;
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
@@ -162,8 +162,7 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     }
     // And each run is an ordinary one, in its place
     for run in &after.runs {
-        let stored =
-            zklockbench::results::read(&directory.join(format!("points/{:03}", run.number))).unwrap();
+        let stored = zklockbench_results::read(&directory.join(format!("points/{:03}", run.number))).unwrap();
         assert_eq!(stored.run.seed, run.seed);
         let told: Vec<_> = stored.trials.iter().map(|trial| trial.spec.contenders as f64).collect();
         // One strategy may need it once more, the other not.

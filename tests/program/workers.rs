@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout, went_through};
 use crate::support::{depth, ensemble};
 use rustix::process::Signal;
-use zklockbench::record::Trial;
-use zklockbench::results::{StoredRun, layout, read};
-use zklockbench::words::measure::Measure;
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_core::measure::Measure;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Trial;
+use zklockbench_results::{StoredRun, layout, read};
+use zklockbench_zk::{Access, Target};
 
 const OPEN: &str = "name = \"open\"
 strategies = [\"predecessor-watch\"]

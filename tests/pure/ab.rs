@@ -5,16 +5,16 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::support::json_schema::Schema;
 use crate::support::records;
-use zklockbench::answer::ab::{
+use zklockbench_analysis::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
     FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
-use zklockbench::answer::compare::{ComparisonVerdict as Found, Regression, Terms};
-use zklockbench::record::figures;
-use zklockbench::record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
-use zklockbench::report::{self, Style, html, page};
-use zklockbench::words::measure::Outcome;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::compare::{ComparisonVerdict as Found, Regression, Terms};
+use zklockbench_core::measure::Outcome;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures;
+use zklockbench_record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
+use zklockbench_report::{Style, html, page};
 
 fn terms() -> Terms {
     Terms::of_one_margin(0.05)
@@ -241,11 +241,11 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
         figure,
         only_if_lost: false,
     };
-    let of = |trial: &zklockbench::record::Trial, turn| {
+    let of = |trial: &zklockbench_record::Trial, turn| {
         asked(figures::THROUGHPUT.figure())
             .answer(turn, &records::stored(&records::run(1), std::slice::from_ref(trial)))
     };
-    let expected = figures::THROUGHPUT.figure().of(&trial).unwrap();
+    let expected = trial.reading(figures::THROUGHPUT.figure()).unwrap();
     assert_eq!(of(&trial, Turn::A), Ok(expected));
     assert_eq!(of(&trial, Turn::Again), Ok(expected));
     assert_eq!(of(&trial, Turn::B), Err(Silence::Unknown("its trial did not run".into())));
@@ -278,7 +278,7 @@ fn a_side_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_l
     let mut file = file();
     file.comparisons = judged(0.1);
     file.conclusion = Conclusion::of(&file.comparisons);
-    let said = report::ab(&file, Style::default());
+    let said = zklockbench_report::ab(&file, Style::default());
     assert!(said.starts_with("Regressed: B is worse than A: dropped of baton, 5 contenders 9.6"), "{said}");
     // Few that are lost are no regression, and where none is, nothing is compared
     let few = judged(0.001);
@@ -377,23 +377,23 @@ pub fn file() -> AbFile {
 
 #[test]
 fn the_table_begins_with_the_conclusion_and_shows_what_noise_does_beside_each_ratio() {
-    insta::assert_snapshot!("ab_regressed", report::ab(&file(), Style::default()));
+    insta::assert_snapshot!("ab_regressed", zklockbench_report::ab(&file(), Style::default()));
 }
 
 #[test]
 fn the_markdown_has_the_conclusion_each_comparison_and_the_sides() {
-    insta::assert_snapshot!("ab_regressed_markdown", report::ab_markdown(&file()));
+    insta::assert_snapshot!("ab_regressed_markdown", zklockbench_report::ab_markdown(&file()));
     let mut file = file();
     file.sides.b.differs = vec!["hold=\"<b>|`\"".into()];
-    assert!(report::ab_markdown(&file).contains("- B: hold=\"&lt;b>\\|\\`\""));
+    assert!(zklockbench_report::ab_markdown(&file).contains("- B: hold=\"&lt;b>\\|\\`\""));
     file.blocks.clear();
-    assert!(report::ab_markdown(&file).contains("No block ran to its end"));
+    assert!(zklockbench_report::ab_markdown(&file).contains("No block ran to its end"));
 }
 
 #[test]
 fn the_charts_show_every_ratio_and_every_block_and_nothing_where_there_is_none() {
     let dir = tempfile::tempdir().unwrap();
-    let drawn = report::chart::draw_ab(&file(), dir.path()).unwrap();
+    let drawn = zklockbench_report::chart::draw_ab(&file(), dir.path()).unwrap();
     let names: Vec<_> = drawn.files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["ratios.svg", "ratios.png", "blocks.svg", "blocks.png"]);
     let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
@@ -406,7 +406,7 @@ fn the_charts_show_every_ratio_and_every_block_and_nothing_where_there_is_none()
     let mut none = file();
     none.blocks.clear();
     none.comparisons.iter_mut().for_each(|one| (one.ratio, one.values) = (None, Vec::new()));
-    let drawn = report::chart::draw_ab(&none, &dir.path().join("none")).unwrap();
+    let drawn = zklockbench_report::chart::draw_ab(&none, &dir.path().join("none")).unwrap();
     assert_eq!((drawn.files.len(), drawn.left_out.len()), (0, 2));
 }
 
@@ -427,7 +427,7 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
     file.asked.until = Some(0.03);
     file.asked.reached = Some(false);
     file.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two inside".into()]);
-    let text = report::ab(&file, Style::default());
+    let text = zklockbench_report::ab(&file, Style::default());
     assert!(text.starts_with("VIOLATED: a lock broke a promise (3 comparisons: "), "{text}");
     for note in [
         "! interrupted after 8 blocks: judged by what was measured until then",
@@ -441,11 +441,11 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
         one.why = Some("noise".into());
         one.verdict = Found::Inconclusive;
     }
-    let text = report::ab(&file, Style::default());
+    let text = zklockbench_report::ab(&file, Style::default());
     let once = "! 3 comparisons (such as throughput of baton, 5 contenders): inconclusive: noise";
     assert!(text.contains(once) && text.matches("noise\n").count() == 1, "{text}");
     file.blocks.clear();
-    assert!(report::ab(&file, Style::default()).contains("No block ran to its end"));
+    assert!(zklockbench_report::ab(&file, Style::default()).contains("No block ran to its end"));
 }
 
 #[test]

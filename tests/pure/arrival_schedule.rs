@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use zklockbench::load;
-use zklockbench::scenario::schedule::{Arrival, draw, ranked};
-use zklockbench::scenario::{Arrivals, Load, Open, Replay, TraceArrival, TrialPlan, TrialSpec, parse};
-use zklockbench::words::catalog::Mode;
-use zklockbench::words::clock::micros;
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::clock::micros;
+use zklockbench_scenario::schedule::{Arrival, draw, ranked};
+use zklockbench_scenario::{Arrivals, Load, Open, Replay, TraceArrival, TrialPlan, TrialSpec, parse};
 
 /// The only trial of an open load.
 fn spec(lines: &str) -> TrialSpec {
     let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nload = \"open\"\n{lines}\n");
-    let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let parsed =
+        parse("x.toml", &text, &zklockbench_load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
     TrialPlan::of(&parsed.scenario).trials[0].clone()
 }
 

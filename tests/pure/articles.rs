@@ -5,21 +5,21 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::json;
-use zklockbench::answer::articles::Answer::{Confirmed, HoldsWhen, NotDecided, Refuted};
-use zklockbench::answer::articles::{
+use zklockbench_analysis::articles::Answer::{Confirmed, HoldsWhen, NotDecided, Refuted};
+use zklockbench_analysis::articles::{
     Answer, Decision, Decisions, Evidence, Named, claims, decide, page, sources, text,
 };
-use zklockbench::record::{
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_core::catalog::fault::FaultChoice;
+use zklockbench_core::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
+use zklockbench_core::measure::{Counts, Measure, Notifications, Outcome, Woken, new_histogram};
+use zklockbench_record::{
     Accounting, Behaviour, Bystander, Calibration, Change, Counted, Counting, FaultRecord, FencingCounts,
     Left, NodeSize, Numbers, OneShot, Raced, RawRequest, RequestFigures, Saturation, ServerFigures, Tally,
     Timing, Trial, UpdateOrder, WatchCell, WatchedBy,
 };
-use zklockbench::results::{self, StoredRun};
-use zklockbench::scenario::{Distribution, Stop};
-use zklockbench::words::catalog::ParamValue;
-use zklockbench::words::catalog::fault::FaultChoice;
-use zklockbench::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
-use zklockbench::words::measure::{Counts, Measure, Notifications, Outcome, Woken, new_histogram};
+use zklockbench_results::StoredRun;
+use zklockbench_scenario::{Distribution, Stop};
 
 use crate::support::views;
 
@@ -30,7 +30,7 @@ fn root() -> PathBuf {
 /// A run that is kept as an example. It holds many histograms, so nobody copies the whole.
 fn example() -> &'static StoredRun {
     static EXAMPLE: LazyLock<StoredRun> =
-        LazyLock::new(|| results::read(&root().join("results/example")).unwrap());
+        LazyLock::new(|| zklockbench_results::read(&root().join("results/example")).unwrap());
     &EXAMPLE
 }
 
@@ -87,7 +87,7 @@ fn run(scenario: &str, trials: Vec<Trial>) -> Named<StoredRun> {
 }
 
 fn of_runs(runs: Vec<Named<StoredRun>>) -> Evidence {
-    Evidence { runs, ..Evidence::default() }
+    Evidence { runs, sources: Some(zklockbench_locks::COMPARED_SOURCES), ..Evidence::default() }
 }
 
 fn of_run(scenario: &str, trials: Vec<Trial>) -> Evidence {
@@ -376,7 +376,7 @@ fn asked(kind: &str, seconds: u64) -> FaultChoice {
         "name = \"x\"\ndescription = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 2\nduration = \"60s\"\n\
          [[fault]]\nkind = \"{kind}\"\nat = \"1s\"\nduration = \"{seconds}s\"\n"
     );
-    let parsed = zklockbench::scenario::parse("x.toml", &text, &zklockbench::load::catalog());
+    let parsed = zklockbench_scenario::parse("x.toml", &text, &zklockbench_load::catalog());
     parsed.unwrap_or_else(|errors| panic!("{errors}")).scenario.faults.swap_remove(0)
 }
 

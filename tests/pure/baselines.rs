@@ -4,15 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zklockbench::check;
-use zklockbench::record::figures;
-use zklockbench::record::{Run, RunOutcome};
-use zklockbench::report::{self, CheckedTrends, Style, Trend};
-use zklockbench::results::{self, RunWriter};
-use zklockbench::scenario::gate::Scope;
-use zklockbench::words::error::Error;
-use zklockbench::words::measure::Figure;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Figure;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures;
+use zklockbench_record::{Run, RunOutcome};
+use zklockbench_report::{CheckedTrends, Style, Trend};
+use zklockbench_results::RunWriter;
+use zklockbench_scenario::gate::Scope;
 
 use crate::support::records;
 
@@ -23,11 +22,11 @@ fn run(parent: &Path, name: &str, change: impl Fn(&mut Run)) -> PathBuf {
     writer.trial(&trial).unwrap();
     let mut run = records::run(1);
     change(&mut run);
-    writer.seal(run, check::of_run(&[trial], 1)).unwrap().publish().unwrap()
+    writer.seal(run, zklockbench_judge::of_run(&[trial], 1)).unwrap().publish().unwrap()
 }
 
-fn add(store: &Path, run: &Path, commit: &str) -> Result<results::Baseline, Error> {
-    results::add_baseline(store, run, Some(commit), records::began())
+fn add(store: &Path, run: &Path, commit: &str) -> Result<zklockbench_results::Baseline, Error> {
+    zklockbench_results::add_baseline(store, run, Some(commit), records::began())
 }
 
 /// What is said of it, which is a matter of usage.
@@ -56,12 +55,13 @@ fn a_copy_is_the_run_as_it_was_with_its_commit() {
     let source = run(dir.path(), "mine", |_| ());
     fs::write(source.join("notes.txt"), "no part of the run").unwrap();
     let added = add(&dir.path().join("store"), &source, "abc123").unwrap();
-    assert_eq!(results::read(&added.dir).unwrap(), results::read(&source).unwrap());
+    assert_eq!(zklockbench_results::read(&added.dir).unwrap(), zklockbench_results::read(&source).unwrap());
     assert!(!added.dir.join("notes.txt").exists());
-    assert_eq!(results::baselines(&dir.path().join("store")).unwrap(), [added]);
+    assert_eq!(zklockbench_results::baselines(&dir.path().join("store")).unwrap(), [added]);
     // Where no commit is given, it is that of the program
     let other = run(dir.path(), "other", |run| run.seed = 1);
-    let added = results::add_baseline(&dir.path().join("store"), &other, None, records::began()).unwrap();
+    let added =
+        zklockbench_results::add_baseline(&dir.path().join("store"), &other, None, records::began()).unwrap();
     assert_eq!(added.commit, "0123abc-dirty");
 }
 
@@ -69,8 +69,9 @@ fn a_copy_is_the_run_as_it_was_with_its_commit() {
 fn what_cannot_be_a_baseline_is_refused_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
-    let refused =
-        |run: &Path, commit: Option<&str>| told(results::add_baseline(&store, run, commit, records::began()));
+    let refused = |run: &Path, commit: Option<&str>| {
+        told(zklockbench_results::add_baseline(&store, run, commit, records::began()))
+    };
     assert!(refused(&dir.path().join("absent"), None).contains("is not a directory"));
     let nameless = run(dir.path(), "nameless", |run| run.tool_commit = None);
     assert!(refused(&nameless, None).contains("use --commit"));
@@ -92,17 +93,17 @@ fn what_cannot_be_a_baseline_is_refused_and_leaves_nothing() {
 fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     assert!(
-        told(results::baselines(&dir.path().join("absent")))
+        told(zklockbench_results::baselines(&dir.path().join("absent")))
             .contains("`zklockbench baseline add RUN` creates one")
     );
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    assert!(told(results::baselines(&file)).contains("is not a directory"));
+    assert!(told(zklockbench_results::baselines(&file)).contains("is not a directory"));
     let store = store(dir.path());
     // A read-me and what is on its way are nobody's mistake
     fs::write(store.join("README.md"), "our baselines").unwrap();
     fs::create_dir(store.join(".other.partial")).unwrap();
-    let one = results::baselines(&store).unwrap().swap_remove(0).dir;
+    let one = zklockbench_results::baselines(&store).unwrap().swap_remove(0).dir;
     let commit = one.join("baseline.json");
     for (text, said) in [
         ("{", "baseline.json: EOF while parsing"),
@@ -113,19 +114,22 @@ fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
         ),
     ] {
         fs::write(&commit, text).unwrap();
-        let told = told(results::baselines(&store));
+        let told = told(zklockbench_results::baselines(&store));
         assert!(told.contains(said), "{told}");
     }
     fs::remove_file(&commit).unwrap();
-    assert!(told(results::baselines(&store)).contains("is not a baseline: it has no baseline.json"));
+    assert!(
+        told(zklockbench_results::baselines(&store)).contains("is not a baseline: it has no baseline.json")
+    );
 }
 
 #[test]
 fn commits_have_all_their_runs_of_a_scenario_the_newest_commit_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let of =
-        |store: &Path, scenario| results::baselines_by_commit(&results::baselines(store).unwrap(), scenario);
+    let of = |store: &Path, scenario| {
+        zklockbench_results::baselines_by_commit(&zklockbench_results::baselines(store).unwrap(), scenario)
+    };
     let sizes = |store: &Path| of(store, "quick").iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(sizes(&store), [1, 2]);
     let later = run(dir.path(), "later", |run| run.started_at += Duration::from_secs(3_600));
@@ -139,28 +143,32 @@ fn a_trend_says_when_hosts_differ_and_leaves_gaps_where_nothing_was_measured() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let mut trend = Trend::new(figures::named("wait.p50").unwrap(), Scope::default());
-    for (at, one) in results::baselines(&store).unwrap().iter().enumerate() {
-        let mut stored = results::read(&one.dir).unwrap();
+    for (at, one) in zklockbench_results::baselines(&store).unwrap().iter().enumerate() {
+        let mut stored = zklockbench_results::read(&one.dir).unwrap();
         if at == 1 {
             stored.trials[0].cut_short = records::interrupted();
         }
         trend.add(&one.commit, &stored);
     }
-    let shown = report::trend(&trend, Style::default());
+    let shown = zklockbench_report::trend(&trend, Style::default());
     insta::assert_snapshot!("trend", shown);
     assert!(shown.contains("! the hosts differ"), "{shown}");
     let svg = dir.path().join("trend.svg");
-    report::chart::draw_trend(&trend, &svg).unwrap();
+    zklockbench_report::chart::draw_trend(&trend, &svg).unwrap();
     let drawn = fs::read_to_string(svg).unwrap();
     for text in ["wait.p50 by commit", "abc", "def", "host there"] {
         assert!(drawn.contains(text), "{text}");
     }
     // Nothing measured, nothing drawn
     let mut empty = Trend::new(figures::named("read_wait.p50").unwrap(), Scope::default());
-    empty.add("abc", &results::read(&results::baselines(&store).unwrap()[0].dir).unwrap());
+    empty.add(
+        "abc",
+        &zklockbench_results::read(&zklockbench_results::baselines(&store).unwrap()[0].dir).unwrap(),
+    );
     let nowhere = dir.path().join("nothing.svg");
     assert!(
-        told(report::chart::draw_trend(&empty, &nowhere)).contains("none of the runs measured read_wait.p50")
+        told(zklockbench_report::chart::draw_trend(&empty, &nowhere))
+            .contains("none of the runs measured read_wait.p50")
     );
     assert!(!nowhere.exists());
 }
@@ -177,14 +185,14 @@ fn of_a_plain_directory_of_runs_the_complete_ones_of_the_scenario_are_there_the_
     run(dir.path(), "interrupted", |run| run.outcome = RunOutcome::INTERRUPTED);
     let damaged = run(dir.path(), "damaged", later(9));
     fs::write(damaged.join("run.json"), "{").unwrap();
-    assert!(!results::is_store_of_baselines(dir.path()));
-    let (runs, passed_over) = results::runs_of(dir.path(), "quick").unwrap();
+    assert!(!zklockbench_results::is_store_of_baselines(dir.path()));
+    let (runs, passed_over) = zklockbench_results::runs_of(dir.path(), "quick").unwrap();
     assert_eq!(runs, [new, old]);
     assert!(
         passed_over.len() == 1 && passed_over[0].to_string().contains("damaged/run.json"),
         "{passed_over:?}"
     );
-    assert!(results::is_store_of_baselines(&store(dir.path())));
+    assert!(zklockbench_results::is_store_of_baselines(&store(dir.path())));
 }
 
 #[test]
@@ -199,7 +207,7 @@ fn gates_and_comments_make_no_other_scenario_of_it_and_another_hold_does() {
     let told = texts.map(|text| {
         let run =
             run(dir.path(), &format!("run-{}", trend.runs.len()), |run| run.scenario_text = text.into());
-        trend.add("abc", &results::read(&run).unwrap());
+        trend.add("abc", &zklockbench_results::read(&run).unwrap());
         trend.notes.iter().any(|note| note.contains("the scenario was changed"))
     });
     assert_eq!(told, [false, false, true]);
@@ -219,7 +227,7 @@ fn a_change_is_named_with_its_commit_its_size_and_how_sure_it_is() {
     assert_eq!((change.commit.as_str(), change.run, change.is_last), ("commit8", 8, true));
     assert!((change.times - 1.0 / 1.5).abs() < 0.01 && change.p < 0.05, "{change:?}");
     assert!(change.is_worse(figures::THROUGHPUT.figure().better(), 0.05));
-    let said = report::trend(&found, Style::default());
+    let said = zklockbench_report::trend(&found, Style::default());
     assert!(
         said.contains(": throughput is 0.66") && said.contains(" times what it was from commit8 of "),
         "{said}"
@@ -236,11 +244,12 @@ fn where_nothing_changed_or_little_is_known_no_change_is_named() {
     let steady = over(&[1.0; 14]);
     assert!(steady.changes.is_empty(), "{:?}", steady.changes);
     assert!(
-        report::trend(&steady, Style::default()).starts_with("No clear change in throughput over 14 runs.")
+        zklockbench_report::trend(&steady, Style::default())
+            .starts_with("No clear change in throughput over 14 runs.")
     );
     let few = over(&[1.0, 1.0, 9.0, 9.0]);
     assert!(
-        report::trend(&few, Style::default())
+        zklockbench_report::trend(&few, Style::default())
             .starts_with("throughput over 4 runs: whether it changed can be told from 8 runs on.")
     );
     // Half as fast, but of one run fewer than that no order is rare enough.

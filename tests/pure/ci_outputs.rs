@@ -5,15 +5,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use zklockbench::answer::compare::{Ask, Regression, Side, compare};
-use zklockbench::answer::gate::Outcome;
-use zklockbench::record::Trial;
-use zklockbench::record::figures;
-use zklockbench::report::Gated;
-use zklockbench::report::ci::{Check, CheckKind, CiReport, Live, github, junit, openmetrics, trackers};
-use zklockbench::results;
-use zklockbench::words::measure::Measure;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::compare::{Ask, Regression, Side, compare};
+use zklockbench_analysis::gate::Outcome;
+use zklockbench_record::Trial;
+use zklockbench_record::figures;
+use zklockbench_report::Gated;
+use zklockbench_report::ci::{Check, CheckKind, CiReport, Live, github, junit, openmetrics, trackers};
+
+use zklockbench_core::measure::Measure;
+use zklockbench_core::verdict::Verdict;
 
 use crate::support::json_schema::Schema;
 use crate::support::skip::skipped;
@@ -29,7 +29,7 @@ fn root() -> &'static Path {
 /// The document of the run that is kept as an example, with a gate that passed, one that failed and one that could not be
 /// decided.
 fn example() -> CiReport {
-    let stored = results::read(&root().join("results/example")).unwrap();
+    let stored = zklockbench_results::read(&root().join("results/example")).unwrap();
     let gates = vec![
         gate("every lock held", Verdict::Held),
         gate("throughput > 1/s", Verdict::Held),
@@ -399,7 +399,7 @@ fn six_repetitions_have_an_interval_in_every_format_that_has_room_for_one() {
     };
     let parent = tempfile::tempdir().unwrap();
     let trials: Vec<Trial> = (0..depth::of(6, 9)).map(trial).collect();
-    let stored = results::read(&run_dirs::publish(parent.path(), &trials)).unwrap();
+    let stored = zklockbench_results::read(&run_dirs::publish(parent.path(), &trials)).unwrap();
     let document = shown::ci_report(&stored, &Gated::default());
     let throughput = document.cells[0].values[0];
     let interval = throughput.over.interval.unwrap();

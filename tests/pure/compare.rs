@@ -5,17 +5,17 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use zklockbench::answer::compare::{
+use zklockbench_analysis::compare::{
     Ask, Comparison, ComparisonVerdict, Regression, Row, Side, between_parts, compare,
 };
-use zklockbench::record::figures;
-use zklockbench::record::{Accounting, Counted, EnsembleInfo, ServerInfo, Trial};
-use zklockbench::report;
-use zklockbench::scenario::{Distribution, Load};
-use zklockbench::words::catalog::fault::{FaultChoice, Start, Target};
-use zklockbench::words::catalog::{ParamValue, Params};
-use zklockbench::words::error::{Error, Exit};
-use zklockbench::words::measure::Measure;
+use zklockbench_record::figures;
+use zklockbench_record::{Accounting, Counted, EnsembleInfo, ServerInfo, Trial};
+
+use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
+use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::measure::Measure;
+use zklockbench_scenario::{Distribution, Load};
 
 use crate::support::json_schema::Schema;
 use crate::support::records::side;
@@ -98,7 +98,7 @@ fn three_repetitions_a_side_show_no_regression_however_large_and_say_how_many_wo
     // Six comparisons: five a side can carry them.
     assert_eq!((few.family, wait.repetitions_needed), (6, Some(5)));
     assert_eq!(few.conclusion.exit(), Exit::Unknown);
-    let shown = report::comparison(&few, report::Style::default());
+    let shown = zklockbench_report::comparison(&few, zklockbench_report::Style::default());
     assert!(shown.contains("needs about 5 repetitions a side"), "{shown}");
 }
 
@@ -292,7 +292,7 @@ fn counts_that_the_load_determines_are_compared_exactly_even_once() {
         let mut trial = records::trial(0);
         trial.spec.load = Load::Batch;
         trial.measured.requests = Default::default();
-        trial.measured.requests.add(zklockbench::words::measure::RequestKind::Create, requests);
+        trial.measured.requests.add(zklockbench_core::measure::RequestKind::Create, requests);
         let counts = Some(requests);
         trial.accounting =
             vec![Accounting { what: Counted::Requests, client: counts, expected: counts, servers: counts }];
@@ -331,7 +331,7 @@ fn waits_that_are_only_known_to_be_longer_can_show_a_regression_but_no_improveme
 /// A trial of an open load whose queue grew.
 fn growing(index: usize) -> Trial {
     let mut trial = records::overloaded(index);
-    zklockbench::check::judge(&mut trial);
+    zklockbench_judge::judge(&mut trial);
     trial
 }
 
@@ -349,7 +349,7 @@ fn a_queue_that_grows_has_longer_waits_than_any_that_does_not() {
     let ask = Ask { figures: vec![figures::named("wait.mean").unwrap()], ..Ask::default() };
     let grows = compare(&base, &new, &ask).unwrap();
     assert_eq!(verdicts(&grows)["wait.mean"], ComparisonVerdict::Regressed);
-    assert!(report::comparison(&grows, report::Style::default()).contains("grows"));
+    assert!(zklockbench_report::comparison(&grows, zklockbench_report::Style::default()).contains("grows"));
 }
 
 #[test]
@@ -379,8 +379,10 @@ fn another_load_or_machine_is_refused_unless_it_is_forced_and_then_the_output_sa
     let in_memory = on_own_servers("new", "tmpfs (/dev/shm): in memory");
     assert!(refused(&on_disk, &in_memory).contains("data: "), "{}", refused(&on_disk, &in_memory));
     let forced = compare(&base, &some_read, &Ask { force: true, ..Ask::default() }).unwrap();
-    for text in [report::comparison(&forced, report::Style::default()), report::comparison_markdown(&forced)]
-    {
+    for text in [
+        zklockbench_report::comparison(&forced, zklockbench_report::Style::default()),
+        zklockbench_report::comparison_markdown(&forced),
+    ] {
         assert!(text.contains("Forced, although it cannot be compared: read_ratio: "), "{text}");
     }
     // A longer hold, or another version of ZooKeeper or of this program, is what one may want to compare.
@@ -492,8 +494,10 @@ fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
         side
     };
     let found = compared(&hostile("base"), &hostile("new"));
-    let (terminal, page) =
-        (report::comparison(&found, report::Style::default()), report::comparison_markdown(&found));
+    let (terminal, page) = (
+        zklockbench_report::comparison(&found, zklockbench_report::Style::default()),
+        zklockbench_report::comparison_markdown(&found),
+    );
     for text in [&terminal, &page] {
         assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
     }
@@ -504,7 +508,10 @@ fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
 fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_is_cut() {
     let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
     for (width, colour) in [(40, false), (60, false), (60, true)] {
-        let shown = report::comparison(&compared, report::Style { colour, width: Some(width) });
+        let shown = zklockbench_report::comparison(
+            &compared,
+            zklockbench_report::Style { colour, width: Some(width) },
+        );
         assert!(shown.lines().all(|line| line.is_empty() || line.trim().chars().count() > 1), "{shown}");
         assert!(shown.contains("predecessor-watch"), "{shown}");
         assert!(shown.contains("figure throughput; base 2.39/s; new 1.6/s; new/base 0.667"), "{shown}");
@@ -515,7 +522,8 @@ fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_i
 fn at_the_usual_width_a_comparison_is_a_table_below_the_names_of_its_strategies() {
     let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
     for colour in [false, true] {
-        let shown = report::comparison(&compared, report::Style { colour, width: Some(80) });
+        let shown =
+            zklockbench_report::comparison(&compared, zklockbench_report::Style { colour, width: Some(80) });
         let shown = console::strip_ansi_codes(&shown);
         assert!(shown.lines().all(|line| line.is_empty() || line.trim().chars().count() > 1), "{shown}");
         let at = shown.lines().position(|line| line.starts_with("predecessor-watch")).expect(&shown);
@@ -534,12 +542,12 @@ fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
     let dir = tempfile::tempdir().unwrap();
     let found = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
     let (svg, png) = (dir.path().join("c.svg"), dir.path().join("c.png"));
-    report::chart::draw_comparison(&found, &svg).unwrap();
-    report::chart::draw_comparison(&found, &png).unwrap();
+    zklockbench_report::chart::draw_comparison(&found, &svg).unwrap();
+    zklockbench_report::chart::draw_comparison(&found, &png).unwrap();
     let text = fs::read_to_string(&svg).unwrap();
     assert_eq!((text.matches("\nregressed\n").count(), text.matches("\nsame\n").count()), (5, 5), "{text}");
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
-    let error = report::chart::draw_comparison(&found, &dir.path().join("c.gif")).unwrap_err();
+    let error = zklockbench_report::chart::draw_comparison(&found, &dir.path().join("c.gif")).unwrap_err();
     assert!(error.to_string().contains("must end with .svg or .png"), "{error}");
 }
 
@@ -548,8 +556,8 @@ fn the_waits_of_both_sides_are_drawn_by_percentile_in_a_panel_for_each_cell() {
     let dir = tempfile::tempdir().unwrap();
     let (base, new) = (taking("base", 1.0, 10), taking("new", 1.2, 10));
     let (found, svg, png) = (compared(&base, &new), dir.path().join("p.svg"), dir.path().join("p.png"));
-    report::chart::draw_percentiles(&base, &new, &found, &svg).unwrap();
-    report::chart::draw_percentiles(&base, &new, &found, &png).unwrap();
+    zklockbench_report::chart::draw_percentiles(&base, &new, &found, &svg).unwrap();
+    zklockbench_report::chart::draw_percentiles(&base, &new, &found, &png).unwrap();
     let text = fs::read_to_string(&svg).unwrap();
     for told in ["base: base", "new: new", "3 contenders, closed load", "99.9 %"] {
         assert!(text.contains(told), "{told}");
@@ -563,13 +571,13 @@ fn the_waits_of_both_sides_are_drawn_by_percentile_in_a_panel_for_each_cell() {
     };
     let both: Vec<Trial> = (0..4).flat_map(|at| [records::trial_taking(at, NOISE[at]), seven(at)]).collect();
     let more = side("base", &both);
-    report::chart::draw_percentiles(&more, &new, &compared(&more, &new), &svg).unwrap();
+    zklockbench_report::chart::draw_percentiles(&more, &new, &compared(&more, &new), &svg).unwrap();
     let text = fs::read_to_string(&svg).unwrap();
     let headings: Vec<&str> = text.split('\n').filter(|line| line.contains("contenders")).collect();
     assert!(text.contains(", 7 contenders"), "{headings:?}");
     let mut silent = base.clone();
     silent.runs[0].stored.trials.iter_mut().for_each(|trial| trial.histograms.clear());
-    let nothing = report::chart::draw_percentiles(&silent, &silent, &found, &svg).unwrap_err();
+    let nothing = zklockbench_report::chart::draw_percentiles(&silent, &silent, &found, &svg).unwrap_err();
     assert!(nothing.to_string().contains("no sound trial of either side measured a wait"), "{nothing}");
 }
 

@@ -3,15 +3,15 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench::answer::compare::{
+use zklockbench_analysis::compare::{
     About, Ask, Limits, Loaded, Method, Regression, Role, Row, Runs, Scale, Side, Terms, Test, compare,
     judge_family, power,
 };
-use zklockbench::record::{Better, Reading, Trial, figures};
-use zklockbench::report::{self, Style};
-use zklockbench::scenario::{Late, Load};
-use zklockbench::words::error::Exit;
-use zklockbench::words::measure::{Counts, Measure, Outcome};
+use zklockbench_core::error::Exit;
+use zklockbench_core::measure::{Counts, Measure, Outcome};
+use zklockbench_record::{Better, Reading, Trial, figures};
+use zklockbench_report::Style;
+use zklockbench_scenario::{Late, Load};
 
 use crate::compare::{compared, row};
 use crate::support::{depth, records};
@@ -223,7 +223,7 @@ fn of_one_repetition_it_is_not_known_how_many_it_takes() {
     one.runs[0].stored.trials.truncate(1);
     let found = power(&one, &Ask::default(), 0.05);
     assert!(found.rows.iter().all(|row| row.repetitions.is_none()), "{found:?}");
-    let said = report::power(&found, Style::default());
+    let said = zklockbench_report::power(&found, Style::default());
     assert!(said.starts_with("How far the repetitions lie apart is not known of one"), "{said}");
 }
 

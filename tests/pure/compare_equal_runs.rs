@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use zklockbench::answer::compare::{Limits, Regression, Runs, Scale, Terms, Test, judge_family};
-use zklockbench::record::{Figure, Reading, figures};
+use zklockbench_analysis::compare::{Limits, Regression, Runs, Scale, Terms, Test, judge_family};
+use zklockbench_record::{Figure, Reading, figures};
 
 /// The readings of one figure of one cell on both sides of a pair.
 struct Pair {

@@ -7,9 +7,9 @@
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use zklockbench::answer::compare::{Compared, ComparisonVerdict, Limits, Regression, Test, judge_family};
-use zklockbench::record::figures;
-use zklockbench::record::{Figure, Reading};
+use zklockbench_analysis::compare::{Compared, ComparisonVerdict, Limits, Regression, Test, judge_family};
+use zklockbench_record::figures;
+use zklockbench_record::{Figure, Reading};
 
 use crate::support::depth;
 

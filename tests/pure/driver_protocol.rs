@@ -1,7 +1,7 @@
 //! What the page on drivers shows is what the published schemas of their messages allow.
 
 use serde_json::{Value, json};
-use zklockbench::world::driver::protocol;
+use zklockbench_locks::driver::protocol;
 
 use crate::support::json_schema::Schema;
 

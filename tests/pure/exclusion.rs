@@ -1,17 +1,17 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
-use zklockbench::check::{judge, least_evidence, of_run, standing_still};
-use zklockbench::lock;
-use zklockbench::record::history::LockKind;
-use zklockbench::record::{
+use zklockbench_judge::{judge, least_evidence, of_run, standing_still};
+
+use zklockbench_core::clock::WallClock;
+use zklockbench_core::measure::{Counts, Outcome, RequestKind};
+use zklockbench_core::spool::Sorted;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::history::LockKind;
+use zklockbench_record::{
     Accounting, CLOCKS_DIFFER_MS, Cause, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord,
     Grant, Judged, Life, LockClaim, Overlaps, Parts, Stuck, Trial,
 };
-use zklockbench::scenario::TrialSpec;
-use zklockbench::words::clock::WallClock;
-use zklockbench::words::measure::{Counts, Outcome, RequestKind};
-use zklockbench::words::spool::Sorted;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_scenario::TrialSpec;
 
 use crate::support::{records, views};
 
@@ -183,7 +183,7 @@ fn a_standstill_is_as_described_only_behind_a_second_node_of_a_lock_that_looks_w
         trial.whole.requests = trial.whole.succeeded;
         trial.whole.requests.add(RequestKind::Create, unanswered);
         trial.stuck = stuck;
-        standing_still(&lock::find(lock).unwrap().card, &trial).is_some()
+        standing_still(&zklockbench_locks::find(lock).unwrap().card, &trial).is_some()
     };
     let behind_itself = || vec![stuck(3, Some(3)), stuck(1, Some(3))];
     assert!(is_described("kazoo", 1, behind_itself()));

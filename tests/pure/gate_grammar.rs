@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use zklockbench::record::figures;
-use zklockbench::scenario::gate::{
+use zklockbench_core::measure::{Better, Figure, FigureCard, Measure, Statistic, Unit};
+use zklockbench_record::figures;
+use zklockbench_scenario::gate::{
     Condition, Known, KnownCells, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written,
     has_floor, parse,
 };
-use zklockbench::words::measure::{Better, Figure, FigureCard, Measure, Statistic, Unit};
 
 use crate::support::cards::CARDS;
 use crate::support::diagnosed::said_of_files;

@@ -1,17 +1,17 @@
 //! What gates come to: each kind of gate green, red and unknown, over records made by hand.
 
-use zklockbench::answer::compare::{Ask, Comparison, Loaded, Side, compare};
-use zklockbench::answer::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
-use zklockbench::record::CellKey;
-use zklockbench::record::figures;
-use zklockbench::record::{Accounting, Counted, Floor, Run, Trial};
-use zklockbench::report::{self, Style};
-use zklockbench::results::StoredRun;
-use zklockbench::scenario::Load;
-use zklockbench::scenario::gate::{Gate, Known, parse};
-use zklockbench::words::error::Error;
-use zklockbench::words::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare};
+use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::CellKey;
+use zklockbench_record::figures;
+use zklockbench_record::{Accounting, Counted, Floor, Run, Trial};
+use zklockbench_report::Style;
+use zklockbench_results::StoredRun;
+use zklockbench_scenario::Load;
+use zklockbench_scenario::gate::{Gate, Known, parse};
 
 use crate::support::records;
 
@@ -470,8 +470,11 @@ fn the_worst_stands_first_among_gates_and_among_cells_and_a_failure_outweighs_wh
     assert!(matches!(overall(&outcomes), Verdict::Violated(_)));
     // The cell that is nearest to the limit
     assert_eq!(outcomes[3].checks[0].strategy, "mutex");
-    insta::assert_snapshot!("gates_on_a_terminal", report::gates(&outcomes, Style::default()).unwrap());
-    insta::assert_snapshot!("gates_as_markdown", report::gates_markdown(&outcomes).unwrap());
+    insta::assert_snapshot!(
+        "gates_on_a_terminal",
+        zklockbench_report::gates(&outcomes, Style::default()).unwrap()
+    );
+    insta::assert_snapshot!("gates_as_markdown", zklockbench_report::gates_markdown(&outcomes).unwrap());
     // And they come back from a file
     let text = serde_json::to_string(&outcomes).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Outcome>>(&text).unwrap(), outcomes);
@@ -488,7 +491,7 @@ fn exclusion_is_among_the_gates_whatever_the_scenario_says_and_alone_it_is_not_w
     assert!(outcomes[0].is_of_every_run());
     let worst = &outcomes[0].checks[0];
     assert_eq!((worst.word(), worst.strategy.as_str(), worst.contenders), ("FAILED", "baton", 20));
-    assert_eq!(report::gates(&outcomes, Style::default()), None);
+    assert_eq!(zklockbench_report::gates(&outcomes, Style::default()), None);
 }
 
 fn all(world: &mut World, change: impl Fn(&mut Trial)) {
@@ -624,7 +627,7 @@ fn figures_of_a_part_of_the_waits_count_those_that_were_not_served() {
                 put(unserved, &vec![1_860_000; starved]);
             }
             let figure = figures::named(&format!("{name}.p50")).unwrap();
-            let reading = figure.of(&trial).unwrap();
+            let reading = trial.reading(figure).unwrap();
             let is_less = reading.value < 1_000_000.0;
             let found = match (is_less, reading.at_least) {
                 (true, false) => "held",

@@ -5,12 +5,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::shown;
-use zklockbench::record::figures;
-use zklockbench::report::View;
-use zklockbench::scenario::default_value;
-use zklockbench::words::error::Exit;
-use zklockbench::world::fault;
-use zklockbench::{lock, results, scenario};
+use zklockbench_core::error::Exit;
+use zklockbench_ensemble::fault;
+use zklockbench_record::figures;
+use zklockbench_report::View;
+use zklockbench_scenario::default_value;
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -39,7 +38,7 @@ fn with_part(name: &str, marker: &str, part: &str) -> String {
 
 #[test]
 fn the_page_on_locks_is_fresh() {
-    assert_fresh("docs/locks.md", &lock::reference());
+    assert_fresh("docs/locks.md", &zklockbench_locks::reference());
 }
 
 #[test]
@@ -54,7 +53,10 @@ fn the_page_on_figures_is_fresh() {
 
 #[test]
 fn the_page_on_scenarios_is_fresh() {
-    assert_fresh("docs/scenario.md", &scenario::reference(&lock::cards(), &fault::cards()));
+    assert_fresh(
+        "docs/scenario.md",
+        &zklockbench_scenario::reference(&zklockbench_locks::cards(), &fault::cards()),
+    );
 }
 
 #[test]
@@ -87,14 +89,14 @@ fn the_readme_recommends_locks_that_there_are() {
     let (_, table) = text.split_once("## Which lock should I use?").unwrap();
     let recommended = table.split("\n\n").nth(1).unwrap().lines().skip(2);
     let recommended = recommended.filter_map(|row| row.split(" | ").nth(1));
-    let cards = lock::cards();
+    let cards = zklockbench_locks::cards();
     let unknown = recommended.flat_map(names).filter(|name| !cards.iter().any(|card| card.name == *name));
     assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 #[test]
 fn the_readme_shows_the_example_run_as_the_report_renders_it() {
-    let stored = results::read(&file("results/example")).unwrap();
+    let stored = zklockbench_results::read(&file("results/example")).unwrap();
     let table = shown::markdown(&View::of(&stored));
     let table = table.split("#### Conclusions").next().unwrap().split_once("\n\n").unwrap().1;
     assert_fresh("README.md", &with_part("README.md", "example", &format!("{}\n", table.trim_end())));
@@ -102,7 +104,7 @@ fn the_readme_shows_the_example_run_as_the_report_renders_it() {
 
 #[test]
 fn the_readme_shows_the_table_of_faults_of_the_example_run() {
-    let stored = results::read(&file("results/example-faults")).unwrap();
+    let stored = zklockbench_results::read(&file("results/example-faults")).unwrap();
     let text = shown::markdown(&View::of(&stored));
     let table = text.split("\n\n").find(|part| part.starts_with("| strategy | fault |")).unwrap();
     assert_fresh("README.md", &with_part("README.md", "faults example", &format!("{table}\n")));
@@ -110,7 +112,7 @@ fn the_readme_shows_the_table_of_faults_of_the_example_run() {
 
 #[test]
 fn every_parameter_has_a_default_of_its_own_kind() {
-    let locks = lock::cards().into_iter().map(|card| (card.name, card.params));
+    let locks = zklockbench_locks::cards().into_iter().map(|card| (card.name, card.params));
     for (name, params) in locks.chain(fault::cards().into_iter().map(|card| (card.name, card.params))) {
         for param in params {
             assert!(default_value(param).is_some(), "{name}: {}", param.name);

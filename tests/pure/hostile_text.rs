@@ -1,12 +1,12 @@
 //! Texts of results that somebody else wrote: wherever they are shown, they are read and do nothing else.
 
 use proptest::prelude::*;
-use zklockbench::record::{Run, Trial};
-use zklockbench::report::ci::{github, junit};
-use zklockbench::report::{Gated, Style, View};
-use zklockbench::results::{self, add_baseline};
-use zklockbench::words::units::harmless;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::units::harmless;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Run, Trial};
+use zklockbench_report::ci::{github, junit};
+use zklockbench_report::{Gated, Style, View};
+use zklockbench_results::add_baseline;
 
 use crate::support::{records, run_dirs, shown};
 
@@ -65,7 +65,7 @@ proptest! {
         let parent = tempfile::tempdir().unwrap();
         let trials = [trial(&text)];
         let dir = run_dirs::publish_run(parent.path(), run(&text, 1), &trials);
-        let stored = results::read(&dir).unwrap();
+        let stored = zklockbench_results::read(&dir).unwrap();
         let view = View::of(&stored);
         let gated = Gated::default();
         let ci = shown::ci_report(&stored, &gated);

@@ -3,14 +3,13 @@
 
 use std::fmt::Write as _;
 
-use zklockbench::check;
-use zklockbench::record::history::LockKind;
-use zklockbench::record::{
+use zklockbench_core::clock::WallClock;
+use zklockbench_core::spool::Sorted;
+use zklockbench_record::history::LockKind;
+use zklockbench_record::{
     CLOCKS_DIFFER_MS, Doubt, Facts, Grant, Lives, LockClaim, Occupant, Overlap, Overlaps, SessionEnd, Trial,
 };
-use zklockbench::results::history::merge_histories;
-use zklockbench::words::clock::WallClock;
-use zklockbench::words::spool::Sorted;
+use zklockbench_results::history::merge_histories;
 
 use crate::support::records;
 use crate::support::story::{self, file, lines, overlaps};
@@ -158,7 +157,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
         scratch: std::env::temp_dir(),
     };
     let mut trial = Trial { facts: Some(facts), ..records::trial(0) };
-    check::judge(&mut trial);
+    zklockbench_judge::judge(&mut trial);
     trial
 }
 
@@ -212,8 +211,8 @@ fn merged(lock: &str, trial: &Trial, history: &str) -> (Trial, Counts) {
     merge_histories(&[(0, one), (1, other)], &to).unwrap();
     let judgement = story::check(&to, false).unwrap();
     let mut both = Trial::of_workers(vec![trial.clone(), records::trial(0)]).unwrap();
-    check::add_order(&mut both, &judgement);
-    check::judge(&mut both);
+    zklockbench_judge::add_order(&mut both, &judgement);
+    zklockbench_judge::judge(&mut both);
     (both, overlaps(&judgement))
 }
 
@@ -230,7 +229,7 @@ fn trial_history_and_merge_give_the_same_verdict_on_every_mix_of_holders() {
         let history = history(lock, &holders);
         let judgement = story::check_text(history.as_bytes()).unwrap();
         assert_eq!(overlaps(&judgement), expected, "check: {lock}: {case}");
-        assert_eq!(check::differs(&trial, &judgement), None, "{lock}: {case}");
+        assert_eq!(zklockbench_judge::differs(&trial, &judgement), None, "{lock}: {case}");
         let (both, of_history) = merged(lock, &trial, &history);
         assert_eq!((counts(&both), of_history), (expected, expected), "merge: {lock}: {case}");
         let is_violated = expected[0] > 0;

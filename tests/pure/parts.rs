@@ -1,8 +1,8 @@
 //! Parts of a trial: whoever saw what, they add up to the same.
 
 use proptest::prelude::*;
-use zklockbench::record::{Occurrences, Part, Tally};
-use zklockbench::words::measure::{RequestKind, ThreadRecorder, Window, new_histogram};
+use zklockbench_core::measure::{RequestKind, ThreadRecorder, Window, new_histogram};
+use zklockbench_record::{Occurrences, Part, Tally};
 
 /// What one worker saw: waits that ended at those times, each by a contender of its own.
 fn part(contender: usize, waits: &[(u64, u64)]) -> Part {

@@ -5,16 +5,16 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
-use zklockbench::answer::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
-use zklockbench::answer::plan::{
+use zklockbench_analysis::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
+use zklockbench_analysis::plan::{
     Answer, Candidate, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
     PlannedLoad, Question, QuestionLoad, map, objective, recommend,
 };
-use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
-use zklockbench::load;
-use zklockbench::record::{ArrivalWaits, Bound, Disturbance, FaultRecord, Trial};
-use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
+
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{ArrivalWaits, Bound, Disturbance, FaultRecord, Trial};
+use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
 
 use crate::support::{depth, plans, records, views};
 
@@ -126,7 +126,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
 }
 
 fn spec(text: &str) -> TrialSpec {
-    let parsed = parse("question", text, &load::catalog()).unwrap();
+    let parsed = parse("question", text, &zklockbench_load::catalog()).unwrap();
     TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 

@@ -8,7 +8,7 @@ use crate::support::depth;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
-use zklockbench::answer::queueing::{
+use zklockbench_stats::queueing::{
     AlikeClients, Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Pace, SimulationOutcome, closed,
     open,
 };

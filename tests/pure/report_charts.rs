@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::support::views::{FIVE, view};
-use zklockbench::report::View;
-use zklockbench::report::chart::{draw_all, svgs};
-use zklockbench::results::record::Election;
+use zklockbench_record::Election;
+use zklockbench_report::View;
+use zklockbench_report::chart::{draw_all, svgs};
 
 /// The SVG texts of a view's charts by name, and the names of those not drawn, with the reasons.
 fn drawn(view: &View<'_>) -> (BTreeMap<String, String>, Vec<(String, String)>) {

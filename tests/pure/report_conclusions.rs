@@ -3,8 +3,8 @@
 use crate::support::ranked::{
     Lock, around, counted_apart, idle, invalid, lock, not_counted, overloaded, stored, unknown, violated,
 };
-use zklockbench::report::View;
-use zklockbench::report::conclusions::{Certainty, Conclusion, Topic, conclusions};
+use zklockbench_report::View;
+use zklockbench_report::conclusions::{Certainty, Conclusion, Topic, conclusions};
 
 fn of(locks: &[Lock]) -> Vec<Conclusion> {
     let stored = stored(locks);

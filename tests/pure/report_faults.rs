@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use crate::support::views::{
     FIVE, break_all, break_by, fault, spoil, stuck, trial, trials, trials_of, unproved, view, violate,
 };
-use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Judged, Parts, Stuck, Trial};
-use zklockbench::report::{Style, View, chart};
-use zklockbench::words::measure::Outcome;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::measure::Outcome;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Judged, Parts, Stuck, Trial};
+use zklockbench_report::{Style, View, chart};
 
 const PLAIN: Style = Style { colour: false, width: None };
 

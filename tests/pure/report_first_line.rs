@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use regex::Regex;
-use zklockbench::record::{Calibration, RunOutcome};
-use zklockbench::report::ci::github;
-use zklockbench::report::document::Document;
-use zklockbench::report::{self, Gated, RunReport, Style, View, page};
-use zklockbench::results::{self, StoredRun};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Calibration, RunOutcome};
+use zklockbench_report::ci::github;
+use zklockbench_report::document::Document;
+use zklockbench_report::{Gated, RunReport, Style, View, page};
+use zklockbench_results::StoredRun;
 
 use crate::support::ranked::{Lock, around, lock, stored, unknown, violated};
 use crate::support::{plans, records, shown};
@@ -49,7 +49,7 @@ fn cases() -> Vec<Case> {
     let doubtful =
         |what| stored(&[Lock { what, ..lock("a", around(400.0, 8)) }, lock("b", around(200.0, 8))]);
     let example = |name: &str| {
-        results::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)).unwrap()
+        zklockbench_results::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)).unwrap()
     };
     let case = |name, run, begins, tone| Case { name, run, gated: Gated::default(), begins, tone };
     vec![
@@ -148,14 +148,19 @@ fn the_first_line_of_a_run_is_its_outcome_in_every_output() {
         assert!(line.starts_with(begins), "{name}: {line}");
         for width in [None, Some(80), Some(120)] {
             for colour in [false, true] {
-                let text = report::terminal(&report, None, Style { colour, width });
+                let text = zklockbench_report::terminal(&report, None, Style { colour, width });
                 assert_eq!(first(&plain(&text)), line, "{name}, width {width:?}");
             }
         }
         let words =
             |text: &str| text.replace(['\\', '*', '`'], "").replace("&#58;", ":").replace("&lt;", "<");
         assert_eq!(
-            words(first(&report::markdown(&report)).trim_start_matches("# ").trim_start_matches('#').trim()),
+            words(
+                first(&zklockbench_report::markdown(&report))
+                    .trim_start_matches("# ")
+                    .trim_start_matches('#')
+                    .trim()
+            ),
             words(&line),
             "{name}"
         );
@@ -178,7 +183,7 @@ fn every_violated_lock_is_named_on_the_first_line_and_on_the_last() {
     let view = View::of(&run);
     let gated = Gated::default();
     let report = RunReport::of(&view, &gated);
-    let text = report::terminal(&report, None, Style { colour: false, width: None });
+    let text = zklockbench_report::terminal(&report, None, Style { colour: false, width: None });
     let line = first(&text);
     assert!(
         ["a", "b", "c"].iter().all(|label| line.contains(&format!("{label} must not be used: it"))),
@@ -237,7 +242,7 @@ fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
     for Case { name, run, gated, .. } in cases() {
         let view = View::of(&run);
         let report = RunReport::of(&view, &gated);
-        assert_readable(name, |style| report::terminal(&report, None, style));
+        assert_readable(name, |style| zklockbench_report::terminal(&report, None, style));
     }
     for Answer { name, draw, .. } in answers() {
         assert_readable(name, draw);
@@ -264,37 +269,37 @@ fn answers() -> Vec<Answer> {
             "plan",
             "Use predecessor-watch: wait.p99 150 ms (90 %: 135 ms to 180 ms), asked: < 500 ms;",
             Some(page::of_plan(&plan)),
-            Box::new(move |style| report::plan(&plan, style)),
+            Box::new(move |style| zklockbench_report::plan(&plan, style)),
         ),
         answer(
             "ab",
             "Regressed: B is worse than A: throughput of baton, 5 contenders 16.8 % lower (",
             Some(page::of_ab(&ab)),
-            Box::new(move |style| report::ab(&ab, style)),
+            Box::new(move |style| zklockbench_report::ab(&ab, style)),
         ),
         answer(
             "sweep",
             "wait.p99 < 100ms is kept over contenders: baton up to 10, parent-watch up to 10.",
             Some(page::of_sweep(&sweep)),
-            Box::new(move |style| report::sweep(&sweep, &[], style)),
+            Box::new(move |style| zklockbench_report::sweep(&sweep, &[], style)),
         ),
         answer(
             "compare",
             "Regressed between these two runs: turn.p50 of predecessor-watch",
             Some(page::of_comparison(&base, &new, &compared)),
-            Box::new(move |style| report::comparison(&compared, style)),
+            Box::new(move |style| zklockbench_report::comparison(&compared, style)),
         ),
         answer(
             "baseline trend",
             "No clear change in throughput over 14 runs.",
             None,
-            Box::new(move |style| report::trend(&trend, style)),
+            Box::new(move |style| zklockbench_report::trend(&trend, style)),
         ),
         answer(
             "calibrate",
             "Without a lock a handoff takes ",
             Some(page::of_calibration(&calibration)),
-            Box::new(move |style| report::calibration(&calibration, style)),
+            Box::new(move |style| zklockbench_report::calibration(&calibration, style)),
         ),
     ]
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use crate::support::drawn::{boxes, colours, texts};
 use crate::support::{shown, views};
-use zklockbench::report::chart::svgs;
-use zklockbench::report::{Style, View, chart};
-use zklockbench::results::record::{Election, FaultRecord};
-use zklockbench::words::measure::{Measure, new_histogram};
+use zklockbench_core::measure::{Measure, new_histogram};
+use zklockbench_record::{Election, FaultRecord};
+use zklockbench_report::chart::svgs;
+use zklockbench_report::{Style, View, chart};
 
 /// What stands on the charts whose name begins like that: colours with how often each is used, and all texts.
 fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use regex::Regex;
-use zklockbench::answer::gate::Outcome;
-use zklockbench::record::Trial;
-use zklockbench::report::Gated;
-use zklockbench::report::document::Table;
-use zklockbench::report::html::{self, STYLE};
-use zklockbench::report::page::{Source, document, side_by_side};
-use zklockbench::report::{RunReport, View};
-use zklockbench::results::{self, StoredRun};
-use zklockbench::words::measure::{Histogram, Measure, Woken, new_histogram};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::gate::Outcome;
+use zklockbench_core::measure::{Histogram, Measure, Woken, new_histogram};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Trial;
+use zklockbench_report::Gated;
+use zklockbench_report::document::Table;
+use zklockbench_report::html::{self, STYLE};
+use zklockbench_report::page::{Source, document, side_by_side};
+use zklockbench_report::{RunReport, View};
+use zklockbench_results::StoredRun;
 
 use crate::support::{records, shown};
 
@@ -30,7 +30,7 @@ fn page(runs: &[StoredRun]) -> String {
 }
 
 fn example(name: &str) -> StoredRun {
-    results::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)).unwrap()
+    zklockbench_results::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)).unwrap()
 }
 
 fn run(labels: &[&str], change: impl Fn(usize, &mut Trial)) -> StoredRun {

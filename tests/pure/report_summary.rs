@@ -4,11 +4,11 @@ use crate::support::json_schema::Schema;
 use crate::support::{records, run_dirs, shown};
 use std::fs;
 
-use zklockbench::record::Trial;
-use zklockbench::report::{Style, Summary, View, summary};
-use zklockbench::results::{self, StoredRun};
-use zklockbench::words::measure::{Measure, new_histogram};
-use zklockbench::words::units::{format_micros, number};
+use zklockbench_core::measure::{Measure, new_histogram};
+use zklockbench_core::units::{format_micros, number};
+use zklockbench_record::Trial;
+use zklockbench_report::{Style, Summary, View, summary};
+use zklockbench_results::StoredRun;
 
 /// Three repetitions, each of which acquired another number of locks in the same time; the last one is invalid.
 fn trials() -> Vec<Trial> {
@@ -25,7 +25,7 @@ fn trials() -> Vec<Trial> {
 
 fn read(trials: &[Trial]) -> StoredRun {
     let parent = tempfile::tempdir().unwrap();
-    results::read(&run_dirs::publish(parent.path(), trials)).unwrap()
+    zklockbench_results::read(&run_dirs::publish(parent.path(), trials)).unwrap()
 }
 
 fn of(trials: &[Trial]) -> Summary {
@@ -97,11 +97,11 @@ fn percentiles_that_waits_without_the_lock_could_change_are_lower_bounds() {
 #[test]
 fn it_is_as_its_published_schema_says_and_its_digest_is_among_the_others() {
     let parent = tempfile::tempdir().unwrap();
-    let mut writer = results::RunWriter::create(parent.path(), "summed-up").unwrap();
+    let mut writer = zklockbench_results::RunWriter::create(parent.path(), "summed-up").unwrap();
     let trials = trials();
     trials.iter().for_each(|trial| writer.trial(trial).unwrap());
     let sealed = writer.seal(records::run(3), records::held()).unwrap();
-    let stored = results::read(sealed.dir()).unwrap();
+    let stored = zklockbench_results::read(sealed.dir()).unwrap();
     let whole = shown::summary(&stored);
     sealed.summary(summary::FILE, &whole).unwrap();
     let dir = sealed.publish().unwrap();
@@ -114,9 +114,14 @@ fn it_is_as_its_published_schema_says_and_its_digest_is_among_the_others() {
     json["cells"][0].as_object_mut().unwrap().remove("repetitions");
     assert!(!validator.is_valid(&json));
     // And it can't be changed without being noticed
-    assert!(results::read(&dir).unwrap().run.files.contains_key("summary.json"));
+    assert!(zklockbench_results::read(&dir).unwrap().run.files.contains_key("summary.json"));
     fs::write(dir.join("summary.json"), "{}").unwrap();
-    assert!(results::read(&dir).unwrap_err().to_string().contains("summary.json: is not as it was written"));
+    assert!(
+        zklockbench_results::read(&dir)
+            .unwrap_err()
+            .to_string()
+            .contains("summary.json: is not as it was written")
+    );
 }
 
 #[test]

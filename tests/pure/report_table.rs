@@ -3,10 +3,10 @@
 use crate::support::shown::{markdown, terminal};
 use crate::support::views::{FIVE, line, samples, view};
 use crate::support::{records, views};
-use zklockbench::record::{Cause, Counted, CutShort, Floor, Standstill, Trial};
-use zklockbench::report::{Style, View};
-use zklockbench::words::measure::{Measure, Outcome, OutcomeCounts};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::measure::{Measure, Outcome, OutcomeCounts};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Cause, Counted, CutShort, Floor, Standstill, Trial};
+use zklockbench_report::{Style, View};
 
 const PLAIN: Style = Style { colour: false, width: None };
 
@@ -161,7 +161,7 @@ fn a_contender_that_is_never_let_in_shows_though_all_others_are_served_at_once()
 fn a_queue_that_grew_is_called_unstable_and_has_no_percentiles_however_many_waits_were_measured() {
     // Given 8 arrivals a second at a lock that serves 2.4 of them, so that its queue grows by 5.6 a second
     let mut trial = records::overloaded(0);
-    zklockbench::check::judge(&mut trial);
+    zklockbench_judge::judge(&mut trial);
     let stored = records::stored(&records::run(1), &[trial]);
     let shown = terminal(&View::of(&stored), PLAIN);
     // Then what was offered stands beside what was achieved, and no percentile of the waits
@@ -187,7 +187,7 @@ fn percentiles_are_medians_over_repetitions_and_not_those_of_all_samples_pooled(
 
 #[test]
 fn the_requests_of_a_cell_are_those_of_the_repetition_with_the_median_total() {
-    use zklockbench::words::measure::RequestKind::{Create, Delete};
+    use zklockbench_core::measure::RequestKind::{Create, Delete};
     let mut view = view(&["polling"], &[4]);
     let kinds =
         [[(Create, 1.0), (Delete, 1.0)], [(Create, 5.0), (Delete, 5.0)], [(Create, 1.0), (Delete, 2.0)]];

@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::support::records;
-use zklockbench::check;
-use zklockbench::record::figures::{
-    FAIRNESS, FAN_OUT, OVERTAKEN_SHARE, REQUESTS_PER_ACQUISITION, THROUGHPUT,
-};
-use zklockbench::record::{
+
+use zklockbench_core::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
+use zklockbench_record::figures::{FAIRNESS, FAN_OUT, OVERTAKEN_SHARE, REQUESTS_PER_ACQUISITION, THROUGHPUT};
+use zklockbench_record::{
     Accounting, Counted, EnsembleInfo, Floor, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters,
     ServerInfo, Tally, Trial, Violation,
 };
-use zklockbench::report::View;
-use zklockbench::report::view::Bins;
-use zklockbench::results::RunFile;
-use zklockbench::words::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
+use zklockbench_report::View;
+use zklockbench_report::view::Bins;
+use zklockbench_results::RunFile;
 
 fn run() -> Run {
     let server = |role: &str| ServerInfo {
@@ -184,7 +182,7 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
     let holder = |contender| Holder { contender, sequence: None, czxid: None, entered_us: 5 };
     bad.violations = vec![Violation { lock: 0, inside: holder(1), entered: holder(3), at: 9 }];
     bad.violation_count = 4;
-    check::judge(&mut bad);
+    zklockbench_judge::judge(&mut bad);
     let stored = records::stored(&run(), &[bad]);
     let view = View::of(&stored);
     assert_eq!(
@@ -216,7 +214,7 @@ fn a_run_without_trials_gives_an_empty_view() {
 #[test]
 fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
     let mut shaken = trial(0, "polling", 2);
-    let election = |seen_us, after_fault| zklockbench::record::Election {
+    let election = |seen_us, after_fault| zklockbench_record::Election {
         seen_us,
         leader: "zk2:2181".into(),
         epoch: 5,
@@ -239,11 +237,11 @@ fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
 
 #[test]
 fn how_precise_a_run_is_stands_among_its_notes() {
-    let precision = |half_width, reached| zklockbench::record::Precision {
+    let precision = |half_width, reached| zklockbench_record::Precision {
         asked: 0.02,
         reached,
         rounds: 7,
-        widest: Some(zklockbench::record::Widest { strategy: "polling".into(), contenders: 2, half_width }),
+        widest: Some(zklockbench_record::Widest { strategy: "polling".into(), contenders: 2, half_width }),
     };
     let note = |precision| {
         let run = Run { precision: Some(precision), ..run() };

@@ -6,17 +6,17 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zklockbench::results;
-use zklockbench::words::error::Error;
+
+use zklockbench_core::error::Error;
 
 /// Publishes a run of two trials, does the damage, and gives what the reader says.
 ///
 /// Digests notice every damage first, so they are made anew after it where the statement is what else is noticed.
 fn told_after(damage: impl FnOnce(&Path)) -> String {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
-    results::read(&dir).unwrap();
+    zklockbench_results::read(&dir).unwrap();
     damage(&dir);
-    let error = results::read(&dir).unwrap_err();
+    let error = zklockbench_results::read(&dir).unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
     error.to_string()
 }
@@ -155,14 +155,14 @@ fn a_field_that_a_later_program_added_is_passed_over() {
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     fs::write(dir.join("run.json"), text.replacen('{', "{ \"weather\": \"fair\",", 1)).unwrap();
     digest_anew(&dir);
-    assert!(results::read(&dir).is_ok());
+    assert!(zklockbench_results::read(&dir).is_ok());
 }
 
 #[test]
 fn a_byte_that_was_changed_anywhere_is_noticed() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let mut files = vec!["run.json".to_owned()];
-    files.extend(results::read(&dir).unwrap().run.files.keys().cloned());
+    files.extend(zklockbench_results::read(&dir).unwrap().run.files.keys().cloned());
     assert!(files.len() >= 5, "{files:?}");
     for name in files {
         let path = dir.join(&name);
@@ -173,35 +173,35 @@ fn a_byte_that_was_changed_anywhere_is_noticed() {
             let mut changed = whole.clone();
             changed[*at] = if changed[*at] == b'9' { b'1' } else { changed[*at] + 1 };
             fs::write(&path, changed).unwrap();
-            let error = results::read(&dir).expect_err(&format!("{name}: byte {at}"));
+            let error = zklockbench_results::read(&dir).expect_err(&format!("{name}: byte {at}"));
             assert!(error.to_string().contains(&name), "{error}");
         }
         fs::write(&path, whole).unwrap();
     }
-    assert!(results::read(&dir).is_ok());
+    assert!(zklockbench_results::read(&dir).is_ok());
 }
 
 #[test]
 fn what_was_drawn_may_be_deleted_but_not_changed() {
     let parent = tempfile::tempdir().unwrap();
-    let mut writer = results::RunWriter::create(parent.path(), "drawn").unwrap();
+    let mut writer = zklockbench_results::RunWriter::create(parent.path(), "drawn").unwrap();
     writer.trial(&records::trial(0)).unwrap();
     let sealed = writer.seal(records::run(1), records::held()).unwrap();
     fs::create_dir(sealed.dir().join("charts")).unwrap();
     fs::write(sealed.dir().join("charts/throughput.svg"), "<svg/>").unwrap();
     let dir = sealed.publish().unwrap();
-    assert!(results::read(&dir).is_ok());
+    assert!(zklockbench_results::read(&dir).is_ok());
     fs::write(dir.join("charts/throughput.svg"), "<svg>better</svg>").unwrap();
     assert!(
-        results::read(&dir)
+        zklockbench_results::read(&dir)
             .unwrap_err()
             .to_string()
             .contains("charts/throughput.svg: is not as it was written")
     );
     fs::remove_dir_all(dir.join("charts")).unwrap();
-    assert!(results::read(&dir).is_ok());
+    assert!(zklockbench_results::read(&dir).is_ok());
     fs::remove_file(dir.join("summary.csv")).unwrap();
-    assert!(results::read(&dir).unwrap_err().to_string().contains("summary.csv: is missing"));
+    assert!(zklockbench_results::read(&dir).unwrap_err().to_string().contains("summary.csv: is missing"));
 }
 
 /// What is wrong with a `run.json`: the field, the text that stands in its place, and what is said of it.
@@ -238,13 +238,13 @@ fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves
         let (parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         change_text(&dir, field, text);
         let store = parent.path().join("store");
-        let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
+        let added = zklockbench_results::add_baseline(&store, &dir, Some("abc"), records::began());
         let Err(Error::Usage(told)) = added else { panic!("{field} = {text}: {added:?}") };
         assert!(told.contains(said), "{field} = {text}: {told}");
         assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none(), "{field} = {text}");
         // A comparison makes nothing of the scenario's name but text.
         if said != "run.json: `scenario`" {
-            let compared = zklockbench::answer::compare::Side::read(&dir);
+            let compared = zklockbench_analysis::compare::Side::read(&dir);
             let Err(Error::Usage(told)) = compared else { panic!("{field} = {text}: {compared:?}") };
             assert!(told.contains(said), "{field} = {text}: {told}");
         }
@@ -258,13 +258,13 @@ fn a_run_json_that_is_cut_off_anywhere_is_told_with_its_name_and_leaves_nothing(
     let whole = fs::read(&path).unwrap();
     for length in (0..whole.len() - 1).step_by(97) {
         fs::write(&path, &whole[..length]).unwrap();
-        let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
+        let added = zklockbench_results::add_baseline(&store, &dir, Some("abc"), records::began());
         let Err(Error::Usage(told)) = added else { panic!("{length}: {added:?}") };
         assert!(told.contains("run.json: "), "{length}: {told}");
     }
     let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     fs::write(&path, nested).unwrap();
-    let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
+    let added = zklockbench_results::add_baseline(&store, &dir, Some("abc"), records::began());
     let told = added.unwrap_err().to_string();
     assert!(told.contains("run.json: "), "{told}");
     assert!(!store.exists());

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use zklockbench::answer::plan;
-use zklockbench::check;
-use zklockbench::record::Judged;
-use zklockbench::results::{self, SCHEMA_VERSION};
-use zklockbench::words::error::Error;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::plan;
+
+use zklockbench_core::error::Error;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Judged;
+use zklockbench_results::SCHEMA_VERSION;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -16,7 +16,7 @@ fn golden(name: &str) -> PathBuf {
 
 #[test]
 fn a_directory_of_schema_1_is_refused_with_the_version_that_reads_it() {
-    let error = results::read(&golden("schema-1")).unwrap_err();
+    let error = zklockbench_results::read(&golden("schema-1")).unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
     let told = error.to_string();
     assert!(told.contains("schema-1/run.json: schema version 1, but this program reads version 2"), "{told}");
@@ -29,7 +29,7 @@ fn a_directory_of_schema_1_is_refused_with_the_version_that_reads_it() {
 #[test]
 fn a_directory_of_schema_2_is_read_and_judged_again_to_the_verdict_that_it_records() {
     // Given a real run of two trials, one of a lock and one of none
-    let stored = results::read(&golden("schema-2")).unwrap();
+    let stored = zklockbench_results::read(&golden("schema-2")).unwrap();
     assert_eq!((stored.run.schema_version, stored.trials.len()), (SCHEMA_VERSION, 2));
     let recorded: Vec<&str> = stored.trials.iter().map(|trial| trial.judged.verdict.word()).collect();
     assert_eq!(recorded, ["held", "violated"]);
@@ -37,22 +37,25 @@ fn a_directory_of_schema_2_is_read_and_judged_again_to_the_verdict_that_it_recor
     assert!(stored.trials.iter().all(|trial| trial.herd.is_none()));
     // When it is judged again
     let mut trials = stored.trials.clone();
-    trials.iter_mut().for_each(check::judge);
+    trials.iter_mut().for_each(zklockbench_judge::judge);
     // Then each verdict, in its parts, is the one that was recorded
     for (trial, stored) in trials.iter().zip(&stored.trials) {
         assert_eq!(words(&trial.judged), words(&stored.judged), "{}", trial.name());
     }
-    assert_eq!(words(&check::of_run(&trials, stored.run.planned_trials)), words(&stored.run.judged));
+    assert_eq!(
+        words(&zklockbench_judge::of_run(&trials, stored.run.planned_trials)),
+        words(&stored.run.judged)
+    );
 }
 
 #[test]
 fn a_store_of_baselines_and_a_plan_that_an_earlier_program_wrote_are_read() {
     // Given a store and a plan as the program wrote them before it read files from one place
     let store = golden("golden/baselines");
-    let baselines = results::baselines(&store).unwrap();
+    let baselines = zklockbench_results::baselines(&store).unwrap();
     let [one] = baselines.as_slice() else { panic!("{baselines:?}") };
     assert_eq!((one.commit.as_str(), one.run.trials), ("8bdfef6", 2));
-    assert_eq!(results::read(&one.dir).unwrap().trials.len(), 2);
+    assert_eq!(zklockbench_results::read(&one.dir).unwrap().trials.len(), 2);
     let plan = plan::read(&golden("golden/plan")).unwrap();
     assert_eq!(plan.question.clients, 5);
     assert!(!plan.answers.is_empty());

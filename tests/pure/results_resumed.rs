@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::support::{records, run_dirs};
-use zklockbench::record::{Cause, CutShort, RunEnding, RunOutcome, Trial};
-use zklockbench::results::{self, Resumed, RunWriter, StoredRun};
 use zklockbench::run::{is_unfinished, whole};
-use zklockbench::scenario::{Catalog, TrialPlan, parse};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Cause, CutShort, RunEnding, RunOutcome, Trial};
+use zklockbench_results::{Resumed, RunWriter, StoredRun};
+use zklockbench_scenario::{Catalog, TrialPlan, parse};
 
 const PLANNED: usize = 4;
 
@@ -68,14 +68,14 @@ fn a_trial_that_had_ended_is_taken_over_even_if_the_run_could_not_note_it_and_ha
     assert_eq!(indices(&stored.trials), [0, 1]);
     writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
     // Then both are there, and nothing of the third
-    let there = results::read(writer.dir()).unwrap();
+    let there = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!(indices(&there.trials), [0, 1]);
     assert!(!writer.dir().join("trials/002.json").exists());
     assert_eq!(rows(writer.dir(), "summary.csv"), ["trial", "0", "1"]);
     // And it goes on
     writer.trial(&records::trial(2)).unwrap();
     let dir = writer.seal(records::run(3), records::held()).unwrap().publish().unwrap();
-    assert_eq!(indices(&results::read(&dir).unwrap().trials), [0, 1, 2]);
+    assert_eq!(indices(&zklockbench_results::read(&dir).unwrap().trials), [0, 1, 2]);
     assert_eq!(rows(&dir, "summary.csv"), ["trial", "0", "1", "2"]);
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
 }
@@ -88,14 +88,14 @@ fn a_trial_that_is_unfinished_stays_until_it_is_and_then_counts_once() {
         let dir = killed(parent.path(), &there);
         let (mut writer, stored) = resumed(&dir);
         writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
-        let found = |writer: &RunWriter| indices(&results::read(writer.dir()).unwrap().trials);
+        let found = |writer: &RunWriter| indices(&zklockbench_results::read(writer.dir()).unwrap().trials);
         assert_eq!(found(&writer), (0..=before).collect::<Vec<_>>());
         writer.forget(before, records::so_far(PLANNED)).unwrap();
         assert_eq!(found(&writer), (0..before).collect::<Vec<_>>());
         writer.trial(&records::trial(before)).unwrap();
         writer.so_far(records::so_far(PLANNED)).unwrap();
         assert_eq!(found(&writer), (0..=before).collect::<Vec<_>>());
-        assert!(results::read(writer.dir()).unwrap().trials[before].cut_short.is_none());
+        assert!(zklockbench_results::read(writer.dir()).unwrap().trials[before].cut_short.is_none());
         let numbers = (0..=before).map(|number| number.to_string());
         let expected: Vec<String> = std::iter::once("trial".to_owned()).chain(numbers).collect();
         assert_eq!(rows(writer.dir(), "summary.csv"), expected);
@@ -120,7 +120,7 @@ fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
         "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\
          [ensemble]\n{servers}\n[[fault]]\nkind = \"{fault}\"\nat = \"1s\"\n"
     );
-    let catalog = Catalog { has_host_commands: true, ..zklockbench::load::catalog() };
+    let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
     let plan =
         TrialPlan::of(&parse("x.toml", &text, &catalog).unwrap_or_else(|wrong| panic!("{wrong}")).scenario);
     let mut trial = Trial { spec: plan.trials[0].clone(), ..records::trial(0) };
@@ -153,7 +153,7 @@ fn what_is_not_resumed_after_all_is_as_it_was_and_nobody_else_takes_it_up_meanwh
     let mut run = records::run(PLANNED);
     run.outcome = RunOutcome::INTERRUPTED;
     let end = writer.seal(run, records::held()).unwrap().publish().unwrap();
-    let before = results::read(&end).unwrap();
+    let before = zklockbench_results::read(&end).unwrap();
 
     let (first, _) = resumed(&end);
     for name in [&end, &first.dir().to_owned()] {
@@ -164,7 +164,7 @@ fn what_is_not_resumed_after_all_is_as_it_was_and_nobody_else_takes_it_up_meanwh
     assert!(taken.contains("zklockbench run --resume"), "{taken}");
     drop(first);
 
-    assert_eq!(results::read(&end).unwrap(), before);
+    assert_eq!(zklockbench_results::read(&end).unwrap(), before);
     let taken = RunWriter::create(parent.path(), "mine").unwrap_err().to_string();
     assert!(taken.contains("already exists") && taken.contains("--resume"), "{taken}");
 }
@@ -205,7 +205,7 @@ fn nothing_is_written_through_a_link_that_lies_in_the_directory() {
     let (mut writer, stored) = resumed(&again);
     writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
     assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
-    assert!(results::read(writer.dir()).is_ok(), "the link has given way to a file");
+    assert!(zklockbench_results::read(writer.dir()).is_ok(), "the link has given way to a file");
 }
 
 #[test]
@@ -224,5 +224,5 @@ fn a_full_disk_can_still_take_the_record_of_the_last_trial() {
     run.outcome.ending = RunEnding::Interrupted;
     let dir = writer.seal(run, records::held()).unwrap().publish().unwrap();
     assert!(!dir.join(".run.json.new").exists());
-    assert!(results::read(&dir).is_ok());
+    assert!(zklockbench_results::read(&dir).is_ok());
 }

@@ -6,12 +6,12 @@ use crate::support::run_dirs;
 use std::fs;
 use std::time::Duration;
 
-use zklockbench::record::figures;
-use zklockbench::record::{RunEnding, RunOutcome};
-use zklockbench::results::{self, RunWriter, SCHEMA_VERSION};
-use zklockbench::words::error::Error;
-use zklockbench::words::measure::{Measure, RequestKind};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Measure, RequestKind};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures;
+use zklockbench_record::{RunEnding, RunOutcome};
+use zklockbench_results::{RunWriter, SCHEMA_VERSION};
 
 #[test]
 fn a_run_that_was_published_is_read_back_as_it_was() {
@@ -23,10 +23,10 @@ fn a_run_that_was_published_is_read_back_as_it_was() {
     let (parent, dir) = run_dirs::published(&trials);
 
     assert_eq!(dir, parent.path().join("quick-2026-11-21T08-45-08Z"));
-    let read = results::read(&dir).unwrap();
+    let read = zklockbench_results::read(&dir).unwrap();
     assert_eq!(read.run.run, records::run(3));
     assert_eq!((read.run.schema_version, read.run.trials), (SCHEMA_VERSION, 3));
-    assert_eq!(read.run.judged, zklockbench::check::of_run(&trials, 3));
+    assert_eq!(read.run.judged, zklockbench_judge::of_run(&trials, 3));
     assert_eq!(read.trials, trials);
 }
 
@@ -35,7 +35,8 @@ fn the_histograms_come_back_whole() {
     let parent = tempfile::tempdir().unwrap();
     let trial = records::trial(0);
 
-    let read = results::read(&run_dirs::publish(parent.path(), std::slice::from_ref(&trial))).unwrap();
+    let read =
+        zklockbench_results::read(&run_dirs::publish(parent.path(), std::slice::from_ref(&trial))).unwrap();
 
     assert_eq!(read.trials[0].histograms.len(), trial.histograms.len());
     for (measure, histogram) in &trial.histograms {
@@ -55,7 +56,7 @@ fn what_was_not_measured_is_null_and_never_zero() {
     {
         assert!(text.contains(&format!("\"{field}\": null")), "{field}");
     }
-    let trial = &results::read(&dir).unwrap().trials[0];
+    let trial = &zklockbench_results::read(&dir).unwrap().trials[0];
     assert_eq!(figures::THROUGHPUT.of(trial), None);
     assert_eq!(trial.latencies().get(&Measure::Wait), None);
     assert_eq!((trial.cost_model_agrees(), trial.servers_agree()), (None, None));
@@ -83,7 +84,7 @@ fn an_interrupted_run_is_published_too_and_says_so() {
 
     let dir = writer.seal(run, records::judged(unknown.clone())).unwrap().publish().unwrap();
 
-    let read = results::read(&dir).unwrap();
+    let read = zklockbench_results::read(&dir).unwrap();
     assert_eq!(read.run.outcome.ending, RunEnding::Interrupted);
     assert_eq!((read.run.planned_trials, read.run.trials), (4, 1));
     assert_eq!(read.run.judged.verdict, unknown);
@@ -99,7 +100,7 @@ fn a_run_aborted_before_its_first_trial_can_still_be_read() {
 
     let dir = writer.seal(run, records::judged(Verdict::Unknown(Vec::new()))).unwrap().publish().unwrap();
 
-    let read = results::read(&dir).unwrap();
+    let read = zklockbench_results::read(&dir).unwrap();
     assert_eq!(read.run.outcome.why.as_deref(), Some("the ensemble was lost"));
     assert!(read.trials.is_empty());
 }
@@ -107,7 +108,8 @@ fn a_run_aborted_before_its_first_trial_can_still_be_read() {
 #[test]
 fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
-    let indices: Vec<_> = results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
+    let indices: Vec<_> =
+        zklockbench_results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
     assert_eq!(indices, [0, 2]);
 }
 
@@ -131,7 +133,7 @@ fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
     let sealed = writer.seal(records::run(1), records::held()).unwrap();
     assert!(!end.exists());
     // Whole now: charts are drawn from what is read here.
-    assert_eq!(results::read(sealed.dir()).unwrap().trials.len(), 1);
+    assert_eq!(zklockbench_results::read(sealed.dir()).unwrap().trials.len(), 1);
     fs::write(sealed.dir().join("chart.svg"), "<svg/>").unwrap();
 
     assert_eq!(sealed.publish().unwrap(), end);
@@ -148,13 +150,13 @@ fn a_run_that_is_broken_off_is_there_as_a_partial_one_with_the_trials_that_had_e
     writer.so_far(records::so_far(3)).unwrap();
     // What a kill -9 leaves now can be read, and what it leaves in the middle of the next trial's files, too
     fs::write(writer.dir().join("trials/001.json"), "{").unwrap();
-    let killed = results::read(writer.dir()).unwrap();
+    let killed = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!((killed.trials.len(), killed.run.run.planned_trials), (1, 3));
     fs::remove_file(writer.dir().join("trials/001.json")).unwrap();
 
     drop(writer);
 
-    let left = results::read(&parent.path().join("mine")).unwrap();
+    let left = zklockbench_results::read(&parent.path().join("mine")).unwrap();
     assert_eq!((left.trials.len(), left.run.run.outcome.clone()), (1, RunOutcome::not_noted()));
 }
 
@@ -185,7 +187,7 @@ fn times_keep_their_microseconds_and_sessions_their_unit() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
     assert!(text.contains("\"started_at\": \"2026-11-21T08:45:08.123456Z\""));
-    let trial = &results::read(&dir).unwrap().trials[0];
+    let trial = &zklockbench_results::read(&dir).unwrap().trials[0];
     assert_eq!(Duration::from_micros(trial.sessions.negotiated_timeout_us), Duration::from_secs(10));
 }
 
@@ -204,7 +206,7 @@ fn every_json_file_of_a_run_is_as_the_published_schemas_say() {
     let trials =
         [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
     let (_parent, dir) = run_dirs::published(&trials);
-    let [(run, run_schema), (_, trial_schema)] = results::schemas();
+    let [(run, run_schema), (_, trial_schema)] = zklockbench_results::schemas();
     let files = [(run, &run_schema), ("trials/000.json", &trial_schema), ("trials/001.json", &trial_schema)];
     for (name, schema) in files {
         let mut json: serde_json::Value = serde_json::from_slice(&fs::read(dir.join(name)).unwrap()).unwrap();
@@ -220,16 +222,16 @@ fn every_json_file_of_a_run_is_as_the_published_schemas_say() {
 #[test]
 fn the_part_in_which_everybody_took_part_gives_the_throughput_of_a_phase_that_acquisitions_end() {
     let mut trial = records::trial(0);
-    trial.spec.stop = zklockbench::scenario::Stop::Acquisitions(2);
-    trial.full_crew = Some(zklockbench::record::FullCrew { lasted_us: 500_000, acquired: 4 });
+    trial.spec.stop = zklockbench_scenario::Stop::Acquisitions(2);
+    trial.full_crew = Some(zklockbench_record::FullCrew { lasted_us: 500_000, acquired: 4 });
     assert_eq!(figures::THROUGHPUT.of(&trial), Some(8.0));
     // And that all got the same says nothing of the lock
     trial.tallies.iter_mut().for_each(|tally| tally.acquired = 100);
     assert_eq!(figures::FAIRNESS.of(&trial), None);
-    trial.spec.stop = zklockbench::scenario::Stop::After(Duration::from_secs(1));
+    trial.spec.stop = zklockbench_scenario::Stop::After(Duration::from_secs(1));
     assert_eq!(figures::FAIRNESS.of(&trial), Some(1.0));
     // And a batch goes at the pace of whoever conducts it
-    (trial.spec.load, trial.full_crew) = (zklockbench::scenario::Load::Batch, None);
+    (trial.spec.load, trial.full_crew) = (zklockbench_scenario::Load::Batch, None);
     assert_eq!((figures::THROUGHPUT.of(&trial), figures::FAIRNESS.of(&trial)), (None, None));
 }
 

@@ -5,9 +5,9 @@ use crate::support::run_dirs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use zklockbench::record::Trial;
-use zklockbench::results::RunWriter;
-use zklockbench::words::measure::{Measure, Outcome, RequestKind};
+use zklockbench_core::measure::{Measure, Outcome, RequestKind};
+use zklockbench_record::Trial;
+use zklockbench_results::RunWriter;
 
 type Row = BTreeMap<String, String>;
 

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use zklockbench::load;
-use zklockbench::scenario::{Distribution, TrialPlan, TrialSpec, parse};
+use zklockbench_scenario::{Distribution, TrialPlan, TrialSpec, parse};
 
 /// A trial of 20 contenders whose kinds are these tables.
 fn spec(clients: &str) -> TrialSpec {
     let text = format!(
         "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nacquisitions = 1\nhold = \"7ms\"\nthink = \"3ms\"\n{clients}"
     );
-    let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let parsed =
+        parse("x.toml", &text, &zklockbench_load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
     TrialPlan::of(&parsed.scenario).trials[0].clone()
 }
 

@@ -2,9 +2,9 @@
 
 use crate::support::cards::{CARDS, catalog_of};
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
-use zklockbench::lock;
-use zklockbench::scenario::parse;
-use zklockbench::words::catalog::{Choice, LockCard, Param, ParamKind};
+
+use zklockbench_core::catalog::{Choice, LockCard, Param, ParamKind};
+use zklockbench_scenario::parse;
 
 #[test]
 fn what_is_said_of_lines_after_a_right_file() {
@@ -64,9 +64,9 @@ fn no_acquire_may_ask_for_more_permits_than_there_are_leases() {
              {params} }}]\n"
         )
     };
-    file(&lock::cards(), &with("leases = 9, permits = 9"), &[]);
+    file(&zklockbench_locks::cards(), &with("leases = 9, permits = 9"), &[]);
     file(
-        &lock::cards(),
+        &zklockbench_locks::cards(),
         &with("leases = 2, permits = 5"),
         &[
             "4:67 5 `permits` are more than the 2 `leases`: nobody could ever get them => write at most 2, or give \
@@ -76,7 +76,7 @@ fn no_acquire_may_ask_for_more_permits_than_there_are_leases() {
     // The number of leases that holds is the default's where none is written
     let alone = "4:55 2 `permits` are more than the 1 `leases`: nobody could ever get them => write at most 1, or \
                  give `curator-semaphore` 2 `leases` or more";
-    file(&lock::cards(), &with("permits = 2"), &[alone]);
+    file(&zklockbench_locks::cards(), &with("permits = 2"), &[alone]);
 }
 
 #[test]

@@ -6,11 +6,11 @@ use crate::support::cards;
 use crate::support::cards::CARDS;
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use proptest::prelude::*;
-use zklockbench::scenario::fields::{Section, fields_of};
-use zklockbench::scenario::{Diagnostics, MachineDiagnostic, Parsed, Preview, TrialPlan, parse};
-use zklockbench::words::catalog::ParamValue;
-use zklockbench::words::catalog::fault::{Capability, Ends, FaultCard, Start, Target, Targets};
-use zklockbench::world::fault;
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard, Start, Target, Targets};
+use zklockbench_ensemble::fault;
+use zklockbench_scenario::fields::{Section, fields_of};
+use zklockbench_scenario::{Diagnostics, MachineDiagnostic, Parsed, Preview, TrialPlan, parse};
 
 const HEAD: &str =
     "name = \"x\"\nstrategies = [\"parent-watch\"]\nwarm_up = \"1s\"\nacquire_timeout = \"30s\"\n";

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::cards;
-use zklockbench::scenario::{
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_scenario::{
     Arrivals, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Popularity, Preview, Step, Stop,
     TraceArrival, TrialPlan, parse, parse_with_traces,
 };
-use zklockbench::words::catalog::ParamValue;
 
 const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
 
@@ -26,7 +26,7 @@ fn combinations(plan: &TrialPlan, repetition: u32) -> Vec<(String, usize)> {
 }
 
 fn warnings(lines: &str) -> Vec<String> {
-    let shown = |warning: zklockbench::scenario::MachineDiagnostic| {
+    let shown = |warning: zklockbench_scenario::MachineDiagnostic| {
         format!("{}:{} {}", warning.position.line, warning.position.column, warning.message)
     };
     parsed(lines).warnings.machine().into_iter().map(shown).collect()

@@ -2,7 +2,7 @@
 
 use crate::support::cards;
 use proptest::prelude::*;
-use zklockbench::scenario::{Diagnostics, Preview, TrialPlan, parse};
+use zklockbench_scenario::{Diagnostics, Preview, TrialPlan, parse};
 
 /// Separated by white space.
 const WORDS: &str = r#"

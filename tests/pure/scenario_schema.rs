@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use crate::support::cards::CARDS;
 use crate::support::json_schema::Schema;
 use serde_json::{Value, json};
-use zklockbench::lock;
-use zklockbench::scenario::fields::{CLIENT, ENSEMBLE, FAULT, FIELDS, GATE, OPEN_KEYS, PROCESSES, Section};
-use zklockbench::scenario::{reference, schema};
-use zklockbench::words::catalog::LockCard;
-use zklockbench::world::fault;
+
+use zklockbench_core::catalog::LockCard;
+use zklockbench_ensemble::fault;
+use zklockbench_scenario::fields::{CLIENT, ENSEMBLE, FAULT, FIELDS, GATE, OPEN_KEYS, PROCESSES, Section};
+use zklockbench_scenario::{reference, schema};
 
 fn validator(cards: &[LockCard]) -> Schema {
     Schema::new(&schema(cards, &fault::cards()))
@@ -32,7 +32,7 @@ fn file(extra: Value) -> Value {
 fn every_shipped_scenario_validates() {
     let files = super::scenario_shipped::shipped();
     assert!(files.len() >= 7);
-    let validator = validator(&lock::cards());
+    let validator = validator(&zklockbench_locks::cards());
     for (name, text) in files {
         let value = serde_json::to_value(toml::from_str::<toml::Value>(&text).unwrap()).unwrap();
         let complaints = validator.complaints(&value);
@@ -64,7 +64,7 @@ fn every_field_of_a_file_is_in_the_schema_with_its_meaning_and_a_default_that_va
         // A fault's kind is described by the fault.
         assert!(property["description"] == field.doc || field.name == "kind", "{}", field.name);
         let default = &property["default"];
-        assert!(!default.is_null() || !matches!(field.need, zklockbench::scenario::fields::Need::Default(_)));
+        assert!(!default.is_null() || !matches!(field.need, zklockbench_scenario::fields::Need::Default(_)));
         if field.section == Section::Top && !default.is_null() {
             let alone = json!({ field.name: default });
             let within_open = json!({ "load": "open", "rate": 1, field.name: default });

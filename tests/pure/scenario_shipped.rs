@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use zklockbench::load;
-use zklockbench::scenario::{Parsed, TrialPlan, parse};
-use zklockbench::world::fault;
+use zklockbench_ensemble::fault;
+use zklockbench_scenario::{Parsed, TrialPlan, parse};
 
 /// Every shipped scenario, its name before its text.
 pub fn shipped() -> Vec<(String, String)> {
@@ -24,7 +23,8 @@ pub fn shipped() -> Vec<(String, String)> {
 }
 
 fn parsed(name: &str, text: &str) -> Parsed {
-    parse(&format!("{name}.toml"), text, &load::catalog()).unwrap_or_else(|errors| panic!("{errors}"))
+    parse(&format!("{name}.toml"), text, &zklockbench_load::catalog())
+        .unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn the_articles_locks_meet_every_fault_of_the_catalogue_in_several_trials_within
     // A counter that is used up would be the end of all other comparisons.
     let passes = |name: &&str| *name != fault::COUNTER_NEAR_END;
     let every_kind: BTreeSet<&str> =
-        load::catalog().faults.iter().map(|fault| fault.name).filter(passes).collect();
+        zklockbench_load::catalog().faults.iter().map(|fault| fault.name).filter(passes).collect();
     let of = |wanted: &str| {
         let (name, text) = shipped().into_iter().find(|(name, _)| name == wanted).unwrap();
         parsed(&name, &text).scenario

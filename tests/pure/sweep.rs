@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use zklockbench::answer::objective::Objective;
-use zklockbench::answer::sweep::{
+use zklockbench_analysis::objective::Objective;
+use zklockbench_analysis::sweep::{
     Ask, At, Collapse, Decision, Edge, Finding, Knee, KneeFigure, Law, Next, NoLaw, Opinion, Over, Sample,
     Series, State, Step, Why, find, next, usl,
 };
-use zklockbench::record::Reading;
+use zklockbench_record::Reading;
 
 const STRATEGY: &str = "baton";
 

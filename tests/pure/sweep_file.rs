@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use zklockbench::answer::sweep::{
+use zklockbench_analysis::sweep::{
     Ask, At, Bend, Ending, FILE, Knee, KneeFigure, Over, RunRecord, Sample, State, SweepFile, find, read,
 };
-use zklockbench::record::Reading;
-use zklockbench::report::document::Chart;
-use zklockbench::report::{self, Style, chart, html, page};
+use zklockbench_record::Reading;
+use zklockbench_report::document::Chart;
+use zklockbench_report::{Style, chart, html, page};
 
 use crate::support::json_schema::Schema;
 use crate::support::records;
@@ -164,7 +164,7 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
 
 #[test]
 fn the_findings_are_told_in_words_above_the_points() {
-    let text = report::sweep(&file(), &[], Style { colour: false, width: None });
+    let text = zklockbench_report::sweep(&file(), &[], Style { colour: false, width: None });
     assert!(
         text.starts_with(
             "wait.p99 < 100ms is kept over contenders: baton up to 10, parent-watch up to 10.\n\
@@ -207,7 +207,7 @@ fn knees_are_drawn_on_the_chart_of_the_figure_that_bends_and_on_no_other() {
         let has_knees = |chart: &&Chart| chart.caption.iter().any(|line| line.contains("knees"));
         let on: Vec<&str> = charts.iter().filter(has_knees).map(|chart| chart.id.as_str()).collect();
         assert_eq!(on, Vec::from_iter(drawn_on), "{load}");
-        let text = report::sweep(&file, &[], Style { colour: false, width: None });
+        let text = zklockbench_report::sweep(&file, &[], Style { colour: false, width: None });
         assert!(text.contains(&format!("Knee: {bends} bends at contenders = 30")), "{load}: {text}");
     }
 }

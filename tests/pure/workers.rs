@@ -4,14 +4,14 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use zklockbench::check;
-use zklockbench::check::history::Judgement;
-use zklockbench::record::{Beside, Trial, of_different_trials};
-use zklockbench::results::history::merge_histories;
-use zklockbench::scenario::Slice;
-use zklockbench::scenario::schedule::draw;
-use zklockbench::words::measure::Measure;
-use zklockbench::words::verdict::Verdict;
+
+use zklockbench_core::measure::Measure;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_judge::history::Judgement;
+use zklockbench_record::{Beside, Trial, of_different_trials};
+use zklockbench_results::history::merge_histories;
+use zklockbench_scenario::Slice;
+use zklockbench_scenario::schedule::draw;
 
 use crate::cases;
 use crate::support::records::{histogram, overloaded, trial};
@@ -88,7 +88,7 @@ proptest! {
             })
             .collect();
         of_workers.sort_by_key(|arrival| arrival.at_us);
-        let times = |arrivals: &[zklockbench::scenario::schedule::Arrival]| {
+        let times = |arrivals: &[zklockbench_scenario::schedule::Arrival]| {
             arrivals.iter().map(|arrival| arrival.at_us).collect::<Vec<_>>()
         };
         prop_assert_eq!(times(&of_workers), times(&all));
@@ -133,8 +133,8 @@ fn workers_whose_holds_take_turns_by_the_ensembles_transactions_exclude_each_oth
     let judgement = judged(&[history(&dir, 0, &one), history(&dir, 1, &other)], &dir);
     assert_eq!(judgement.clocks, 2);
     let mut seen = trial(0);
-    check::add_order(&mut seen, &judgement);
-    check::judge(&mut seen);
+    zklockbench_judge::add_order(&mut seen, &judgement);
+    zklockbench_judge::judge(&mut seen);
     let order = seen.ensemble_order.as_ref().unwrap();
     assert!(order.too_early == 0 && order.contested_by_zxid > 30, "{order:?}");
     assert!(seen.unchecked.is_empty() && seen.judged.order == Some(Verdict::Held), "{:?}", seen.judged);
@@ -146,8 +146,8 @@ fn a_worker_that_held_while_the_others_node_was_still_there_is_found_out() {
     // Given a worker that found itself the holder at 5, while the node of the other was there at 9
     let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];
     let mut seen = trial(0);
-    check::add_order(&mut seen, &judged(&parts, &dir));
-    check::judge(&mut seen);
+    zklockbench_judge::add_order(&mut seen, &judged(&parts, &dir));
+    zklockbench_judge::judge(&mut seen);
     assert!(matches!(seen.judged.verdict, Verdict::Violated(_)), "{:?}", seen.judged);
     assert!(seen.ensemble_order.unwrap().first.unwrap().contains("of `worker-1`"));
 }
@@ -157,8 +157,8 @@ fn workers_that_never_met_at_a_lock_show_nothing_across_them() {
     let dir = tempfile::tempdir().unwrap();
     let parts = [history(&dir, 0, &[(1, 2, 3)]), history(&dir, 1, &[(7, 8, 9)])];
     let mut seen = trial(0);
-    check::add_order(&mut seen, &judged(&parts, &dir));
-    check::judge(&mut seen);
+    zklockbench_judge::add_order(&mut seen, &judged(&parts, &dir));
+    zklockbench_judge::judge(&mut seen);
     assert!(
         matches!(&seen.judged.verdict, Verdict::Unknown(why) if why[0].contains("too little evidence across workers"))
     );

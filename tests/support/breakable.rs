@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zklockbench::world::ensemble::{Local, Processes, eventually, links_capability};
+use zklockbench_ensemble::{Local, Processes, eventually, links_capability};
 
 use super::ensemble;
 use super::faults::WITHIN;

@@ -1,8 +1,7 @@
 //! Cards of locks as the scenario layer sees them, so that its tests do not depend on the registry.
 
-use zklockbench::load;
-use zklockbench::scenario::Catalog;
-use zklockbench::words::catalog::{Guarantees, LockCard, Param, ParamKind};
+use zklockbench_core::catalog::{Guarantees, LockCard, Param, ParamKind};
+use zklockbench_scenario::Catalog;
 
 const WATCHES: Guarantees = Guarantees::QUEUE;
 
@@ -59,7 +58,7 @@ pub const CARDS: [LockCard; 5] = [
 
 /// All that a scenario may name, with these locks.
 pub fn catalog_of(locks: &[LockCard]) -> Catalog {
-    Catalog { locks: locks.to_vec(), ..load::catalog() }
+    Catalog { locks: locks.to_vec(), ..zklockbench_load::catalog() }
 }
 
 pub fn catalog() -> Catalog {

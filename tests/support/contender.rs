@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::lock::{AcquireError, Held, HoldOver, LockConfig, Strategy, find};
-use zklockbench::words::catalog::{Mode, Params};
-use zklockbench::world::zk::{Failure, Session, reactor};
+use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_locks::{AcquireError, Held, HoldOver, LockConfig, Strategy, find};
+use zklockbench_zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, Trace, patience};
 

@@ -1,8 +1,8 @@
 //! `line:column message => help` of every error of a file, in the order of the file.
 
 use crate::support::cards::catalog_of;
-use zklockbench::scenario::parse;
-use zklockbench::words::catalog::LockCard;
+use zklockbench_core::catalog::LockCard;
+use zklockbench_scenario::parse;
 
 /// A file of five lines in which nothing is wrong.
 const RIGHT: &str = r#"name = "x"

@@ -35,7 +35,7 @@ impl TextBox<'_> {
 }
 
 pub fn boxes(svg: &str) -> Vec<TextBox<'_>> {
-    let font = include_bytes!("../../assets/DejaVuSans-subset.ttf");
+    let font = include_bytes!("../../crates/picture/assets/DejaVuSans-subset.ttf");
     let family = "the charts' font";
     register_font(family, FontStyle::Normal, font).unwrap_or_else(|_| panic!("the font cannot be read"));
     texts_with_attributes(svg)

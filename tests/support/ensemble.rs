@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use zklockbench::world::ensemble::{Installation, Local, LocalSpec, Places};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_ensemble::{Installation, Local, LocalSpec, Places};
+use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, CreateMode};
 
 /// Names a running ensemble (`host:port,host:port`) for the tests that may share one.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use zklockbench::world::ensemble::{Leader, Local, Processes, eventually};
+use zklockbench_ensemble::{Leader, Local, Processes, eventually};
 
 /// Failover takes as long as it takes: most of a second on an idle machine, many on a busy one.
 pub const WITHIN: Duration = Duration::from_secs(60);

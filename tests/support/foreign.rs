@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use zklockbench::world::zk::reactor;
+use zklockbench_zk::reactor;
 
 use crate::support::skip;
 

@@ -16,9 +16,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use zklockbench::lock::{LockConfig, Strategy, find};
-use zklockbench::words::catalog::{Mode, Params};
-use zklockbench::world::zk::{NodeKind, Session, reactor};
+use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_locks::{LockConfig, Strategy, find};
+use zklockbench_zk::{NodeKind, Session, reactor};
 
 use crate::support::depth;
 use crate::support::foreign::Rivals;

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use zklockbench::answer::model::{Fit, FitRange, Part, Predicted, Prediction};
-use zklockbench::answer::plan::{
+use zklockbench_analysis::model::{Fit, FitRange, Part, Predicted, Prediction};
+use zklockbench_analysis::plan::{
     Answer, Because, Checked, CurvePoint, FILE, FailureCost, Headroom, MeasuredRange, PlanFile, Question,
     Recommendation, Sensitivity, Verification, objective,
 };
-use zklockbench::record::{EnsembleInfo, ServerInfo};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{EnsembleInfo, ServerInfo};
 
 use super::records;
 

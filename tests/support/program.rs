@@ -150,10 +150,10 @@ impl Bench {
     }
 
     /// The only run directory, read back.
-    pub fn stored(&self) -> zklockbench::results::StoredRun {
+    pub fn stored(&self) -> zklockbench_results::StoredRun {
         let results = self.results();
         assert_eq!(results.len(), 1, "{results:?}");
-        zklockbench::results::read(&results[0]).unwrap()
+        zklockbench_results::read(&results[0]).unwrap()
     }
 
     /// Process ids of servers whose data lie in this bench.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use zklockbench::record::{Counting, DriverRecord, Tally, Trial};
-use zklockbench::results::StoredRun;
-use zklockbench::words::measure::{Counts, Outcome, RequestKind};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::measure::{Counts, Outcome, RequestKind};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Counting, DriverRecord, Tally, Trial};
+use zklockbench_results::StoredRun;
 
 use super::records;
 

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use zklockbench::answer::compare::{Loaded, Side};
-use zklockbench::record::{
+use zklockbench_analysis::compare::{Loaded, Side};
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_core::evidence::Sensitivity;
+use zklockbench_core::measure::{
+    Counts, Histogram, Measure, Outcome, RequestKind, Second, Woken, new_histogram,
+};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{
     Accounting, Arrived, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Floor,
     Health, Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions,
     Steady, Tally, Timing, Trial, Utilisation, Violation, WarmUpEnd,
 };
-use zklockbench::results::{RunFile, SCHEMA_VERSION, SoFar, StoredRun};
-use zklockbench::scenario::{
+use zklockbench_results::{RunFile, SCHEMA_VERSION, SoFar, StoredRun};
+use zklockbench_scenario::{
     Arrivals, Distribution, InDoubt, Late, Load, Open, Popularity, Settling, Stop, StrategyChoice, TrialSpec,
 };
-use zklockbench::words::catalog::ParamValue;
-use zklockbench::words::evidence::Sensitivity;
-use zklockbench::words::measure::{
-    Counts, Histogram, Measure, Outcome, RequestKind, Second, Woken, new_histogram,
-};
-use zklockbench::words::verdict::Verdict;
 
 /// `2026-11-21T08:45:08.123456Z`.
 pub fn began() -> SystemTime {

@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use zklockbench::lock::{AcquireError, Held};
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::zk::{Sent, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_locks::{AcquireError, Held};
+use zklockbench_zk::{Sent, reactor};
 
 use crate::support::contender::{Contender, LONG, SETTLE, Waiting, settled};
 use crate::support::sessions::{Scene, on_scene, scene};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use zklockbench::check;
-use zklockbench::record::{Run, Trial};
-use zklockbench::results::RunWriter;
+
+use zklockbench_record::{Run, Trial};
+use zklockbench_results::RunWriter;
 
 use crate::support::records;
 
@@ -25,7 +25,7 @@ pub fn published(trials: &[Trial]) -> (tempfile::TempDir, PathBuf) {
 pub fn publish_run(parent: &Path, run: Run, trials: &[Trial]) -> PathBuf {
     let mut writer = RunWriter::create_dated(parent, "quick", records::began()).unwrap();
     trials.iter().for_each(|trial| writer.trial(trial).unwrap());
-    let judged = check::of_run(trials, run.planned_trials);
+    let judged = zklockbench_judge::of_run(trials, run.planned_trials);
     writer.seal(run, judged).unwrap().publish().unwrap()
 }
 

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::lock::{DeadlineClock, Patience, WaitGauge};
-use zklockbench::words::clock;
-use zklockbench::words::measure::ThreadRecorder;
-use zklockbench::world::zk::{Access, Observed, Sent, Session, Target, reactor};
+use zklockbench_core::clock;
+use zklockbench_core::measure::ThreadRecorder;
+use zklockbench_locks::{DeadlineClock, Patience, WaitGauge};
+use zklockbench_zk::{Access, Observed, Sent, Session, Target, reactor};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::support::ensemble::shared;

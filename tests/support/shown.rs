@@ -1,19 +1,19 @@
 //! Runs as each output shows them.
 
-use zklockbench::answer::gate::{Check, Outcome};
-use zklockbench::report::ci::CiReport;
-use zklockbench::report::page::{Source, document};
-use zklockbench::report::{self, Gated, RunReport, Style, Summary, View, html};
-use zklockbench::results::StoredRun;
-use zklockbench::scenario::gate::Scope;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_analysis::gate::{Check, Outcome};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_report::ci::CiReport;
+use zklockbench_report::page::{Source, document};
+use zklockbench_report::{Gated, RunReport, Style, Summary, View, html};
+use zklockbench_results::StoredRun;
+use zklockbench_scenario::gate::Scope;
 
 pub fn terminal(view: &View<'_>, style: Style) -> String {
-    report::terminal(&RunReport::of(view, &Gated::default()), None, style)
+    zklockbench_report::terminal(&RunReport::of(view, &Gated::default()), None, style)
 }
 
 pub fn markdown(view: &View<'_>) -> String {
-    report::markdown(&RunReport::of(view, &Gated::default()))
+    zklockbench_report::markdown(&RunReport::of(view, &Gated::default()))
 }
 
 pub fn summary(stored: &StoredRun) -> Summary {

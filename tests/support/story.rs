@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use zklockbench::check::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport};
-use zklockbench::results::history::HistoryReader;
-use zklockbench::words::error::Error;
+use zklockbench_core::error::Error;
+use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport};
+use zklockbench_results::history::HistoryReader;
 
 pub fn lines(story: &str) -> String {
     let mut told = story.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -7,20 +7,19 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{
+use zklockbench_core::error::Error;
+use zklockbench_ensemble::proxy::Proxy;
+use zklockbench_ensemble::{Local, Started, parse_connect};
+use zklockbench_load::{
     Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Wait, Workspace,
     run_trial,
 };
-use zklockbench::lock::Entry;
-use zklockbench::record::{Counting, Trial};
-use zklockbench::results::history::{merge_histories, write_trial};
-use zklockbench::scenario::{Slice, TrialPlan, TrialSpec, parse};
-use zklockbench::words::error::Error;
-use zklockbench::world::ensemble::{Local, Started, parse_connect};
-use zklockbench::world::proxy::Proxy;
-use zklockbench::world::zk::keep_awake::EVERY;
-use zklockbench::world::zk::{Access, Secret, Target};
-use zklockbench::{check, load, lock};
+use zklockbench_locks::Entry;
+use zklockbench_record::{Counting, Trial};
+use zklockbench_results::history::{merge_histories, write_trial};
+use zklockbench_scenario::{Slice, TrialPlan, TrialSpec, parse};
+use zklockbench_zk::keep_awake::EVERY;
+use zklockbench_zk::{Access, Secret, Target};
 
 use crate::support::{ensemble, story};
 
@@ -32,7 +31,8 @@ pub fn unique(name: &str) -> String {
 
 pub fn plan(lines: &str) -> Vec<TrialSpec> {
     let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
-    let parsed = parse("test.toml", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let parsed = parse("test.toml", &text, &zklockbench_load::catalog())
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     TrialPlan::of(&parsed.scenario).trials
 }
 
@@ -45,7 +45,7 @@ pub async fn count(lines: &str) -> Vec<Counting> {
     for spec in plan(lines) {
         let Course { interrupt, sink } = setting.course;
         let (counting, trial) =
-            load::count(&environment, &spec, &known(&spec), interrupt, sink).await.unwrap();
+            zklockbench_load::count(&environment, &spec, &known(&spec), interrupt, sink).await.unwrap();
         assert!(trial.errors.is_empty(), "{}: {:?}", trial.name(), trial.errors);
         counted.push(counting);
     }
@@ -102,7 +102,7 @@ pub async fn try_one_by(connect: &str, local: &Local, lines: &str) -> Result<Tri
     let tried = run_trial(&environment, &spec, &known(&spec), interrupt, sink).await;
     environment.workspace.close().await?;
     let mut trial = tried?;
-    check::judge(&mut trial);
+    zklockbench_judge::judge(&mut trial);
     Ok(trial)
 }
 
@@ -173,7 +173,7 @@ pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: u
     let parts = join_all((0..of).map(worker)).await;
     workspace.close().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let kind = load::kind_of(&entry, &spec.strategy.params);
+    let kind = zklockbench_load::kind_of(&entry, &spec.strategy.params);
     let histories: Vec<_> = parts
         .iter()
         .enumerate()
@@ -186,8 +186,8 @@ pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: u
     let merged = dir.path().join("merged.jsonl");
     merge_histories(&histories, &merged).unwrap();
     let mut trial = Trial::of_workers(parts).unwrap();
-    check::add_order(&mut trial, &story::check(&merged, false).unwrap());
-    check::judge(&mut trial);
+    zklockbench_judge::add_order(&mut trial, &story::check(&merged, false).unwrap());
+    zklockbench_judge::judge(&mut trial);
     trial
 }
 
@@ -209,7 +209,7 @@ async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &
     let trial = run_trial(&environment, spec, &entry, interrupt, sink).await;
     environment.rendezvous.take().unwrap().leave(trial.is_ok()).await;
     let mut trial = trial.unwrap();
-    check::judge(&mut trial);
+    zklockbench_judge::judge(&mut trial);
     trial
 }
 
@@ -281,7 +281,7 @@ impl Setting<'_> {
 
 /// The lock that a scenario names.
 pub fn known(spec: &TrialSpec) -> Entry {
-    *lock::find(&spec.strategy.name).unwrap()
+    *zklockbench_locks::find(&spec.strategy.name).unwrap()
 }
 
 async fn run_in(
@@ -297,7 +297,7 @@ async fn run_in(
         let mut trial = run_trial(&environment, spec, &entry, setting.course.interrupt, setting.course.sink)
             .await
             .unwrap();
-        check::judge(&mut trial);
+        zklockbench_judge::judge(&mut trial);
         trials.push(trial);
     }
     environment.workspace.close().await.unwrap();

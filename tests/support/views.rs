@@ -3,15 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use zklockbench::report::View;
-use zklockbench::report::view::Cell;
-use zklockbench::results::record::{
-    Accounting, Counted, FaultRecord, FullCrew, Sessions, Stuck, Tally, Trial,
-};
-use zklockbench::words::measure::{
+use zklockbench_core::measure::{
     Counts, Histogram, Measure, Outcome, RANK_CLASSES, RequestKind, Second, Woken, new_histogram,
 };
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Accounting, Counted, FaultRecord, FullCrew, Sessions, Stuck, Tally, Trial};
+use zklockbench_report::View;
+use zklockbench_report::view::Cell;
 
 use crate::support::records;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::{Entry, STRATEGIES};
-use zklockbench::words::catalog::after::{After, Set};
-use zklockbench::words::catalog::{ParamKind, ParamValue, Params};
+use zklockbench_core::catalog::after::{After, Set};
+use zklockbench_core::catalog::{ParamKind, ParamValue, Params};
+use zklockbench_locks::{Entry, STRATEGIES};
 
 /// How long the article's classes take to look at their flag.
 const FLAG: Duration = Duration::from_millis(300);

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use crate::cli::drivers;
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{GeneratorArgs, Judging, OpeningArgs};
-use crate::world::driver::DriverCommand;
+use zklockbench_locks::driver::DriverCommand;
 
 #[derive(Debug, Args)]
 pub struct AbArgs {

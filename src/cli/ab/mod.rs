@@ -18,24 +18,24 @@ use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{ReadyEnsemble, SeriesEnd, expected, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
-use crate::answer::ab::{
+use zklockbench_analysis::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FILE, FigureQuestion,
     Length, Next, Progress, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
-use crate::answer::compare::{Terms, losses};
-use crate::answer::stats::SignedRank;
-use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
-use crate::report;
-use crate::results::{self, StoredRun, layout};
+use zklockbench_analysis::compare::{Terms, losses};
+use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
+use zklockbench_stats::SignedRank;
+
 use crate::run::series::{Folders, Opening, RunPlace, Series};
-use crate::scenario::EnsembleChoice;
-use crate::words::clock::micros;
-use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, listed, number, percent, whole_seconds};
-use crate::words::verdict::Verdict;
-use crate::world::zk::Access;
 use args::AbArgs;
 use side::{BySide, Side, compared_drivers, questions};
+use zklockbench_core::clock::micros;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{counted, listed, number, percent, whole_seconds};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_results::{StoredRun, layout};
+use zklockbench_scenario::EnsembleChoice;
+use zklockbench_zk::Access;
 
 /// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
@@ -208,7 +208,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     if args.opening.quiet {
         return;
     }
-    let told = |side: &Side| report::sides(side.turn, &side.differs);
+    let told = |side: &Side| zklockbench_report::sides(side.turn, &side.differs);
     output::note(&format!("{}\n{}", told(a), told(b)));
     let anew: Vec<&str> =
         [a, b].iter().filter(|side| side.has_own_servers()).map(|side| side.turn.title()).collect();
@@ -430,7 +430,7 @@ impl ComparisonInProgress {
         let run = self.series.run(&key(block.number, turn), command, stop).await?;
         // A run that left no results ends the comparison: another one would only end in the same way.
         let which = format!("{} of block {}", turn.title(), block.number);
-        let stored = results::read(run.results(&which, self.places.ended())?)?;
+        let stored = zklockbench_results::read(run.results(&which, self.places.ended())?)?;
         let name = run.directory.file_name().unwrap_or_default().to_string_lossy();
         let record = RunRecord {
             turn,
@@ -446,7 +446,8 @@ impl ComparisonInProgress {
     fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
         let asked = self.args.generator.counting;
         let counts = [Turn::A, Turn::B].iter().any(|turn| asked.counts(self.sides.of(*turn).scenario()));
-        let is_compared = self.questions.iter().any(|one| one.figure.is_counted_on_the_wire());
+        let is_compared =
+            self.questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
         match counts {
             // Another binary of the suite may not know the option.
             false if asked == CountingWhen::Drivers => asked,
@@ -471,7 +472,7 @@ impl ComparisonInProgress {
         let planned = self.length.planned(self.spoiled());
         let first = self.questions.iter().zip(answers).next();
         let ratios = first.map_or_else(String::new, |(question, answers)| {
-            let over_a = |of: &crate::answer::ab::Answer| match (&answers.a, of) {
+            let over_a = |of: &zklockbench_analysis::ab::Answer| match (&answers.a, of) {
                 (Ok(a), Ok(of)) if a.value > 0.0 => number(of.value / a.value),
                 _ => "-".to_owned(),
             };
@@ -559,11 +560,11 @@ impl ComparisonInProgress {
         written?;
         let directory = series.path();
         if !args.no_charts {
-            super::report::drawn(report::chart::draw_ab(&file, &directory.join(layout::CHARTS)));
-            super::report::write_into(directory, report::page::of_ab(&file));
+            super::report::drawn(zklockbench_report::chart::draw_ab(&file, &directory.join(layout::CHARTS)));
+            super::report::write_into(directory, zklockbench_report::page::of_ab(&file));
         }
         if let Some(path) = &args.markdown {
-            output::file(path, &report::ab_markdown(&file))?;
+            output::file(path, &zklockbench_report::ab_markdown(&file))?;
         }
         let exit = file.ending.of_a_run().exit(&file.judged().and(file.conclusion.verdict()));
         let resume = (end.ending != Ending::Complete).then(|| how_to_resume(directory));
@@ -571,11 +572,12 @@ impl ComparisonInProgress {
         let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
         let found = || json!({ "results": directory, "resume": resume, "ab": file });
         let whole = || {
-            let (table, resume) = (report::ab(&file, output::style()), to_resume(resume.as_deref()));
+            let (table, resume) =
+                (zklockbench_report::ab(&file, output::style()), to_resume(resume.as_deref()));
             format!("{table}\n{}{resume}", where_results_are(directory))
         };
         output::conclude("ab", exit, error, found, || {
-            output::outcome(args.opening.quiet, &report::ab_headline(&file), whole)
+            output::outcome(args.opening.quiet, &zklockbench_report::ab_headline(&file), whole)
         })
     }
 }

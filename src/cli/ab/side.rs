@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::args::{AbArgs, SideArgs};
-use crate::answer::ab::{CellPair, FigureQuestion, Matrix, SideDriver, Turn, pair};
-use crate::answer::compare::{losses_under, without_twins};
 use crate::cli::drivers::{self, OwnDrivers, command_of};
 use crate::cli::run::open_ensemble::Needs;
 use crate::cli::runs::own_program;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
-use crate::lock::{DrivenLock, DrivenLocks, Program as DriverProgram};
-use crate::record::figures::THROUGHPUT;
-use crate::record::{Figure, Statistic};
-use crate::scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
-use crate::words::error::Error;
-use crate::words::measure::Measure;
-use crate::words::units::listed;
-use crate::world::driver::protocol::WantedMode;
+use zklockbench_analysis::ab::{CellPair, FigureQuestion, Matrix, SideDriver, Turn, pair};
+use zklockbench_analysis::compare::{losses_under, without_twins};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::listed;
+use zklockbench_locks::driver::protocol::WantedMode;
+use zklockbench_locks::{DrivenLock, DrivenLocks, Program as DriverProgram};
+use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_record::{Figure, Statistic};
+use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
 /// Keys that the comparison decides by itself, and why.
 const DECIDED: [(&str, &str); 4] = [
@@ -409,8 +409,8 @@ fn usual(trial: &TrialSpec) -> Vec<Figure> {
 mod tests {
     use super::*;
     use crate::cli::shared_args::PlaceArgs;
-    use crate::load;
-    use crate::scenario::{EnsembleChoice, parse};
+
+    use zklockbench_scenario::{EnsembleChoice, parse};
 
     fn own(set: &[&str]) -> SideArgs {
         SideArgs { set: set.iter().map(|&text| text.into()).collect(), ..SideArgs::default() }
@@ -490,7 +490,8 @@ mod tests {
 
     fn names(text: &str) -> Vec<String> {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\n{text}");
-        let parsed = parse("x", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let parsed =
+            parse("x", &text, &zklockbench_load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         usual(&TrialPlan::of(&parsed.scenario).trials[0]).iter().map(Figure::to_string).collect()
     }
 

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::answer::model::Observation;
-use crate::answer::plan::{self, Evidence, MeasuredFailure};
-use crate::results::record::{EnsembleInfo, HostInfo};
-use crate::results::{self, layout};
-use crate::scenario::each_way;
-use crate::words::disk;
-use crate::words::error::Error;
-use crate::words::units::{distinct_sorted, format_duration, shown};
-use crate::world::fault;
+use zklockbench_analysis::model::Observation;
+use zklockbench_analysis::plan::{self, Evidence, MeasuredFailure};
+use zklockbench_core::disk;
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{distinct_sorted, format_duration, shown};
+use zklockbench_ensemble::fault;
+use zklockbench_record::{EnsembleInfo, HostInfo};
+use zklockbench_results::layout;
+use zklockbench_scenario::each_way;
 
 /// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
 const DEPTH: usize = 4;
@@ -84,7 +84,7 @@ impl StoredEvidence {
 
     /// Takes the trials of a run, or only these of them.
     fn take_run(&mut self, dir: &Path, only: Option<&BTreeSet<String>>) -> Result<(), Error> {
-        let stored = results::read(dir)?;
+        let stored = zklockbench_results::read(dir)?;
         self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
         let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
         for trial in &stored.trials {
@@ -118,7 +118,7 @@ impl StoredEvidence {
     }
 
     fn take_calibration(&mut self, dir: &Path) -> Result<(), Error> {
-        let calibration = results::read_calibration(dir)?.calibration;
+        let calibration = zklockbench_results::read_calibration(dir)?.calibration;
         self.fits(dir, &calibration.host, &calibration.ensemble)?;
         self.writes_per_s = calibration.synced_writes_per_s.or(self.writes_per_s);
         self.sources.push(dir.to_owned());

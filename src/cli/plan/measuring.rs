@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use super::VERIFIES_BY;
 use super::evidence::{StoredEvidence, VERIFIES};
 use super::question::PlanArgs;
-use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
 use crate::cli::runs::{JobOptions, ReadyEnsemble, own_program, run_apart, with_paths};
 use crate::cli::shared_args::GeneratorArgs;
 use crate::run::series::{RunPlace, Series};
-use crate::words::error::Error;
-use crate::words::units::{counted, format_duration};
+use zklockbench_analysis::plan::{Question, QuestionLoad};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{counted, format_duration};
 
 /// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
 const BUSY: f64 = 120.0;

@@ -14,24 +14,24 @@ use super::run::open_ensemble::{Needs, warm_up_scenario};
 use super::run::tool_commit;
 use super::runs::{ReadyEnsemble, command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
-use crate::answer::plan::{
-    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FILE, FailureCost, PlanFile, PlannedLoad,
-    Question, QuestionLoad, RUNS, SIMULATED, Unverified, Verification, map, recommend, verify,
-};
-use crate::answer::queueing::Order;
-use crate::lock::{self, DrivenLocks};
-use crate::record::RunEnding;
-use crate::report::{self, page};
-use crate::results::{self, layout};
 use crate::run::series::{Folders, Opening, Series};
-use crate::scenario::{Scenario, did_you_mean};
-use crate::words::catalog::{Holders, LockCard};
-use crate::words::error::{Error, Exit};
-use crate::words::units::shown;
-use crate::world::zk::Target;
 use evidence::{StoredEvidence, VERIFIES};
 use measuring::{Measuring, PlanRuns, copies};
 use question::{AskedLoad, PlanArgs, verifying};
+use zklockbench_analysis::plan::{
+    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FILE, FailureCost, PlanFile, PlannedLoad,
+    Question, QuestionLoad, RUNS, SIMULATED, Unverified, Verification, map, recommend, verify,
+};
+use zklockbench_core::catalog::{Holders, LockCard};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::shown;
+use zklockbench_locks::DrivenLocks;
+use zklockbench_record::RunEnding;
+use zklockbench_report::page;
+use zklockbench_results::layout;
+use zklockbench_scenario::{Scenario, did_you_mean};
+use zklockbench_stats::queueing::Order;
+use zklockbench_zk::Target;
 
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
@@ -113,7 +113,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     keep(&mut series, &plan)?;
     if args.verify {
         if !args.opening.quiet && !output::as_json() {
-            output::note(&format!("predicted: {}", report::plan_headline(&plan)));
+            output::note(&format!("predicted: {}", zklockbench_report::plan_headline(&plan)));
         }
         // What servers happen to be like after a start is a part of the prediction: it is tried on others.
         let opened = match ready.take() {
@@ -169,7 +169,7 @@ fn strategies(args: &PlanArgs, stored_evidence: &StoredEvidence) -> Result<Vec<S
     }
     for name in &args.strategies {
         let Some(card) = card(name) else {
-            let names = lock::STRATEGIES.iter().map(|entry| entry.card.name);
+            let names = zklockbench_locks::STRATEGIES.iter().map(|entry| entry.card.name);
             let meant = did_you_mean(name, names, "`zklockbench strategies` lists them");
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
@@ -186,7 +186,7 @@ fn name_in(label: &str) -> &str {
 }
 
 fn card(label: &str) -> Option<LockCard> {
-    lock::find(name_in(label)).map(|entry| entry.card)
+    zklockbench_locks::find(name_in(label)).map(|entry| entry.card)
 }
 
 fn is_exclusive(card: &LockCard) -> bool {
@@ -304,7 +304,7 @@ async fn prove_one(
         output::note(&format!("verifying {strategy}: {said}"));
     }
     let run = runs.run(&name, &text).await?;
-    let stored = results::read(&run)?;
+    let stored = zklockbench_results::read(&run)?;
     let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
     let order = card(strategy).as_ref().map_or(Order::Fifo, order);
     let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
@@ -344,8 +344,9 @@ fn tell(plan: &PlanFile, series: &Series, is_quiet: bool, stop: &CancellationTok
     let report = Some(directory.join(layout::REPORT)).filter(|page| page.is_file());
     let found = json!({ "results": directory, "report": report, "resume": resume, "plan": plan });
     output::tell("plan", exit, &found, || {
-        output::outcome(is_quiet, &report::plan_headline(plan), || {
-            let mut said = format!("{}\nplan: {}", report::plan(plan, output::style()), directory.display());
+        output::outcome(is_quiet, &zklockbench_report::plan_headline(plan), || {
+            let mut said =
+                format!("{}\nplan: {}", zklockbench_report::plan(plan, output::style()), directory.display());
             if let Some(report) = report {
                 said.push_str(&format!("\nreport: {}", report.display()));
             }

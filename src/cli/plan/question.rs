@@ -7,17 +7,16 @@ use std::time::Duration;
 use clap::Args;
 use toml::{Table, Value};
 
-use crate::answer::objective::Objective;
-use crate::answer::plan::{PlannedLoad, Question, SIMULATED};
-use crate::answer::queueing::Order;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
 use crate::cli::worker_args::JobArgs;
-use crate::scenario::{Distribution, Late, MeasuredTimes, Scenario, TrialPlan, parse};
-use crate::words::disk;
-use crate::words::error::Error;
-use crate::words::units::{parse_duration, shown};
-use crate::{load, scenario};
+use zklockbench_analysis::objective::Objective;
+use zklockbench_analysis::plan::{PlannedLoad, Question, SIMULATED};
+use zklockbench_core::disk;
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{parse_duration, shown};
+use zklockbench_scenario::{Distribution, Late, MeasuredTimes, Scenario, TrialPlan, parse};
+use zklockbench_stats::queueing::Order;
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -25,7 +24,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: Option<u32>,
     /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min
-    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::answer::plan::rate)]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = zklockbench_analysis::plan::rate)]
     pub rate: Option<f64>,
     /// How long each client holds the lock: on average (20ms), 'exactly 20ms', or as a scenario writes a distribution, e.g.
     /// '{ exponential = { mean = "20ms" } }'
@@ -41,7 +40,7 @@ pub struct PlanArgs {
           conflicts_with_all = ["clients", "rate", "hold", "holds", "locks", "arrivals", "round_trip"])]
     pub from_scenario: Option<PathBuf>,
     /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
-    #[arg(long, value_name = "CONDITION", value_parser = crate::answer::plan::objective)]
+    #[arg(long, value_name = "CONDITION", value_parser = zklockbench_analysis::plan::objective)]
     pub slo: Objective,
     /// Number of locks; requests are spread evenly over them. A plan that misses its objective says how many locks would do
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = locks)]
@@ -139,7 +138,7 @@ impl AskedLoad {
         question.check().map_err(Error::usage)?;
         // Before anything is measured: a process that is none, or a load that no trial can have.
         let text = question.scenario("plan", &["predecessor-watch".to_owned()], &question.copies(1.0));
-        let parsed = parse("the question", &text, &load::catalog());
+        let parsed = parse("the question", &text, &zklockbench_load::catalog());
         let scenario = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?.scenario;
         let load =
             TrialPlan::of(&scenario).trials.first().and_then(|trial| PlannedLoad::of(trial, Order::Fifo));
@@ -155,7 +154,7 @@ impl AskedLoad {
         let refuse = |why: &str| Error::usage(format!("{}: {why}", path.display()));
         let spec =
             TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("it has no trial"))?;
-        if spec.load == scenario::Load::Batch {
+        if spec.load == zklockbench_scenario::Load::Batch {
             return Err(refuse("a plan is about a load that goes on: write load = \"open\" or \"closed\""));
         }
         if scenario.contenders.len() != 1 {
@@ -271,7 +270,8 @@ fn distribution(toml: &str) -> Result<Distribution, String> {
     let text = format!(
         "hold = {toml}\nname = \"holds\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
     );
-    let parsed = parse("--hold", &text, &load::catalog()).map_err(|mistakes| mistakes.render(false))?;
+    let parsed =
+        parse("--hold", &text, &zklockbench_load::catalog()).map_err(|mistakes| mistakes.render(false))?;
     Ok(parsed.scenario.hold)
 }
 

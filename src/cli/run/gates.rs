@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::answer::compare::{Ask, Comparison, Loaded, Side, compare, differences};
-use crate::answer::gate::{self, Evaluation, Outcome, Sides};
 use crate::cli::output;
 use crate::cli::shared_args::ConcludingArgs;
-use crate::results::record::CellKey;
-use crate::results::{self, layout};
-use crate::scenario::Scenario;
-use crate::scenario::gate::{Gate, Rule};
-use crate::words::error::Error;
-use crate::words::units::shown;
-use crate::words::verdict::Verdict;
+use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare, differences};
+use zklockbench_analysis::gate::{self, Evaluation, Outcome, Sides};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::shown;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::CellKey;
+use zklockbench_results::layout;
+use zklockbench_scenario::Scenario;
+use zklockbench_scenario::gate::{Gate, Rule};
 
 pub struct Baseline {
     /// The newest first; none only where the run may go on without.
@@ -49,8 +49,11 @@ impl Baseline {
             vec![one(dir.to_owned())]
         } else if !dir.is_dir() && is_optional {
             Vec::new()
-        } else if !dir.is_dir() || results::is_store_of_baselines(dir) {
-            let commits = results::baselines_by_commit(&results::baselines(dir)?, &scenario.name);
+        } else if !dir.is_dir() || zklockbench_results::is_store_of_baselines(dir) {
+            let commits = zklockbench_results::baselines_by_commit(
+                &zklockbench_results::baselines(dir)?,
+                &scenario.name,
+            );
             commits.into_iter().map(|dirs| Candidate { path: dir.to_owned(), dirs }).collect()
         } else {
             in_directory(dir, &scenario.name)?.into_iter().map(one).collect()
@@ -105,7 +108,7 @@ impl Baseline {
 impl Candidate {
     /// Reads these: not kept for the time of a run, because of their size.
     fn read(&self) -> Result<Side, Error> {
-        let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: results::read(dir)? });
+        let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: zklockbench_results::read(dir)? });
         let runs = self.dirs.iter().map(read).collect::<Result<_, Error>>()?;
         Ok(Side { path: self.path.clone(), runs })
     }
@@ -126,7 +129,7 @@ impl Candidate {
 
 /// The complete runs of a directory that is no store, the newest first.
 fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
-    let (runs, passed_over) = results::runs_of(dir, scenario)?;
+    let (runs, passed_over) = zklockbench_results::runs_of(dir, scenario)?;
     for error in passed_over {
         output::warn(format!("passed over as a baseline: {error}"));
     }

@@ -3,10 +3,10 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-use crate::record::HostInfo;
-use crate::scenario::{Slice, TrialPlan, TrialSpec};
-use crate::words::error::Error;
-use crate::words::units::{contenders, counted};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{contenders, counted};
+use zklockbench_record::HostInfo;
+use zklockbench_scenario::{Slice, TrialPlan, TrialSpec};
 
 pub fn describe() -> HostInfo {
     let what = RefreshKind::nothing()
@@ -90,13 +90,13 @@ pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::parse;
+    use zklockbench_scenario::parse;
 
     #[test]
     fn trials_that_need_more_memory_than_is_free_are_refused_with_the_numbers() {
         let text = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2, 10000]\n\
                     duration = \"5s\"\n";
-        let parsed = parse("x.toml", text, &crate::load::catalog()).unwrap();
+        let parsed = parse("x.toml", text, &zklockbench_load::catalog()).unwrap();
         let plan = TrialPlan::of(&parsed.scenario);
         assert_eq!(lacks(&plan, Slice::WHOLE, 20_000_000_000), None);
         let why = lacks(&plan, Slice::WHOLE, 3_000_000_000).unwrap();

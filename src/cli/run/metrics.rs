@@ -23,11 +23,11 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::output;
-use crate::load;
-use crate::report::ci::{Live, openmetrics};
+
 use crate::run::RunEvent;
-use crate::words::error::Error;
-use crate::words::locked::locked;
+use zklockbench_core::error::Error;
+use zklockbench_core::locked::locked;
+use zklockbench_report::ci::{Live, openmetrics};
 
 /// Connections that are served at the same time.
 const AT_ONCE: usize = 32;
@@ -113,9 +113,13 @@ impl Endpoint {
             RunEvent::TrialBegins(spec) => {
                 live.trial_begins(&spec.strategy.label, spec.contenders, spec.repetition)
             }
-            RunEvent::Within(load::EnvironmentEvent::Phase { name, .. }) => live.phase(name),
-            RunEvent::Within(load::EnvironmentEvent::Tick { acquired, .. }) => live.acquired(*acquired),
-            RunEvent::Within(load::EnvironmentEvent::Note(_) | load::EnvironmentEvent::Warning(_))
+            RunEvent::Within(zklockbench_load::EnvironmentEvent::Phase { name, .. }) => live.phase(name),
+            RunEvent::Within(zklockbench_load::EnvironmentEvent::Tick { acquired, .. }) => {
+                live.acquired(*acquired)
+            }
+            RunEvent::Within(
+                zklockbench_load::EnvironmentEvent::Note(_) | zklockbench_load::EnvironmentEvent::Warning(_),
+            )
             | RunEvent::AlreadyThere(_)
             | RunEvent::Counts(_) => {}
             RunEvent::TrialEnded(trial) => live.trial_ended(trial),

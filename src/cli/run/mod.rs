@@ -23,23 +23,23 @@ use super::runs::to_resume;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use super::{drivers, output};
-use crate::answer::compare::{Comparison, Loaded, Side};
-use crate::answer::gate::{self, GateWatch};
-use crate::load::{Environment, LoadLimits, NearEnd, SignOfLife, Workspace};
-use crate::lock::DrivenLocks;
-use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
-use crate::report::ci::{CiReport, Live};
-use crate::report::page::{Source, document};
-use crate::report::{self, RunReport, Summary, View};
-use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Ran, RunContext};
-use crate::scenario::{Scenario, Slice, TrialPlan, advice};
-use crate::words::error::{Error, Exit};
-use crate::words::units::counted;
-use crate::words::verdict::Verdict;
-use crate::world::ensemble::{Hosts, Started};
-use crate::world::fault;
-use crate::{check, lock};
+use zklockbench_analysis::compare::{Comparison, Loaded, Side};
+use zklockbench_analysis::gate::{self, GateWatch};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::counted;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::fault;
+use zklockbench_ensemble::{Hosts, Started};
+use zklockbench_load::{Environment, LoadLimits, NearEnd, SignOfLife, Workspace};
+use zklockbench_locks::DrivenLocks;
+use zklockbench_record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
+use zklockbench_report::ci::{CiReport, Live};
+use zklockbench_report::page::{Source, document};
+use zklockbench_report::{RunReport, Summary, View};
+use zklockbench_results::{Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
+use zklockbench_scenario::{Scenario, Slice, TrialPlan, advice};
+
 pub(super) use gates::Baseline;
 use gates::JudgedGates;
 use metrics::{Endpoint, Port};
@@ -123,7 +123,7 @@ pub(super) async fn measure(
     // Of several workers one says what is to be said of the scenario.
     if worker.as_ref().is_none_or(|worker| worker.slice.leads()) {
         file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
-        for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
+        for advice in advice(&file.parsed.scenario, &zklockbench_locks::cards(), &fault::cards()) {
             output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
         }
     }
@@ -380,7 +380,7 @@ impl RunInProgress {
         let earlier = stored.as_ref().map_or(0, |stored| stored.run.planned_trials);
         let begun = self.begun(ensemble, floor, self.plan.trials.len().max(earlier));
         let there = stored.map_or_else(Vec::new, |stored| stored.trials);
-        self.writer.begins(begun.clone(), &there, check::of_run(&there, begun.planned_trials))?;
+        self.writer.begins(begun.clone(), &there, zklockbench_judge::of_run(&there, begun.planned_trials))?;
         if !self.opened.is_external() && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
@@ -509,12 +509,14 @@ impl MeasuredRun {
         let scenario = &file.parsed.scenario;
         let outcome = ran.outcome.clone();
         let mut sealed = writer.seal(run, ran.judge())?;
-        let stored = results::read(sealed.dir())?;
+        let stored = zklockbench_results::read(sealed.dir())?;
         let found = RunResult::of(scenario, sealed.end(), stored, baseline.as_ref(), showing);
         let view = found.view();
         let report = RunReport::of(&view, &found.gated);
         // What follows can be made again from what is there.
-        if let Err(error) = sealed.summary(report::summary::FILE, &Summary::of(found.stored(), &report)) {
+        if let Err(error) =
+            sealed.summary(zklockbench_report::summary::FILE, &Summary::of(found.stored(), &report))
+        {
             output::warn(error);
         }
         if showing.charts {
@@ -551,7 +553,7 @@ fn nothing(outcome: RunOutcome) -> Error {
 
 fn draw(view: &View<'_>, directory: &Path) {
     let charts = directory.join(layout::CHARTS);
-    let drawn = report::chart::draw_all(view, &charts).inspect_err(|_| {
+    let drawn = zklockbench_report::chart::draw_all(view, &charts).inspect_err(|_| {
         // What there is of them takes the place of results.
         let _ = std::fs::remove_dir_all(&charts);
     });
@@ -562,7 +564,7 @@ fn draw(view: &View<'_>, directory: &Path) {
 
 fn write_markdown(report: &RunReport<'_>, directory: &Path) {
     let path = directory.join("summary.md");
-    if let Err(error) = std::fs::write(&path, report::markdown(report)) {
+    if let Err(error) = std::fs::write(&path, zklockbench_report::markdown(report)) {
         let _ = std::fs::remove_file(&path);
         output::warn(format!("summary.md could not be written: {error}"));
     }
@@ -573,7 +575,7 @@ struct RunResult {
     /// The run alone, as gates and comparisons take it.
     side: Side,
     showing: Showing,
-    gated: report::Gated,
+    gated: zklockbench_report::Gated,
     comparison: Option<Comparison>,
     exit: Exit,
 }
@@ -586,14 +588,14 @@ impl RunResult {
         baseline: Option<&Baseline>,
         showing: Showing,
     ) -> Self {
-        let strict = if showing.strict { check::zombies(&stored.trials) } else { Verdict::Held };
+        let strict = if showing.strict { zklockbench_judge::zombies(&stored.trials) } else { Verdict::Held };
         let verdict = stored.run.judged.verdict.clone().and(strict);
         let ending = stored.run.outcome.ending;
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let JudgedGates { outcomes: gates, comparison, baseline } =
             gates::judge(scenario, &side, baseline, &verdict);
         let exit = ending.exit(&gate::overall(&gates));
-        let gated = report::Gated { gates, baseline };
+        let gated = zklockbench_report::Gated { gates, baseline };
         Self { path, side, showing, gated, comparison, exit }
     }
 
@@ -633,7 +635,7 @@ impl RunResult {
             })
         };
         let whole = || {
-            let told = report::terminal(&report, comparison.as_ref(), output::style());
+            let told = zklockbench_report::terminal(&report, comparison.as_ref(), output::style());
             format!("{told}{}{}", places(path), to_resume(resume.as_deref()))
         };
         output::conclude(NAME, *exit, error, found, || {

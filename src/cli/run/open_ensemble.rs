@@ -13,25 +13,24 @@ use super::host;
 use super::progress::Progress;
 use crate::cli::shared_args::{AccessArgs, GeneratorArgs, OpeningArgs};
 use crate::cli::{drivers, output};
-use crate::load::calibrate::CalibrationSite;
-use crate::load::{
-    Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
-};
-use crate::lock::DrivenLocks;
-use crate::record::{EnsembleInfo, Floor, ServerInfo};
-use crate::scenario::{EnsembleChoice, Scenario, TrialPlan, parse};
-use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice, Target as FaultTarget};
-use crate::words::connect::Connect;
-use crate::words::error::Error;
-use crate::words::units::counted;
-use crate::world::ensemble::{
+use zklockbench_core::catalog::fault::{Capability, FaultCard, FaultChoice, Target as FaultTarget};
+use zklockbench_core::connect::Connect;
+use zklockbench_core::error::Error;
+use zklockbench_core::units::counted;
+use zklockbench_ensemble::fault;
+use zklockbench_ensemble::proxy::Proxy;
+use zklockbench_ensemble::{
     Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Role, Started,
     links_capability, namespace_of, parse_connect, reach_servers, roles,
 };
-use crate::world::fault;
-use crate::world::proxy::Proxy;
-use crate::world::zk::{Access, Secret, Target, admin, keep_awake, reach};
-use crate::{load, lock};
+use zklockbench_load::calibrate::CalibrationSite;
+use zklockbench_load::{
+    Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
+};
+use zklockbench_locks::DrivenLocks;
+use zklockbench_record::{EnsembleInfo, Floor, ServerInfo};
+use zklockbench_scenario::{EnsembleChoice, Scenario, TrialPlan, parse};
+use zklockbench_zk::{Access, Secret, Target, admin, keep_awake, reach};
 
 pub struct OpenEnsemble {
     servers: Servers,
@@ -431,13 +430,14 @@ pub async fn warm_up(
         return Ok(());
     }
     progress.note("warming up the servers, up to 12 s");
-    let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &load::catalog()).map_err(Error::usage)?;
+    let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &zklockbench_load::catalog())
+        .map_err(Error::usage)?;
     let mut acquired = 0;
     for spec in TrialPlan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
         if acquired >= ENOUGH || stop.is_cancelled() {
             break;
         }
-        let Some(entry) = lock::find(&spec.strategy.name) else { continue };
+        let Some(entry) = zklockbench_locks::find(&spec.strategy.name) else { continue };
         let ignore = |_: EnvironmentEvent<'_>| {};
         let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
         match trial.cut_short {
@@ -491,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_round_is_a_scenario_of_one_trial() {
-        let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &load::catalog())
+        let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &zklockbench_load::catalog())
             .unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(TrialPlan::of(&parsed.scenario).trials.len(), 1);
     }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::host;
 use crate::cli::scenario_file::ScenarioFile;
-use crate::load::{Credentials, MeetingPlace, Rendezvous, TOP, Wait};
-use crate::record::{WorkerPart, Workers};
-use crate::results::digest_of;
-use crate::scenario::Slice;
-use crate::words::error::Error;
-use crate::world::ensemble::namespace_of;
-use crate::world::zk::Target;
+use zklockbench_core::error::Error;
+use zklockbench_ensemble::namespace_of;
+use zklockbench_load::{Credentials, MeetingPlace, Rendezvous, TOP, Wait};
+use zklockbench_record::{WorkerPart, Workers};
+use zklockbench_results::digest_of;
+use zklockbench_scenario::Slice;
+use zklockbench_zk::Target;
 
 pub struct WorkerPlace {
     pub slice: Slice,

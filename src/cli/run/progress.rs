@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::output;
-use crate::load;
-use crate::record::figures::THROUGHPUT;
-use crate::record::{Standstill, Trial};
-use crate::report::document::violated_word;
+
 use crate::run::RunEvent;
-use crate::scenario::{TrialPlan, TrialSpec};
-use crate::words::clock::millis;
-use crate::words::locked::locked;
-use crate::words::measure::Measure;
-use crate::words::units::{at_least, cell_name, counted, format_micros, whole_seconds};
-use crate::words::verdict::Verdict;
+use zklockbench_core::clock::millis;
+use zklockbench_core::locked::locked;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::{at_least, cell_name, counted, format_micros, whole_seconds};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_record::{Standstill, Trial};
+use zklockbench_report::document::violated_word;
+use zklockbench_scenario::{TrialPlan, TrialSpec};
 
 #[derive(Clone)]
 pub struct Progress {
@@ -126,15 +126,17 @@ impl Progress {
         }
     }
 
-    fn within(&self, event: &load::EnvironmentEvent<'_>) {
+    fn within(&self, event: &zklockbench_load::EnvironmentEvent<'_>) {
         match event {
-            load::EnvironmentEvent::Warning(text) => self.say(&format!("warning: {text}")),
-            load::EnvironmentEvent::Note(text) => self.note(text),
-            load::EnvironmentEvent::Phase { name, .. } => self.show(name),
-            load::EnvironmentEvent::Tick { acquired, of: Some(all) } => {
+            zklockbench_load::EnvironmentEvent::Warning(text) => self.say(&format!("warning: {text}")),
+            zklockbench_load::EnvironmentEvent::Note(text) => self.note(text),
+            zklockbench_load::EnvironmentEvent::Phase { name, .. } => self.show(name),
+            zklockbench_load::EnvironmentEvent::Tick { acquired, of: Some(all) } => {
                 self.show(&format!("{acquired} of {all} acquired"))
             }
-            load::EnvironmentEvent::Tick { acquired, of: None } => self.show(&format!("{acquired} acquired")),
+            zklockbench_load::EnvironmentEvent::Tick { acquired, of: None } => {
+                self.show(&format!("{acquired} acquired"))
+            }
         }
     }
 

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use super::{host, tool_commit};
-use crate::answer::compare::{Difference, between_parts};
 use crate::cli::args::RunArgs;
 use crate::cli::output;
 use crate::cli::scenario_file::ScenarioFile;
-use crate::record::{Run, Trial};
-use crate::results::{Resumed, RunFile, RunWriter, StoredRun};
 use crate::run::is_unfinished;
-use crate::scenario::{EnsembleChoice, TrialPlan, TrialSpec};
-use crate::words::error::Error;
-use crate::words::units::counted;
+use zklockbench_analysis::compare::{Difference, between_parts};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::counted;
+use zklockbench_record::{Run, Trial};
+use zklockbench_results::{Resumed, RunFile, RunWriter, StoredRun};
+use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
 
 /// Takes over the run that left this directory, with its scenario. The options are then those with which it was started.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {

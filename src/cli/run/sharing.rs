@@ -4,12 +4,12 @@ use std::process::Command;
 
 use super::open_ensemble::OpenEnsemble;
 use crate::cli::shared_args::{AT_MOST_VARIABLE, LATENCY_VARIABLE, SATURATION_VARIABLE, SharingArgs};
-use crate::load::{configured_servers, sessions_of_workers};
-use crate::record::{LIMITED, OTHERS};
-use crate::scenario::{Slice, TrialPlan};
-use crate::words::error::Error;
-use crate::words::units::{counted, number};
-use crate::world::ensemble::{OtherClients, other_clients};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{counted, number};
+use zklockbench_ensemble::{OtherClients, other_clients};
+use zklockbench_load::{configured_servers, sessions_of_workers};
+use zklockbench_record::{LIMITED, OTHERS};
+use zklockbench_scenario::{Slice, TrialPlan};
 
 const AT_MOST: f64 = 200.0;
 const SLOWER: f64 = 3.0;

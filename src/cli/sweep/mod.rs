@@ -1,7 +1,7 @@
 //! `sweep`: a scenario measured over a range, point by point, on an ensemble that is kept for all of them.
 //!
 //! Every run is a process of its own and leaves an ordinary directory, as in `ab`. What is measured next follows from what
-//! was measured alone (`crate::answer::sweep`), so a sweep that was killed goes on where it was.
+//! was measured alone (`zklockbench_analysis::sweep`), so a sweep that was killed goes on where it was.
 
 #![expect(clippy::disallowed_methods, reason = "when it began is a label, and a budget is no measurement")]
 
@@ -23,20 +23,19 @@ use super::runs::{
 };
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
-use crate::answer::sweep::{
+use zklockbench_analysis::sweep::{
     Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, Why, find, next, read,
     samples,
 };
-use crate::lock::DrivenLocks;
-use crate::report;
-use crate::results;
+use zklockbench_locks::DrivenLocks;
+
 use crate::run::series::{DoneRun, Folders, RunPlace, SeriesDirectory};
-use crate::scenario::EnsembleChoice;
-use crate::words::clock::micros;
-use crate::words::error::{Error, Exit};
-use crate::words::units::{as_a_word, format_duration, whole_seconds};
-use crate::world::zk::Target;
 use question::{SweepArgs, SweepQuestion, announcement};
+use zklockbench_core::clock::micros;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{as_a_word, format_duration, whole_seconds};
+use zklockbench_scenario::EnsembleChoice;
+use zklockbench_zk::Target;
 
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
@@ -127,7 +126,7 @@ fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error>
         samples: Vec::new(),
     };
     let directory = match &args.run_id {
-        None => results::create_dated(&args.out, &format!("sweep-{}", file.scenario), now)?,
+        None => zklockbench_results::create_dated(&args.out, &format!("sweep-{}", file.scenario), now)?,
         Some(name) => {
             let path = args.out.join(name);
             let created = fs::create_dir_all(&args.out).and_then(|()| fs::create_dir(&path));
@@ -323,7 +322,7 @@ impl SweepInProgress {
         let found = if run.directory.is_dir() {
             let directory = self.directory.path().join(POINTS).join(&key);
             fs::rename(&run.directory, &directory).map_err(Error::cannot("move", &directory))?;
-            let stored = results::read(&directory)?;
+            let stored = zklockbench_results::read(&directory)?;
             samples(
                 &stored,
                 number,
@@ -422,8 +421,8 @@ impl SweepInProgress {
         let charts = if self.args.no_charts {
             Vec::new()
         } else {
-            super::report::write_into(directory, report::page::of_sweep(&self.file));
-            super::report::drawn(report::chart::draw_sweep(&self.file, directory))
+            super::report::write_into(directory, zklockbench_report::page::of_sweep(&self.file));
+            super::report::drawn(zklockbench_report::chart::draw_sweep(&self.file, directory))
         };
         let notes = self.question.notes();
         let exit = self.file.ending.of_a_run().exit(&self.file.judged());
@@ -448,11 +447,11 @@ impl SweepInProgress {
         let whole = || {
             let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
             let (text, resume) =
-                (report::sweep(&self.file, &notes, output::style()), to_resume(hint.as_deref()));
+                (zklockbench_report::sweep(&self.file, &notes, output::style()), to_resume(hint.as_deref()));
             format!("{text}\n{}{resume}{more}", where_results_are(directory))
         };
         output::conclude("sweep", exit, error, found, || {
-            output::outcome(self.args.opening.quiet, &report::sweep_headline(&self.file), whole)
+            output::outcome(self.args.opening.quiet, &zklockbench_report::sweep_headline(&self.file), whole)
         })
     }
 }

@@ -7,18 +7,17 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use toml::{Table, Value};
 
-use crate::answer::objective::Objective;
-use crate::answer::sweep::{At, KneeFigure, Over, Step, Values, Variable};
 use crate::cli::output;
 use crate::cli::run::open_ensemble::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, duration_within, run_id};
 use crate::cli::worker_args::JobArgs;
-use crate::scenario::fields::POLL_INTERVAL_PARAM;
-use crate::scenario::{Catalog, DISTANCE_NOTE, Load, Scenario, Stop, distance, parse};
-use crate::words::error::Error;
-use crate::words::units::{format_duration, shown};
-use crate::{load, lock};
+use zklockbench_analysis::objective::Objective;
+use zklockbench_analysis::sweep::{At, KneeFigure, Over, Step, Values, Variable};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{format_duration, shown};
+use zklockbench_scenario::fields::POLL_INTERVAL_PARAM;
+use zklockbench_scenario::{Catalog, DISTANCE_NOTE, Load, Scenario, Stop, distance, parse};
 
 #[derive(Debug, Args)]
 pub struct SweepArgs {
@@ -163,7 +162,7 @@ impl SweepQuestion {
 /// Lists these strategies instead. A poll interval goes where none of them polls.
 fn choose(table: &mut Table, strategies: Vec<Value>) {
     let polls = |one: &Value| {
-        let card = name_of(one).and_then(|name| lock::find(&name));
+        let card = name_of(one).and_then(|name| zklockbench_locks::find(&name));
         card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM))
     };
     if !strategies.iter().any(polls) {
@@ -224,7 +223,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
         );
     }
     if let Load::Open(open) = &scenario.load
-        && matches!(open.arrivals, crate::scenario::Arrivals::Replay(_))
+        && matches!(open.arrivals, zklockbench_scenario::Arrivals::Replay(_))
     {
         return refused("arrivals from a file cannot be swept: choose another process of arrivals".into());
     }
@@ -262,7 +261,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
 
 fn parsed(text: &str) -> Result<Scenario, Error> {
     // Whether its faults can be done here was looked at when the scenario was read.
-    let catalog = Catalog { has_host_commands: true, ..load::catalog() };
+    let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
     let told = parse("the scenario with the sweep's values", text, &catalog);
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {
         output::note(&mistakes.render(output::may_colour(&std::io::stderr())));

@@ -9,11 +9,11 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::cli::drivers::{self, unfit};
 use crate::cli::shared_args::SEEDS;
-use crate::lock;
-use crate::scenario::default_value;
-use crate::words::catalog::fault::{Ends, FaultCard, Targets};
-use crate::words::catalog::{BatchCost, Holders, LockCard, Param, ParamKind, ParamValue, Params};
-use crate::world::fault;
+
+use zklockbench_core::catalog::fault::{Ends, FaultCard, Targets};
+use zklockbench_core::catalog::{BatchCost, Holders, LockCard, Param, ParamKind, ParamValue, Params};
+use zklockbench_ensemble::fault;
+use zklockbench_scenario::default_value;
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut {
@@ -174,7 +174,8 @@ impl Iterator for Rounds {
         }
         // Of drivers' locks, whatever is not for the one that was drawn is left out of this round.
         let fits = |card: &FaultCard| {
-            let is_unfit = lock::driven(lock.name).is_some_and(|driven| unfit(driven, card).is_some());
+            let is_unfit =
+                zklockbench_locks::driven(lock.name).is_some_and(|driven| unfit(driven, card).is_some());
             !is_unfit && (may_time_out(&lock) || !needs_timeout(card))
         };
         of_servers.retain(fits);
@@ -353,7 +354,7 @@ struct Firing {
 
 fn may_time_out(lock: &LockCard) -> bool {
     let by_itself = !NO_TIMEOUT.iter().any(|(name, _)| *name == lock.name);
-    by_itself && lock::driven(lock.name).is_none_or(drivers::may_time_out)
+    by_itself && zklockbench_locks::driven(lock.name).is_none_or(drivers::may_time_out)
 }
 
 fn needs_timeout(card: &FaultCard) -> bool {
@@ -476,29 +477,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::load;
-    use crate::scenario::{Parsed, parse};
+
+    use zklockbench_scenario::{Parsed, parse};
 
     fn all_faults() -> Faults {
         Faults::without(fault::cards(), |_| None)
     }
 
     fn parsed(round: &Round) -> Parsed {
-        parse("torture.toml", &round.text, &load::catalog())
+        parse("torture.toml", &round.text, &zklockbench_load::catalog())
             .unwrap_or_else(|wrong| panic!("{}\n{wrong}", round.text))
     }
 
     proptest! {
         #[test]
         fn whatever_the_seed_its_rounds_can_be_run_and_come_again(seed in 0..=SEEDS) {
-            let rounds = || Rounds::new(seed, lock::cards(), all_faults()).take(10).collect::<Vec<_>>();
+            let rounds = || Rounds::new(seed, zklockbench_locks::cards(), all_faults()).take(10).collect::<Vec<_>>();
             rounds().iter().for_each(|round| drop(parsed(round)));
             prop_assert_eq!(rounds(), rounds());
         }
 
         #[test]
         fn within_six_rounds_every_kind_of_fault_has_been_drawn(seed in 0..=SEEDS) {
-            let rounds = Rounds::new(seed, lock::cards(), all_faults());
+            let rounds = Rounds::new(seed, zklockbench_locks::cards(), all_faults());
             let drawn: BTreeSet<String> = rounds
                 .take(6)
                 .flat_map(|round| parsed(&round).scenario.faults.into_iter().map(|fault| fault.kind))
@@ -510,7 +511,7 @@ mod tests {
 
     #[test]
     fn every_lock_that_promises_something_is_drawn_with_every_parameter_and_the_rest_is_told() {
-        let rounds = Rounds::new(7, lock::cards(), all_faults());
+        let rounds = Rounds::new(7, zklockbench_locks::cards(), all_faults());
         let told: BTreeSet<String> = rounds.left_out.iter().map(|left| left.what.clone()).collect();
         let mut drawn = BTreeSet::new();
         for round in rounds.take(3_000) {
@@ -521,7 +522,7 @@ mod tests {
             let set = strategy.params.keys().filter(is_set);
             drawn.extend(set.map(|param| format!("{} {param}", strategy.name)));
         }
-        for card in lock::cards() {
+        for card in zklockbench_locks::cards() {
             assert!(drawn.contains(card.name) != told.contains(card.name), "{}", card.name);
             for param in card.params.iter().filter(|_| drawn.contains(card.name)) {
                 let name = format!("{} {}", card.name, param.name);
@@ -534,7 +535,7 @@ mod tests {
     #[test]
     fn a_fault_that_cannot_be_done_is_left_out_and_told() {
         let why_not = |card: &FaultCard| (card.name == "partition").then(|| "no namespaces".to_owned());
-        let rounds = Rounds::new(1, lock::cards(), Faults::without(fault::cards(), why_not));
+        let rounds = Rounds::new(1, zklockbench_locks::cards(), Faults::without(fault::cards(), why_not));
         assert!(rounds.left_out.contains(&LeftOut::new("partition", "no namespaces")));
         assert!(rounds.take(20).all(|round| !round.text.contains("partition")));
     }

@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 use super::args::TortureArgs;
 use super::runs::{run_apart, tell_resumed, to_resume, with_paths};
 use super::{drivers, listing, output};
-use crate::lock;
+
 use crate::run::series::{Folders, Opening, RunPlace, Series};
-use crate::words::catalog::LockCard;
-use crate::words::catalog::fault::{Capability, FaultCard};
-use crate::words::error::{Error, Exit};
-use crate::words::units::as_a_word;
-use crate::world::ensemble::links_capability;
-use crate::world::fault;
 use draw::{Faults, LeftOut, Round, Rounds};
 use outcome::{RoundOutcome, Tally};
+use zklockbench_core::catalog::LockCard;
+use zklockbench_core::catalog::fault::{Capability, FaultCard};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::as_a_word;
+use zklockbench_ensemble::fault;
+use zklockbench_ensemble::links_capability;
 
 /// About how long a round takes, for `--show`.
 const ROUND: Duration = Duration::from_secs(30);
@@ -92,7 +92,7 @@ fn again(seed: u64, args: &TortureArgs) -> String {
 
 fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
     if names.is_empty() {
-        return Ok(lock::cards());
+        return Ok(zklockbench_locks::cards());
     }
     let cards = names.iter().map(|name| match listing::strategy(name)? {
         card if card.guarantees.exclusive => Ok(card),

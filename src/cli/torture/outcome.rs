@@ -7,18 +7,19 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::draw::{Faults, LeftOut};
-use crate::check;
-use crate::lock;
-use crate::record::{RunEnding, Trial};
-use crate::report::document::{Block, Document, ExplainedTable, Finding, Link, Table, Value, numbers, words};
-use crate::report::page::section;
-use crate::results;
+
+use zklockbench_record::{RunEnding, Trial};
+use zklockbench_report::document::{
+    Block, Document, ExplainedTable, Finding, Link, Table, Value, numbers, words,
+};
+use zklockbench_report::page::section;
+
 use crate::run::series::DoneRun;
-use crate::words::clock::micros;
-use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, grouped, listed, whole_seconds};
-use crate::words::verdict::Verdict;
-use crate::world::fault;
+use zklockbench_core::clock::micros;
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{counted, grouped, listed, whole_seconds};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::fault;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct RoundOutcome {
@@ -67,7 +68,7 @@ impl RoundOutcome {
             return Ok(outcome);
         }
         let known = Exit::ALL.iter().any(|(exit, _)| code == Some(*exit as u8));
-        for trial in &results::read(directory)?.trials {
+        for trial in &zklockbench_results::read(directory)?.trials {
             outcome.add(trial);
         }
         outcome.results = Some(directory.clone());
@@ -85,7 +86,7 @@ impl RoundOutcome {
     fn add(&mut self, trial: &Trial) {
         let spec = &trial.spec;
         let locks = counted(spec.locks, "lock", "locks");
-        let contenders = crate::words::units::contenders(spec.contenders);
+        let contenders = zklockbench_core::units::contenders(spec.contenders);
         self.what = format!("{}, {} load, {contenders}, {locks}", spec.strategy.label, spec.load.name());
         self.acquired += trial.whole.acquired();
         self.stuck += trial.stuck.len();
@@ -104,9 +105,9 @@ impl RoundOutcome {
         let left = Verdict::violated_if(left.into_iter().collect());
         let stood_still = judged.progress.clone().unwrap_or(Verdict::Held).and(left);
         let described = matches!(stood_still, Verdict::Violated(_))
-            .then(|| lock::find(&spec.strategy.name))
+            .then(|| zklockbench_locks::find(&spec.strategy.name))
             .flatten()
-            .and_then(|entry| check::standing_still(&entry.card, trial));
+            .and_then(|entry| zklockbench_judge::standing_still(&entry.card, trial));
         match described {
             Some(why) => {
                 let told = stood_still.reasons().join("; ");

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench::record::{Counted, Trial};
-use zklockbench::scenario::TrialSpec;
-use zklockbench::words::catalog::Mode;
-use zklockbench::words::measure::RequestKind;
-use zklockbench::words::measure::RequestKind::{
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_core::measure::RequestKind::{
     Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch,
 };
+use zklockbench_record::{Counted, Trial};
+use zklockbench_scenario::TrialSpec;
 
 use crate::support::{depth, trials};
 

@@ -5,11 +5,11 @@ mod mixed;
 use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all};
-use zklockbench::lock::{Entry, STRATEGIES};
-use zklockbench::record::figures;
-use zklockbench::record::{Counted, Trial};
-use zklockbench::words::measure::Measure;
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::{Entry, STRATEGIES};
+use zklockbench_record::figures;
+use zklockbench_record::{Counted, Trial};
 
 use crate::support::{depth, trials};
 

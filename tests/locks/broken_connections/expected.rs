@@ -1,6 +1,6 @@
 //! What a lock's card says of lost requests, as these stories ask it.
 
-use zklockbench::words::catalog::after::{Event, Outcome};
+use zklockbench_core::catalog::after::{Event, Outcome};
 
 use crate::support::proxy::Fate;
 use crate::support::ways::{self, Way};

@@ -7,8 +7,8 @@ mod story;
 use futures_util::StreamExt;
 use futures_util::stream::iter;
 use story::{Story, Strike, Told};
-use zklockbench::words::catalog::Mode;
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::Mode;
+use zklockbench_zk::reactor;
 
 use crate::support::proxy::Fate;
 use crate::support::ways::Way;

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::future::{join, join3};
-use zklockbench::lock::{AcquireError, Held};
-use zklockbench::words::catalog::Mode;
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::Mode;
+use zklockbench_locks::{AcquireError, Held};
+use zklockbench_zk::{Failure, reactor};
 
 use super::expected;
 use crate::support::contender::{Contender, SETTLE, Waiting, settled};

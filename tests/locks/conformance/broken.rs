@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::{Mode, ParamValue};
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue};
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::proxy::Proxy;

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use zklockbench::words::measure::ThreadRecorder;
-use zklockbench::world::zk::{Failure, NodeKind, Op};
+use zklockbench_core::measure::ThreadRecorder;
+use zklockbench_zk::{Failure, NodeKind, Op};
 
 use crate::support::proxy::Proxy;
 use crate::support::sessions::behind_wire;

@@ -1,7 +1,7 @@
 //! The locks of other client libraries.
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::ParamValue;
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_locks::AcquireError;
 
 use crate::support::contender::LONG;
 use crate::support::rehearsal::{lines, subject};

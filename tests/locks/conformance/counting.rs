@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::NodeKind;
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::NodeKind;
 
 use super::faster::{Sharer, closed_loop};
 use crate::support::contender::Contender;

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE};
 use crate::support::rehearsal::{Lines, lines, subject};

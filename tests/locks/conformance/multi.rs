@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::{AcquireError, LockConfig, Patience, Strategy, find};
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::{Failure, NodeKind, Session, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_locks::{AcquireError, LockConfig, Patience, Strategy, find};
+use zklockbench_zk::{Failure, NodeKind, Session, reactor};
 
 use crate::support::contender::Contender;
 use crate::support::proxy::Fate;

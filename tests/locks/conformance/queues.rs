@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::STRATEGIES;
-use zklockbench::words::catalog::ParamValue;
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_locks::STRATEGIES;
 
 use crate::support::rehearsal::{lines, subject};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::words::measure::RequestKind;
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::measure::RequestKind;
+use zklockbench_locks::AcquireError;
 
 use crate::support::contender::Contender;
 use crate::support::proxy::Fate;

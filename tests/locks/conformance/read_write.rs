@@ -1,8 +1,8 @@
 //! Locks with a read and a write side.
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::Mode;
-use zklockbench::words::catalog::Mode::{Read, Write};
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::catalog::Mode::{Read, Write};
+use zklockbench_locks::AcquireError;
 
 use crate::support::rehearsal::{Lines, lines, subject};
 

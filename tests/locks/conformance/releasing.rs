@@ -1,8 +1,8 @@
 //! A lock that hands on leaves by a grant, or, where the last ones were in vain, by one multi whose reply tells how many are
 //! behind.
 
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble::shared;

@@ -3,8 +3,8 @@
 //! `exists leases` stands in for the checkWatches request that Java sends before it lets the inner mutex go:
 //! this client library has none, and the watch stays armed either way.
 
-use zklockbench::words::catalog::{Mode, ParamValue};
-use zklockbench::words::verdict::Verdict;
+use zklockbench_core::catalog::{Mode, ParamValue};
+use zklockbench_core::verdict::Verdict;
 
 use crate::support::contender::{Contender, settled};
 use crate::support::rehearsal::{Subject, lines, subject};

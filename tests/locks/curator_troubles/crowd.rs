@@ -1,8 +1,8 @@
 //! CURATOR-716: a mutex that a thousand wait for is slow.
 
-use zklockbench::record::Trial;
-use zklockbench::words::measure::Measure;
-use zklockbench::world::zk::reactor;
+use zklockbench_core::measure::Measure;
+use zklockbench_record::Trial;
+use zklockbench_zk::reactor;
 
 use crate::support::ensemble::shared;
 use crate::support::foreign;

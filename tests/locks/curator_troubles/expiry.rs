@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use zklockbench::words::catalog::Mode::Write;
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::Mode::Write;
+use zklockbench_zk::reactor;
 
 use super::java_by;
 use crate::support::contender::{Contender, SETTLE, Waiting};

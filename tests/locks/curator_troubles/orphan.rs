@@ -1,7 +1,7 @@
 //! CURATOR-79: an acquire that is interrupted while its create is under way leaves a node that nobody deletes.
 
-use zklockbench::words::catalog::Mode::Write;
-use zklockbench::world::zk::reactor;
+use zklockbench_core::catalog::Mode::Write;
+use zklockbench_zk::reactor;
 
 use super::java_by;
 use crate::support::contender::{Contender, SETTLE, Waiting};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use zklockbench::words::catalog::Mode::Write;
-use zklockbench::words::catalog::{ParamValue, Params};
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::Mode::Write;
+use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_zk::{Failure, reactor};
 
 use super::java_with;
 use crate::support::contender::{Contender, SETTLE};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::iter;
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::Mode;
-use zklockbench::words::catalog::after::{Event, FailedWith, Outcome};
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::catalog::after::{Event, FailedWith, Outcome};
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::{Failure, reactor};
 
 use super::event::{self, Course, Ended, Entered, Terms};
 use crate::support::contender::Contender;

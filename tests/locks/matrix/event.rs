@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::Mode::Write;
-use zklockbench::words::catalog::after::Event as Named;
-use zklockbench::words::catalog::{Mode, Params};
-use zklockbench::world::zk::{Failure, reactor, sequence_of};
+use zklockbench_core::catalog::Mode::Write;
+use zklockbench_core::catalog::after::Event as Named;
+use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_locks::AcquireError;
+use zklockbench_zk::{Failure, reactor, sequence_of};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::proxy::{Fate, Proxy, Request};

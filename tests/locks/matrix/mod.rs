@@ -15,8 +15,8 @@ use futures_util::future::join;
 use futures_util::stream::iter;
 use page::Page;
 use pair::{PAIRS, Pair, Race, Side};
-use zklockbench::world::ensemble::roles;
-use zklockbench::world::zk::reactor;
+use zklockbench_ensemble::roles;
+use zklockbench_zk::reactor;
 
 use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;

@@ -2,7 +2,7 @@
 
 use std::iter::once;
 
-use zklockbench::world::ensemble::Role;
+use zklockbench_ensemble::Role;
 
 use super::event;
 use super::{Column, Played, agree};

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklockbench::lock::{DrivenLocks, Entry, LockConfig, Program, find};
-use zklockbench::words::catalog::Mode::{Read, Write};
-use zklockbench::words::catalog::{Mode, ParamValue, Params};
-use zklockbench::world::driver::{DriverCommand, Process, Processes};
-use zklockbench::world::zk::{Access, Target};
+use zklockbench_core::catalog::Mode::{Read, Write};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_locks::driver::{DriverCommand, Process, Processes};
+use zklockbench_locks::{DrivenLocks, Entry, LockConfig, Program, find};
+use zklockbench_zk::{Access, Target};
 
 use super::event::{Event, Terms};
 use crate::support::contender::Contender;

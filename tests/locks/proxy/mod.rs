@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::future::join;
 use raw::Raw;
 use world::{by_proxy, eventually, fastest, in_session, timed};
-use zklockbench::words::measure::RequestKind;
-use zklockbench::world::proxy::{Delay, Guard, LostMessage, Proxy, Who};
-use zklockbench::world::zk::{Failure, NodeKind, reactor};
+use zklockbench_core::measure::RequestKind;
+use zklockbench_ensemble::proxy::{Delay, Guard, LostMessage, Proxy, Who};
+use zklockbench_zk::{Failure, NodeKind, reactor};
 
 use crate::support::ensemble;
 use crate::support::sessions;

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use zklockbench::words::clock;
-use zklockbench::world::proxy::Proxy;
-use zklockbench::world::zk::{Access, Observed, Session, Target, reactor};
+use zklockbench_core::clock;
+use zklockbench_ensemble::proxy::Proxy;
+use zklockbench_zk::{Access, Observed, Session, Target, reactor};
 
 use crate::support::ensemble;
 use crate::support::sessions::{Scene, on_scene};

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench::lock::{Entry, LockConfig, Patience, STRATEGIES, Strategy};
-use zklockbench::words::catalog::{Holders, Mode, ParamValue, Params};
-use zklockbench::words::clock;
-use zklockbench::world::zk::{Session, reactor};
+use zklockbench_core::catalog::{Holders, Mode, ParamValue, Params};
+use zklockbench_core::clock;
+use zklockbench_locks::{Entry, LockConfig, Patience, STRATEGIES, Strategy};
+use zklockbench_zk::{Session, reactor};
 
 use crate::support::sessions::{Scene, patience, scene};
 use crate::support::{depth, ensemble};
@@ -171,7 +171,7 @@ impl Contender {
                     self.rejoin().await;
                 }
             }
-            Err(zklockbench::lock::AcquireError::Failed(_)) => self.rejoin().await,
+            Err(zklockbench_locks::AcquireError::Failed(_)) => self.rejoin().await,
             Err(_) => {}
         }
     }

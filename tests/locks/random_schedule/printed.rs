@@ -12,11 +12,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use zklockbench::lock::{
+use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Params, Protection};
+use zklockbench_locks::{
     AcquireError, Entry, Held, LockConfig, Patience, QueueNode, STRATEGIES, Strategy, find,
 };
-use zklockbench::words::catalog::{Guarantees, LockCard, Mode, Params, Protection};
-use zklockbench::world::zk::{Failure, Session, reactor};
+use zklockbench_zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, on_scene, patience};
 

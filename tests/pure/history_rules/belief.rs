@@ -1,6 +1,6 @@
 //! Exclusion as the contenders believe, on one clock.
 
-use zklockbench::check::history::Breach;
+use zklockbench_judge::history::Breach;
 
 use crate::support::story::{check, file, judged, lines, lines_of, lock, overlaps};
 

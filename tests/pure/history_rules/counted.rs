@@ -1,6 +1,6 @@
 //! What is counted of a lock besides its overlaps, and how what was found is told.
 
-use zklockbench::check::history::{Breach, Finding, Judgement, LockReport};
+use zklockbench_judge::history::{Breach, Finding, Judgement, LockReport};
 
 use crate::support::story::{check_text, judged, lines, lines_of, lock, overlaps, refused};
 

@@ -1,6 +1,6 @@
 //! Exclusion as the ensemble saw it: by zxids, whatever the clocks say.
 
-use zklockbench::check::history::Breach;
+use zklockbench_judge::history::Breach;
 
 use crate::support::story::{judged, lines_of, lock, overlaps};
 

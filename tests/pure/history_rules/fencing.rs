@@ -1,6 +1,6 @@
 //! Did the fenced resource keep old tokens out?
 
-use zklockbench::check::history::Breach;
+use zklockbench_judge::history::Breach;
 
 use crate::support::story::{judged, lines_of, lock};
 

@@ -1,6 +1,6 @@
 //! Did everybody get on?
 
-use zklockbench::check::history::Breach;
+use zklockbench_judge::history::Breach;
 
 use crate::support::story::{judged, lines_of, lock};
 

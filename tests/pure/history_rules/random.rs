@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use zklockbench::check::history::{Breach, Judgement};
+use zklockbench_judge::history::{Breach, Judgement};
 
 use crate::support::story::{check_text, judged, lines};
 

@@ -1,0 +1,501 @@
+//! Which combinations are compared with each other, what the runs of the blocks say to the question that is asked of such a pair,
+//! and what may be concluded from it.
+
+use std::fmt::{self, Display};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::blocks::Turn;
+use crate::compare::{
+    self, Compared, ComparisonVerdict, Regression, Scale, StoredRatio, Terms, Test, better_of, judge_family,
+    reading, unit_of,
+};
+use zklockbench_core::units::{cell_name, counted};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{CellKey, Figure, Missing, Reading, Unit, usual_samples};
+use zklockbench_results::StoredRun;
+
+/// What is compared with what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CellPair {
+    /// Of the first side.
+    pub a: CellKey,
+    /// Of the second side.
+    pub b: CellKey,
+}
+
+impl CellPair {
+    /// The strategy in a word: both, where they differ.
+    pub fn strategy(&self) -> String {
+        either(&self.a.strategy, &self.b.strategy)
+    }
+
+    /// The contenders: both, where they differ.
+    pub fn contenders(&self) -> String {
+        either(&self.a.contenders, &self.b.contenders)
+    }
+}
+
+impl Display for CellPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.a.contenders == self.b.contenders {
+            return f.write_str(&cell_name(&self.strategy(), self.a.contenders));
+        }
+        write!(f, "{}, {} contenders", self.strategy(), self.contenders())
+    }
+}
+
+fn either<T: Display + PartialEq>(a: &T, b: &T) -> String {
+    if a == b { a.to_string() } else { format!("{a} / {b}") }
+}
+
+/// The combinations of a side, as its scenario has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matrix {
+    pub strategies: Vec<String>,
+    pub contenders: Vec<usize>,
+}
+
+/// Pairs the combinations of two sides: like with like where both have the same, else by their position.
+pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
+    let strategies = paired(&a.strategies, &b.strategies, ["strategy", "strategies"])?;
+    let counts = paired(&a.contenders, &b.contenders, ["number of contenders", "numbers of contenders"])?;
+    let cell = |strategy: &String, contenders: usize| CellKey { strategy: strategy.clone(), contenders };
+    let each = strategies.iter().flat_map(|(first, second)| {
+        counts.iter().map(move |(one, other)| CellPair { a: cell(first, *one), b: cell(second, *other) })
+    });
+    Ok(each.collect())
+}
+
+fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Vec<(T, T)>, String> {
+    let sorted = |of: &[T]| {
+        let mut of = of.to_vec();
+        of.sort_unstable();
+        of
+    };
+    if sorted(a) == sorted(b) {
+        return Ok(a.iter().map(|one| (one.clone(), one.clone())).collect());
+    }
+    if a.len() != b.len() {
+        return Err(format!(
+            "A has {} and B {}, so it is not clear which is compared with which: give both sides the same or equally \
+             many, which are then paired by their order",
+            counted(a.len(), one, many),
+            counted(b.len(), one, many)
+        ));
+    }
+    Ok(a.iter().cloned().zip(b.iter().cloned()).collect())
+}
+
+/// What is to be found out: whether a figure of one side is that of the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FigureQuestion {
+    pub cells: CellPair,
+    pub figure: Figure,
+    /// It counts what may be lost, and is compared only where a run lost something of the kind.
+    pub only_if_lost: bool,
+}
+
+/// The figure of one run, in its unit; or why there is none that could be compared. Where the queue grew, so that a wait has
+/// no steady value, it is infinite: longer than any.
+pub type Answer = Result<Reading, Silence>;
+
+/// Why a run says nothing to a question, in a sentence without a full stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Silence {
+    /// Its trial is invalid or partial: another run may say something.
+    Spoiled(String),
+    /// There is no such trial, or the figure is not measured in it: another run would say no more.
+    Unknown(String),
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Spoiled(why) | Self::Unknown(why)) = self;
+        f.write_str(why)
+    }
+}
+
+/// What the runs of one block say to one question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answers {
+    pub a: Answer,
+    pub b: Answer,
+    pub again: Answer,
+}
+
+impl Answers {
+    /// Whether the block gives no pair of A and B because a run was spoiled.
+    pub fn is_spoiled(&self) -> bool {
+        [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
+    }
+
+    fn lose_any(&self) -> bool {
+        [&self.a, &self.b].into_iter().flatten().any(|reading| reading.value > 0.0)
+    }
+}
+
+impl FigureQuestion {
+    pub fn cell(&self, turn: Turn) -> &CellKey {
+        match turn {
+            Turn::A | Turn::Again => &self.cells.a,
+            Turn::B => &self.cells.b,
+        }
+    }
+
+    pub fn answer(&self, turn: Turn, run: &StoredRun) -> Answer {
+        let cell = self.cell(turn);
+        let trial = run.trials.iter().find(|trial| cell.is_of(trial));
+        let trial = trial.ok_or_else(|| Silence::Unknown("its trial did not run".to_owned()))?;
+        if let Some(cut) = &trial.cut_short {
+            return Err(Silence::Spoiled(format!("its trial is partial ({})", cut.why)));
+        }
+        if let Some(why) = &trial.health.invalid {
+            return Err(Silence::Spoiled(format!("its trial is invalid ({why})")));
+        }
+        reading(trial, self.figure).ok_or_else(|| Silence::Unknown(Missing::NotMeasured.to_string()))
+    }
+}
+
+/// The figure of each run of one block; `None` where there is none, or where the queue grew, so that it has no steady value
+/// and counts as longer than any.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Values {
+    /// The block's number.
+    pub block: u32,
+    /// Of A.
+    pub a: Option<f64>,
+    /// Of B.
+    pub b: Option<f64>,
+    /// Of A again.
+    pub again: Option<f64>,
+}
+
+/// A run that said nothing to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Silent {
+    /// The block's number.
+    pub block: u32,
+    /// Which run of it.
+    pub turn: Turn,
+    /// Why.
+    pub why: String,
+    /// Its trial was invalid or partial, so that another block may have made up for it.
+    #[serde(default)]
+    pub spoiled: bool,
+}
+
+/// One figure of one combination, of both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Which combinations.
+    pub cells: CellPair,
+    /// The figure's name.
+    pub figure: String,
+    /// Its unit: `us`, `per_s`, `amount`, `bytes` or `share`.
+    pub unit: Unit,
+    /// Which way it is better: `lower`, `higher` or `neither`.
+    pub better: String,
+    /// The median of A over the pairs that are compared.
+    pub a: Option<f64>,
+    /// The median of B over the same pairs.
+    pub b: Option<f64>,
+    /// At least one of A's values is a lower bound, because waits had not ended.
+    pub a_at_least: bool,
+    /// At least one of B's is.
+    pub b_at_least: bool,
+    /// Pairs that are compared.
+    pub pairs: usize,
+    /// The smallest difference that matters, as a share; `None` in files of older versions, and of what was not measured.
+    #[serde(default)]
+    pub margin: Option<f64>,
+    /// What the ratios are of.
+    #[serde(default)]
+    pub scale: Scale,
+    /// B divided by A, with the interval of this comparison alone.
+    pub ratio: Option<StoredRatio>,
+    /// The same with an interval that is widened for the number of comparisons: what is worse or better lies wholly beyond
+    /// the margin by it. `None` in files of older versions.
+    #[serde(default)]
+    pub in_family: Option<StoredRatio>,
+    /// The probability of a difference that is as clear, when nothing differs: Wilcoxon's signed ranks.
+    pub p: Option<f64>,
+    /// The same, corrected for the number of comparisons (Holm).
+    pub p_adjusted: Option<f64>,
+    /// A again divided by A: what noise does here.
+    pub itself: Option<StoredRatio>,
+    /// What was found out.
+    pub verdict: ComparisonVerdict,
+    /// Whether B is worse by more than the margin.
+    pub regression: Regression,
+    /// What must be said of the verdict, in a sentence without a full stop; `None` where it speaks for itself.
+    pub why: Option<String>,
+    /// How many pairs it would take about; `None` where it needs no more, or where no number of them would do.
+    pub pairs_needed: Option<usize>,
+    /// The values of each block.
+    pub values: Vec<Values>,
+    /// Runs that said nothing.
+    pub silent: Vec<Silent>,
+}
+
+/// What all comparisons together come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conclusion {
+    /// Something is worse.
+    Regressed,
+    /// Nothing was found to be worse, but of something it is not known.
+    Unknown,
+    /// Nothing is worse, and something is better.
+    Improved,
+    /// Nothing is worse.
+    NotWorse,
+    /// All is the same.
+    Same,
+}
+
+impl Conclusion {
+    /// As a verdict: a regression is a broken promise, and nothing is green that is not known.
+    pub fn verdict(self) -> Verdict {
+        match self {
+            Self::Regressed => Verdict::violated("something is worse"),
+            Self::Unknown => Verdict::unknown("of something it is not known whether it is worse"),
+            Self::Improved | Self::NotWorse | Self::Same => Verdict::Held,
+        }
+    }
+
+    /// Of these comparisons; of none, nothing is known.
+    pub fn of(comparisons: &[Comparison]) -> Self {
+        let any = |regression| comparisons.iter().any(|one| one.regression == regression);
+        let is = |verdict| move |one: &Comparison| one.verdict == verdict;
+        if any(Regression::Yes) {
+            Self::Regressed
+        } else if comparisons.is_empty() || any(Regression::Unknown) {
+            Self::Unknown
+        } else if comparisons.iter().any(is(ComparisonVerdict::Improved)) {
+            Self::Improved
+        } else if comparisons.iter().all(is(ComparisonVerdict::Same)) {
+            Self::Same
+        } else {
+            Self::NotWorse
+        }
+    }
+}
+
+/// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
+/// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for. What was
+/// lost comes last, where anything was.
+pub fn compare(
+    questions: &[FigureQuestion],
+    blocks: &[(u32, Vec<Answers>)],
+    asked: u32,
+    terms: &Terms,
+) -> Vec<Comparison> {
+    let answers = |at: usize| blocks.iter().filter_map(move |(block, each)| Some((*block, each.get(at)?)));
+    let asked = usize::try_from(asked).unwrap_or(usize::MAX);
+    let (lost, planned): (Vec<usize>, Vec<usize>) =
+        (0..questions.len()).partition(|at| questions[*at].only_if_lost);
+    let lost = lost.into_iter().filter(|at| answers(*at).any(|(_, one)| one.lose_any())).collect();
+    let judge = |family: Vec<usize>| {
+        let measured = family.iter().map(|at| Measured::of(&questions[*at], answers(*at), asked, terms));
+        let (measured, tests): (Vec<_>, Vec<_>) = measured.unzip();
+        let each = family.iter().zip(measured).zip(judge_family(tests));
+        each.map(|((at, measured), compared)| measured.judge(&questions[*at], compared)).collect::<Vec<_>>()
+    };
+    // What was lost is a family of its own: how large it is depends on what was seen, and it must not take from the sharpness of
+    // what the blocks were planned for.
+    [planned, lost].into_iter().flat_map(judge).collect()
+}
+
+/// What was measured for one question, beside what is tested.
+struct Measured {
+    itself: Compared,
+    values: Vec<Values>,
+    silent: Vec<Silent>,
+    pairs: usize,
+    /// How many pairs there were to be.
+    asked: usize,
+    /// That the samples of most runs are too few for the percentile.
+    too_few: Option<String>,
+}
+
+impl Measured {
+    fn of<'a>(
+        question: &FigureQuestion,
+        blocks: impl Iterator<Item = (u32, &'a Answers)> + Clone,
+        asked: usize,
+        terms: &Terms,
+    ) -> (Self, Test) {
+        let limits = terms.of(question.figure);
+        let (mut values, mut silent) = (Vec::new(), Vec::new());
+        for (block, Answers { a, b, again }) in blocks.clone() {
+            let finite = |reading: &Reading| Some(reading.value).filter(|value| value.is_finite());
+            let value = |answer: &Answer| answer.as_ref().ok().and_then(finite);
+            values.push(Values { block, a: value(a), b: value(b), again: value(again) });
+            for (turn, answer) in [(Turn::A, a), (Turn::B, b), (Turn::Again, again)] {
+                silent.extend(answer.as_ref().err().map(|why| Silent {
+                    block,
+                    turn,
+                    why: why.to_string(),
+                    spoiled: matches!(why, Silence::Spoiled(_)),
+                }));
+            }
+        }
+        let pairs = |other: fn(&Answers) -> &Answer| {
+            let pair = |(_, answers): (u32, &Answers)| {
+                Some(compare::Block { base: *answers.a.as_ref().ok()?, new: *other(answers).as_ref().ok()? })
+            };
+            blocks.clone().filter_map(pair).collect::<Vec<_>>()
+        };
+        let of_both = pairs(|answers| &answers.b);
+        // Which way A differs from itself does not matter.
+        let itself = Test::of_twins(&pairs(|answers| &answers.again), question.figure, limits);
+        let too_few = too_few(question, &of_both);
+        let measured = Self { itself, values, silent, pairs: of_both.len(), asked, too_few };
+        (measured, Test::of_pairs(&of_both, question.figure, limits))
+    }
+
+    fn judge(self, question: &FigureQuestion, compared: Compared) -> Comparison {
+        let (verdict, regression, why) = self.conclude(&compared);
+        let figure = question.figure;
+        let unit: Unit = unit_of(figure);
+        Comparison {
+            cells: question.cells.clone(),
+            figure: figure.to_string(),
+            unit,
+            better: better_of(figure).name().into(),
+            a: compared.base.median.filter(|median| median.is_finite()),
+            b: compared.new.median.filter(|median| median.is_finite()),
+            a_at_least: compared.base.at_least,
+            b_at_least: compared.new.at_least,
+            pairs: self.pairs,
+            margin: compared.margin,
+            scale: compared.scale,
+            ratio: compared.ratio.map(Into::into),
+            in_family: compared.in_family.map(Into::into),
+            p: compared.p,
+            p_adjusted: compared.p_adjusted,
+            itself: self.itself.ratio.map(Into::into),
+            verdict,
+            regression,
+            why,
+            pairs_needed: compared.repetitions_needed,
+            values: self.values,
+            silent: self.silent,
+        }
+    }
+
+    /// What the pairs say, unless pairs are missing or A lies as far from itself.
+    fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
+        let found = (compared.verdict, compared.regression, compared.why.clone());
+        let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
+        if let Some(why) = &self.too_few {
+            return (ComparisonVerdict::NotMeasured, Regression::Unknown, Some(why.clone()));
+        }
+        match compared.verdict {
+            ComparisonVerdict::NotMeasured => {
+                (found.0, found.1, Some(self.lost().or(found.2).unwrap_or_default()))
+            }
+            ComparisonVerdict::Inconclusive if compared.regression == Regression::Unknown => {
+                let why = [self.lost(), found.2]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join("; as for the rest, ");
+                unknown(why)
+            }
+            _ if self.differs_from_itself() => unknown(
+                "A differs from itself as clearly, so the difference may be due to the machine".into(),
+            ),
+            ComparisonVerdict::Regressed => found,
+            _ => match self.lost() {
+                Some(lost) if !self.is_made_up_for() => unknown(lost),
+                lost => (found.0, found.1, found.2.or(lost)),
+            },
+        }
+    }
+
+    /// Whether as many pairs are there as were asked for, and those that are missing say nothing against B: what spoils a
+    /// run may be what makes it slow, so B must not have been spoiled more often than A, which ran twice as often.
+    fn is_made_up_for(&self) -> bool {
+        let spoiled = |is_it: fn(Turn) -> bool| {
+            self.silent.iter().filter(|silent| silent.spoiled && is_it(silent.turn)).count()
+        };
+        let all_spoiled = self.silent.iter().all(|silent| silent.spoiled);
+        let (of_b, of_a) = (spoiled(|turn| turn == Turn::B), spoiled(|turn| turn != Turn::B));
+        all_spoiled && self.pairs >= self.asked && of_b <= of_a
+    }
+
+    fn differs_from_itself(&self) -> bool {
+        matches!(self.itself.verdict, ComparisonVerdict::Regressed | ComparisonVerdict::Improved)
+    }
+
+    /// How many pairs are missing, and the first run without which one is.
+    fn lost(&self) -> Option<String> {
+        let Silent { block, turn, why, .. } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
+        Some(format!(
+            "{} of {} missing: in block {block} {} gave none: {why}",
+            self.values.len() - self.pairs,
+            counted(self.values.len(), "pair is", "pairs are"),
+            turn.title()
+        ))
+    }
+}
+
+/// Why the percentile of so few samples is none: it is read too low, and so is the middle of many such.
+fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String> {
+    let needed = question.figure.samples_needed();
+    let usual =
+        |side: fn(&compare::Block) -> Reading| usual_samples(&pairs.iter().map(side).collect::<Vec<_>>());
+    let fewest = [usual(|block| block.base), usual(|block| block.new)].into_iter().flatten().min()?;
+    let of_runs = "samples in each run, and half of those of one side have at most";
+    (fewest < needed).then(|| format!("{} takes {needed} {of_runs} {fewest}", question.figure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix(strategies: &[&str], contenders: &[usize]) -> Matrix {
+        Matrix {
+            strategies: strategies.iter().map(|&label| label.into()).collect(),
+            contenders: contenders.to_vec(),
+        }
+    }
+
+    fn told(a: &Matrix, b: &Matrix) -> Vec<String> {
+        pair(a, b).unwrap().iter().map(CellPair::to_string).collect()
+    }
+
+    #[test]
+    fn sides_with_the_same_combinations_are_paired_like_with_like_whatever_their_order() {
+        let (a, b) = (matrix(&["baton", "polling"], &[1, 5]), matrix(&["polling", "baton"], &[5, 1]));
+        assert_eq!(
+            told(&a, &b),
+            ["baton, 1 contender", "baton, 5 contenders", "polling, 1 contender", "polling, 5 contenders"]
+        );
+    }
+
+    #[test]
+    fn other_strategies_or_contender_counts_are_paired_by_their_position() {
+        let a = matrix(&["baton"], &[5, 10]);
+        assert_eq!(
+            told(&a, &matrix(&["curator-mutex"], &[5, 10])),
+            ["baton / curator-mutex, 5 contenders", "baton / curator-mutex, 10 contenders"]
+        );
+        assert_eq!(
+            told(&a, &matrix(&["baton"], &[6, 12])),
+            ["baton, 5 / 6 contenders", "baton, 10 / 12 contenders"]
+        );
+    }
+
+    #[test]
+    fn sides_of_different_sizes_cannot_be_paired() {
+        let a = matrix(&["baton"], &[5]);
+        let refused = pair(&a, &matrix(&["baton", "polling"], &[5])).unwrap_err();
+        assert!(refused.starts_with("A has 1 strategy and B 2 strategies, so it is not clear"), "{refused}");
+        let refused = pair(&a, &matrix(&["baton"], &[5, 6])).unwrap_err();
+        assert!(refused.starts_with("A has 1 number of contenders and B 2 numbers"), "{refused}");
+    }
+}

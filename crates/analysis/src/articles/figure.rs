@@ -1,0 +1,232 @@
+//! A figure that decides a claim: its value, between which two it lies, how people write it; and conditions on figures, in the
+//! gates' grammar where a figure has a name of its own:
+//!
+//! ```text
+//! condition = check { "and" check }
+//! check     = figure ( "<" | "<=" | ">" | ">=" | "==" ) ( number unit | [ number "*" ] figure )
+//! unit      = "us" | "ms" | "s" | "%" | nothing
+//! ```
+//!
+//! A check holds where the whole interval of its figure is on that side of the limit, and fails where the whole interval is on
+//! the other. In between it is unknown, and so is the condition.
+
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::units::{format_micros, number};
+use zklockbench_scenario::gate::{Quantity, Relation, Written};
+use zklockbench_stats::{Interval, Pair, SignedRank, median, median_interval};
+
+/// What an interval may leave out.
+const LEFT_OUT: f64 = 0.05;
+
+/// What a number counts or measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Of {
+    Amount,
+    Us,
+    Bytes,
+    PerS,
+    /// A share between 0 and 1.
+    Share,
+    /// Of two equal things: 1 for yes, 0 for no.
+    YesNo,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    pub what: String,
+    pub value: f64,
+    pub of: Of,
+    /// Of one that several repetitions or rounds measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
+}
+
+/// Between which two values a figure lies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    pub low: f64,
+    pub high: f64,
+    /// How sure that is; `None` of so few repetitions that there are only their lowest and their highest.
+    pub coverage: Option<f64>,
+    pub repetitions: usize,
+}
+
+impl Figure {
+    pub fn new(what: impl Into<String>, value: f64, of: Of) -> Self {
+        Self { what: what.into(), value, of, bounds: None }
+    }
+
+    /// The median of what repetitions measured; `None` of none.
+    pub fn median(what: impl Into<String>, values: &[f64], of: Of) -> Option<Self> {
+        let bounds = Bounds::of(values, median_interval(values));
+        Some(Self { bounds, ..Self::new(what, median(values)?, of) })
+    }
+
+    /// By which factor one of two is larger, repetition by repetition; `None` where these are no pairs.
+    pub fn ratio(what: impl Into<String>, over: &[f64], under: &[f64]) -> Option<Self> {
+        if over.len() != under.len() {
+            return None;
+        }
+        let pairs: Vec<Pair> =
+            over.iter().zip(under).map(|(new, base)| Pair { base: *base, new: *new }).collect();
+        let ranks = SignedRank::of(&pairs, LEFT_OUT).filter(|ranks| ranks.ratio.ratio.is_finite())?;
+        let each: Vec<f64> = pairs.iter().map(|pair| pair.new / pair.base).collect();
+        let bounds = Bounds::of(&each, ranks.ratio.interval);
+        Some(Self { bounds, ..Self::new(what, ranks.ratio.ratio, Of::Amount) })
+    }
+
+    pub fn low(&self) -> f64 {
+        self.bounds.map_or(self.value, |bounds| bounds.low)
+    }
+
+    pub fn high(&self) -> f64 {
+        self.bounds.map_or(self.value, |bounds| bounds.high)
+    }
+
+    pub fn shown(&self) -> String {
+        self.of.shown(self.value)
+    }
+
+    pub fn in_full(&self) -> String {
+        let Some(Bounds { low, high, coverage, repetitions }) = self.bounds else { return self.shown() };
+        let (low, high) = (self.of.shown(low), self.of.shown(high));
+        if low == high {
+            return format!("{} (each of {repetitions})", self.shown());
+        }
+        let sure = coverage.map_or_else(String::new, |coverage| format!(", {:.1} % sure", 100.0 * coverage));
+        format!("{} ({low} to {high} in {repetitions}{sure})", self.shown())
+    }
+}
+
+impl Of {
+    fn shown(self, value: f64) -> String {
+        match self {
+            Self::Amount => number(value),
+            Self::Us => format_micros(value.max(0.0).round() as u64),
+            Self::Bytes => format!("{} bytes", number(value)),
+            Self::PerS => format!("{}/s", number(value)),
+            Self::Share => format!("{} %", number(value * 100.0)),
+            Self::YesNo => if value > 0.0 { "yes" } else { "no" }.to_owned(),
+        }
+    }
+}
+
+impl Bounds {
+    fn of(values: &[f64], interval: Option<Interval>) -> Option<Self> {
+        let repetitions = values.len();
+        if let Some(Interval { low, high, coverage }) = interval {
+            return Some(Self { low, high, coverage: Some(coverage), repetitions });
+        }
+        let low = values.iter().copied().reduce(f64::min)?;
+        let high = values.iter().copied().reduce(f64::max)?;
+        (repetitions > 1).then_some(Self { low, high, coverage: None, repetitions })
+    }
+}
+
+type Lookup<'a> = dyn Fn(&str) -> Option<&'a Figure> + 'a;
+
+/// Whether a condition holds; `None` where that is unknown.
+pub fn holds(condition: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
+    let mut all = Some(true);
+    for text in condition.split(" and ") {
+        all = match (all, check(text, figures)?) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        };
+    }
+    Ok(all)
+}
+
+fn check(text: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [name, sign, limit @ ..] = words.as_slice() else {
+        return Err(format!("`{text}` is not a figure, a relation and a limit"));
+    };
+    let relation = Relation::ALL.into_iter().find(|one| one.sign() == *sign);
+    let relation = relation.ok_or_else(|| format!("`{sign}` in `{text}` is no relation"))?;
+    let figure = named(name, figures)?;
+    let (low, high) = match limit {
+        [factor, "*", other] => {
+            let (factor, other) = (quantity(factor)?, named(other, figures)?);
+            (factor * other.low(), factor * other.high())
+        }
+        [other] if figures(other).is_some() => {
+            let other = named(other, figures)?;
+            (other.low(), other.high())
+        }
+        [number] => (quantity(number)?, quantity(number)?),
+        _ => return Err(format!("the limit of `{text}` is neither a number nor a figure")),
+    };
+    let corners = [(figure.low(), low), (figure.low(), high), (figure.high(), low), (figure.high(), high)];
+    let held = corners.iter().filter(|(value, limit)| relation.holds(*value, *limit)).count();
+    Ok(if held == corners.len() { Some(true) } else { (held == 0).then_some(false) })
+}
+
+fn named<'a>(name: &str, figures: &Lookup<'a>) -> Result<&'a Figure, String> {
+    figures(name).ok_or_else(|| format!("there is no figure `{name}`"))
+}
+
+fn quantity(text: &str) -> Result<f64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number = text[..digits].parse();
+    let unit = Written::ALL.into_iter().find(|unit| unit.text == &text[digits..]);
+    match (number, unit) {
+        (Ok(number), Some(unit)) => Ok(Quantity { number, unit }.value()),
+        _ => Err(format!("`{text}` is neither a figure nor a number")),
+    }
+}
+
+/// A sentence with each `{name}` replaced by the figure's value.
+pub fn filled(sentence: &str, figures: &Lookup<'_>) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = sentence;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) =
+            after.split_once('}').ok_or_else(|| format!("a brace is not closed in `{sentence}`"))?;
+        text += before;
+        text += &named(name, figures)?.shown();
+        rest = after;
+    }
+    Ok(text + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_holds_fails_or_is_unknown_by_the_intervals_of_its_figures() {
+        // Given a figure that lies between 1.5 and 2.5, and exact ones
+        let wide = Figure::median("", &[1.5, 2.5], Of::Amount).unwrap();
+        let (none, long) = (Figure::new("", 0.0, Of::Amount), Figure::new("", 2e6, Of::Us));
+        let find = |name: &str| match name {
+            "wide" => Some(&wide),
+            "none" => Some(&none),
+            "long" => Some(&long),
+            _ => None,
+        };
+        for (condition, expected) in [
+            ("wide > 1", Some(true)),
+            ("wide > 3", Some(false)),
+            ("wide > 2", None),
+            ("none == 0", Some(true)),
+            ("none == 0 and wide > 2", None),
+            ("wide > 2 and none > 0", Some(false)),
+            ("long >= 2s", Some(true)),
+            ("long < 1500ms", Some(false)),
+            ("wide < 3 * wide", Some(true)),
+            ("none < wide", Some(true)),
+        ] {
+            assert_eq!(holds(condition, &find), Ok(expected), "{condition}");
+        }
+        // And what means nothing is told
+        for wrong in ["wide", "wide >> 2", "other > 2", "wide > 2 3", "wide > many"] {
+            assert!(holds(wrong, &find).is_err(), "{wrong}");
+        }
+        assert_eq!(filled("it took {long}", &find), Ok("it took 2 s".into()));
+        assert!(filled("it took {other}", &find).is_err() && filled("it took {long", &find).is_err());
+    }
+}

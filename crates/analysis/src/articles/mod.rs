@@ -1,0 +1,238 @@
+//! The claims of five articles on ZooKeeper locks, and what stored runs say about each.
+//!
+//! `claims.toml` has the claims: the runs that each needs, the figures that decide it, the conditions on these, and what is
+//! then said. Nothing is measured here. Where a run is missing, the claim is not decided, and says what makes the run.
+//! [`page`] shows the decisions; `docs/articles.md` is that page of `results/articles/decisions.json`.
+
+mod claim;
+mod figure;
+mod page;
+mod reading;
+mod reckoned;
+
+use std::collections::BTreeMap;
+
+use reading::Trials;
+use zklockbench_core::units::{counted, grouped};
+use zklockbench_record::{Behaviour, Calibration};
+use zklockbench_results::StoredRun;
+
+pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, claims, sources};
+pub use figure::{Bounds, Figure, Of};
+pub use page::{DECISIONS_VERSION, Decisions, page, text};
+
+/// What was seen of Java's Curator, in a directory of its own.
+pub const CURATOR_FACTS: &str = "curator-facts.json";
+
+pub fn decide(evidence: &Evidence) -> Vec<Decision> {
+    claims().iter().map(|claim| decided(claim, evidence)).collect()
+}
+
+fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
+    let Needed { missing, runs } = Needed::of(claim, evidence);
+    let (known, runs) = match missing.is_empty() {
+        true => (ClaimFigures::of(claim, evidence), runs),
+        false => (Err(format!("needs {}", missing.join(" and "))), Vec::new()),
+    };
+    let found = known.as_ref().map_err(String::clone).and_then(|known| known.answer(claim));
+    let (answer, sentence) = found.unwrap_or_else(|why| (Answer::NotDecided, why));
+    Decision {
+        number: claim.number,
+        articles: claim.articles.clone(),
+        claim: claim.claim.clone(),
+        decided_by: claim.decided_by.clone(),
+        answer,
+        sentence,
+        figures: known.map(ClaimFigures::into_figures).unwrap_or_default(),
+        runs,
+    }
+}
+
+const LACKING: &str =
+    "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
+
+/// What a claim needs, in the words of who is to make it, and the directories of what is there.
+#[derive(Default)]
+struct Needed {
+    missing: Vec<String>,
+    runs: Vec<String>,
+}
+
+impl Needed {
+    fn of(claim: &Claim, evidence: &Evidence) -> Self {
+        let mut all = Self::default();
+        for need in &claim.needs {
+            match need.as_str() {
+                BEHAVIOUR => {
+                    let found = evidence.behaviour().map(|(one, _)| &one.name);
+                    all.look(found, "`zklockbench calibrate --behaviour`");
+                }
+                CALIBRATIONS => [1, 3, 5].into_iter().for_each(|servers| {
+                    let found = evidence.calibration(servers).map(|one| &one.name);
+                    all.look(found, &format!("`zklockbench calibrate --servers {servers}`"));
+                }),
+                CURATOR => all.look(evidence.curator().map(|one| &one.name), "`scripts/articles curator`"),
+                scenario => {
+                    let found = evidence.run(scenario).map(|run| &run.name);
+                    all.look(found, &format!("`scripts/articles {}`", word_of(scenario)));
+                }
+            }
+        }
+        all.runs.dedup();
+        all
+    }
+
+    fn look(&mut self, name: Option<&String>, what: &str) {
+        match name {
+            Some(name) => self.runs.push(name.clone()),
+            None => self.missing.push(what.to_owned()),
+        }
+    }
+}
+
+/// What `scripts/articles` calls it.
+fn word_of(scenario: &str) -> &str {
+    match scenario {
+        "curator-reentrant" => "reentrant",
+        "redis-primary-dies" => "redis",
+        other => other.trim_start_matches("articles-"),
+    }
+}
+
+/// The figures of a claim by their names, in the order in which they are shown.
+#[derive(Default)]
+struct ClaimFigures {
+    names: Vec<String>,
+    figures: BTreeMap<String, Figure>,
+}
+
+impl ClaimFigures {
+    fn of(claim: &Claim, evidence: &Evidence) -> Result<Self, String> {
+        let lacking = || LACKING.to_owned();
+        let mut known = Self::default();
+        if let Some(name) = &claim.reckoned {
+            let reckon = reckoned::named(name).ok_or_else(|| format!("nothing is reckoned by `{name}`"))?;
+            reckon(evidence, &mut known).ok_or_else(lacking)?;
+        }
+        for line in &claim.figures {
+            known.put(&line.id, reading::read(line, claim, evidence)?.ok_or_else(lacking)?);
+        }
+        Ok(known)
+    }
+
+    fn put(&mut self, name: &str, figure: Figure) {
+        self.names.push(name.to_owned());
+        self.figures.insert(name.to_owned(), figure);
+    }
+
+    fn answer(&self, claim: &Claim) -> Result<(Answer, String), String> {
+        let find = |name: &str| self.figures.get(name);
+        for case in &claim.cases {
+            if figure::holds(&case.when, &find)? == Some(true) {
+                return Ok((case.answer, figure::filled(&case.says, &find)?));
+            }
+        }
+        Ok((Answer::NotDecided, figure::filled(&claim.otherwise, &find)?))
+    }
+
+    fn into_figures(mut self) -> Vec<Figure> {
+        self.names.iter().filter_map(|name| self.figures.remove(name)).collect()
+    }
+}
+
+/// A stored thing and the name of its directory.
+#[derive(Debug, Clone)]
+pub struct Named<T> {
+    pub name: String,
+    pub what: T,
+}
+
+/// All that decisions may rest on. Where several runs of a scenario are given, the one that began last counts.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    pub runs: Vec<Named<StoredRun>>,
+    pub calibrations: Vec<Named<Calibration>>,
+    /// What Java's Curator was seen to do, as `benches/java/CuratorFacts.java` writes it.
+    pub curators: Vec<Named<serde_json::Value>>,
+    /// The source text of this suite's polling, parent-watch and predecessor-watch locks.
+    pub sources: Option<[&'static str; 3]>,
+}
+
+impl Evidence {
+    pub fn run(&self, scenario: &str) -> Option<&Named<StoredRun>> {
+        let of_it = self.runs.iter().filter(|run| run.what.run.scenario == scenario);
+        of_it.max_by_key(|run| run.what.run.started_at)
+    }
+
+    fn trials(&self, scenario: &str) -> Trials<'_> {
+        Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
+    }
+
+    /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.
+    pub fn measured_on(&self) -> Vec<String> {
+        let places = grouped(self.runs.iter().map(|run| {
+            let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);
+            let version = ensemble.servers.first().map_or("unknown", |server| server.version.as_str());
+            let place = format!(
+                "Measured with {} processors ({}), {}; {} of ZooKeeper {version}, {}; data: {}.",
+                host.cores,
+                host.cpu,
+                host.os,
+                counted(ensemble.servers.len(), "server", "servers"),
+                if ensemble.shares_host { "on the generator's host" } else { "on other hosts" },
+                ensemble.placement,
+            );
+            (place, run.what.trials.iter().filter_map(|trial| trial.health.host_idle_share))
+        }));
+        let told = places.into_iter().map(|(place, shares)| {
+            let mut shares: Vec<f64> = shares.into_iter().flatten().collect();
+            shares.sort_by(f64::total_cmp);
+            let idle = shares.get(shares.len() / 2).map_or_else(String::new, |share| {
+                format!(" In the median trial the host was idle for {:.0} % of its time.", 100.0 * share)
+            });
+            place + &idle
+        });
+        told.collect()
+    }
+
+    /// The newest calibration for which ZooKeeper's own behaviour was tried.
+    pub fn behaviour(&self) -> Option<(&Named<Calibration>, &Behaviour)> {
+        let tried = self.calibrations.iter().filter_map(|one| Some((one, one.what.behaviour.as_ref()?)));
+        tried.max_by_key(|(one, _)| one.what.started_at)
+    }
+
+    /// What Java's Curator was seen to do, of what was given the last.
+    pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
+        self.curators.last()
+    }
+
+    pub fn calibration(&self, servers: usize) -> Option<&Named<Calibration>> {
+        let of_it = self.calibrations.iter().filter(|one| one.what.servers.len() == servers);
+        of_it.max_by_key(|one| one.what.started_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_and_sentence_names_figures_that_there_are() {
+        let stand_in = Figure::new("", 1.0, Of::Amount);
+        for claim in claims() {
+            let find = |name: &str| {
+                let is_listed = claim.figures.iter().any(|line| line.id == name);
+                (is_listed || claim.reckoned.is_some()).then_some(&stand_in)
+            };
+            for line in &claim.figures {
+                assert_eq!(reading::read(line, claim, &Evidence::default()), Ok(None), "{}", claim.number);
+            }
+            for case in &claim.cases {
+                let read = figure::holds(&case.when, &find).and(figure::filled(&case.says, &find));
+                assert!(read.is_ok(), "claim {}: {read:?}", claim.number);
+            }
+            let otherwise = figure::filled(&claim.otherwise, &find);
+            assert!(otherwise.is_ok(), "claim {}: {otherwise:?}", claim.number);
+        }
+    }
+}

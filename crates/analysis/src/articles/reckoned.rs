@@ -1,0 +1,334 @@
+//! What decides a claim and is no figure of trials: what is counted over cells, rounds, servers, or lines of a lock's source.
+
+use super::figure::{Figure, Of};
+use super::reading::{Needs, Trials};
+use super::{ClaimFigures, Evidence, reading};
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_core::units::{counted, number};
+use zklockbench_record::{Bystander, Calibration, Change, RawRequest, Trial, WatchedBy};
+use zklockbench_scenario::Distribution;
+
+/// Adds its figures to those that are known; `None` where the evidence lacks something.
+type Reckon = fn(&Evidence, &mut ClaimFigures) -> Option<()>;
+
+pub fn named(name: &str) -> Option<Reckon> {
+    match name {
+        "servers" => Some(servers),
+        "watches" => Some(watches),
+        "bystander" => Some(bystander),
+        "network-cost" => Some(network_cost),
+        "complexity" => Some(complexities),
+        _ => None,
+    }
+}
+
+fn amount(what: impl Into<String>, value: usize) -> Figure {
+    Figure::new(what, value as f64, Of::Amount)
+}
+
+fn yes_no(what: &str, is: bool) -> Figure {
+    Figure::new(what, f64::from(u8::from(is)), Of::YesNo)
+}
+
+fn servers(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
+    let mut shared = false;
+    for servers in [1, 3, 5] {
+        let calibration = &evidence.calibration(servers)?.what;
+        shared |= calibration.ensemble.shares_host;
+        let writes = calibration.synced_writes_per_s?;
+        let reads = saturated_reads(calibration)?;
+        let title = |what: &str| format!("{}: {what}", counted(servers, "server", "servers"));
+        known.put(&format!("writes_{servers}"), Figure::new(title("writes"), writes, Of::PerS));
+        known
+            .put(&format!("reads_{servers}"), Figure::new(title("reads, the servers' sum"), reads, Of::PerS));
+        let alone = write_alone(calibration)? as f64;
+        known.put(&format!("alone_{servers}"), Figure::new(title("a write alone, median"), alone, Of::Us));
+    }
+    known.put("shared", yes_no("the servers share a host", shared));
+    Some(())
+}
+
+fn saturated_reads(calibration: &Calibration) -> Option<f64> {
+    let each = calibration.servers.iter().map(|server| {
+        let read = server.requests.iter().find(|request| request.request == RawRequest::GetData)?;
+        Some(read.saturated?.per_s)
+    });
+    each.sum()
+}
+
+fn write_alone(calibration: &Calibration) -> Option<u64> {
+    let each = calibration.servers.iter().filter_map(|server| {
+        let write = server.requests.iter().find(|request| request.request == RawRequest::SetData)?;
+        Some(write.alone?.p50_us)
+    });
+    each.min()
+}
+
+fn watches(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
+    const CHANGES: [(Change, &str); 4] = [
+        (Change::ChildCreated, "child created"),
+        (Change::DataSet, "data set"),
+        (Change::ChildDeleted, "child deleted"),
+        (Change::Deleted, "node deleted"),
+    ];
+    const WATCHES: [(WatchedBy, &str, &str); 3] = [
+        (WatchedBy::GetData, "by_data", "getData"),
+        (WatchedBy::Exists, "by_exists", "exists"),
+        (WatchedBy::GetChildren, "by_children", "getChildren"),
+    ];
+    let cells = evidence.behaviour()?.1.watches.as_ref()?;
+    let (mut seen, mut all) = ([false; CHANGES.len()], 0);
+    for (watch, name, request) in WATCHES {
+        let mut by_it = 0;
+        for ((change, said), seen) in CHANGES.into_iter().zip(&mut seen) {
+            let cell = cells.iter().find(|cell| cell.watch == watch && cell.change == change)?;
+            let fires = cell.event.is_some();
+            *seen |= fires;
+            by_it += usize::from(fires);
+            let what = format!("{request} fires: {said}");
+            known.put(&what, yes_no(&what, fires));
+        }
+        all += by_it;
+        known.put(name, amount(format!("{request}: changes seen"), by_it));
+    }
+    known.put("fired", amount("cells of 12 that fire", all));
+    known.put(
+        "changes",
+        amount("changes that some watch sees", seen.into_iter().filter(|seen| *seen).count()),
+    );
+    Some(())
+}
+
+/// What the wake-up of all does to a bystander, against that of one, round by round.
+fn bystander(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
+    let situations = evidence.behaviour()?.1.bystander.as_ref()?;
+    let herd = situations.iter().map(|one| one.woken).max().filter(|herd| *herd > 1)?;
+    let rounds = situations.iter().map(|one| one.round).max()?;
+    let beside = |woken: u64, figure: &dyn Fn(&Bystander) -> Option<f64>| -> Option<Vec<f64>> {
+        let of = |round| situations.iter().find(|one| (one.round, one.woken) == (round, woken));
+        (0..=rounds).map(|round| figure(of(round)?)).collect()
+    };
+    let mut put = |id: &str, what: &str, figure: &dyn Fn(&Bystander) -> Option<f64>| {
+        let (one, all) = (beside(1, figure)?, beside(herd, figure)?);
+        for (woken, values) in [("one", &one), ("all", &all)] {
+            let what = format!("{what}, {woken} woken");
+            known.put(&what, Figure::median(&what, values, Of::Us)?);
+        }
+        let factor = format!("{what}: by which factor it is longer");
+        known.put(id, Figure::ratio(factor, &all, &one)?);
+        Some(())
+    };
+    put("update", "a write, by the server's clock", &|one| one.server_update_us)?;
+    put("read", "a read, by the client's clock, p90", &|one| Some(one.read?.p90_us as f64))?;
+    put("write", "a write, by the client's clock, p90", &|one| Some(one.write?.p90_us as f64))?;
+    known.put("herd", Figure::new("sessions woken at once", herd as f64, Of::Amount));
+    let apart = situations.iter().all(|one| one.processors_apart);
+    known.put("apart", yes_no("servers and clients on processors of their own", apart));
+    Some(())
+}
+
+const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];
+
+/// What the three cost, in the order in which the article has them, with one number of contenders and one hold.
+struct CostAt {
+    contenders: usize,
+    /// In polling intervals.
+    hold: f64,
+    requests: [Vec<f64>; 3],
+    bytes: [Vec<f64>; 3],
+}
+
+impl CostAt {
+    fn of(contenders: usize, hold: f64, trials: &[Trials<'_>; 3]) -> Option<Self> {
+        let each = |name| -> Option<[Vec<f64>; 3]> {
+            let measure = reading::named(name).ok()?;
+            let [polling, parent, predecessor] = trials;
+            Some([polling.values(&measure)?, parent.values(&measure)?, predecessor.values(&measure)?])
+        };
+        Some(Self { contenders, hold, requests: each("requests_each")?, bytes: each("bytes_each")? })
+    }
+
+    /// By how much the one costs more than the next, in requests and bytes.
+    fn ratios(&self, place: &str, one: usize) -> Option<[Figure; 2]> {
+        let names = ["polling / parent", "parent / predecessor"];
+        let of = |what: &str, each: &[Vec<f64>; 3]| {
+            Figure::ratio(format!("{place}: {}, {what}", names[one]), &each[one], &each[one + 1])
+        };
+        Some([of("requests", &self.requests)?, of("bytes", &self.bytes)?])
+    }
+
+    /// Of the requests that polling sends beyond predecessor watch, the share that parent watch saves.
+    fn saved(&self, place: &str) -> Option<Figure> {
+        let [polling, parent, predecessor] = &self.requests;
+        let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
+            let waste = polling - predecessor;
+            if waste > 0.0 { 1.0 - (parent - predecessor) / waste } else { 0.0 }
+        });
+        let each: Vec<f64> = each.collect();
+        Figure::median(format!("{place}: of polling's waste saved by parent watch"), &each, Of::Share)
+    }
+}
+
+/// From which factor on "≫" is taken to hold, and from which share on "most".
+const FAR_MORE: f64 = 2.0;
+const MOST: f64 = 0.5;
+
+/// In how many cells of contenders and hold the order holds, and from where on.
+fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
+    let cells = by_cell(&evidence.trials("articles-network-cost"))?;
+    let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-cost"), name));
+    let at_article = CostAt::of(0, 0.0, &classes)?;
+    known.put("saved", at_article.saved("article's classes")?);
+    let (mut first, mut second, mut saves) = (Vec::new(), Vec::new(), Vec::new());
+    for cell in &cells {
+        let place = format!("{} contenders, hold of {} intervals", cell.contenders, number(cell.hold));
+        for (one, holds) in [(0, &mut first), (1, &mut second)] {
+            let ratios = cell.ratios(&place, one)?;
+            if ratios.iter().all(|ratio| ratio.low() >= FAR_MORE) {
+                holds.push(if one == 0 { cell.hold } else { cell.contenders as f64 });
+            }
+            ratios.into_iter().for_each(|ratio| known.put(&ratio.what.clone(), ratio));
+        }
+        let saved = cell.saved(&place)?;
+        if saved.low() > MOST {
+            saves.push(cell.hold);
+        }
+        known.put(&saved.what.clone(), saved);
+    }
+    known.put("cells", amount("cells of contenders and hold", cells.len()));
+    for (name, what, from, holds) in [
+        ("first", "polling ≫ parent watch", "shortest hold, in polling intervals", &first),
+        ("second", "parent watch ≫ predecessor watch", "fewest contenders", &second),
+        ("saves", "parent watch saves most of the waste", "shortest hold, in polling intervals", &saves),
+    ] {
+        known.put(name, amount(format!("cells in which {what}"), holds.len()));
+        let least = holds.iter().copied().reduce(f64::min);
+        let from = Figure::new(format!("{what}: {from}"), least.unwrap_or_default(), Of::Amount);
+        known.put(&format!("{name}_from"), from);
+    }
+    Some(())
+}
+
+fn counted_of<'a>(trials: &Trials<'a>, strategy: &str) -> Trials<'a> {
+    let mut of_it = trials.clone().fit_for(Needs::ItsEnd);
+    of_it.0.retain(|trial| trial.spec.strategy.name == strategy);
+    of_it
+}
+
+/// What the three cost with each number of contenders and each interval with which polling was tried.
+fn by_cell(trials: &Trials<'_>) -> Option<Vec<CostAt>> {
+    let [polling, parent, predecessor] = STRATEGIES.map(|name| counted_of(trials, name));
+    let cell = |trial: &&Trial| Some((trial.spec.contenders, hold_in_intervals(trial)?));
+    let mut cells: Vec<(usize, f64)> = polling.0.iter().map(cell).collect::<Option<_>>()?;
+    cells.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    cells.dedup();
+    let cost = |(contenders, hold): (usize, f64)| {
+        let [mut polling, parent, predecessor] =
+            [&polling, &parent, &predecessor].map(|of| of.clone().at(Some(contenders)));
+        polling.0.retain(|trial| hold_in_intervals(trial) == Some(hold));
+        CostAt::of(contenders, hold, &[polling, parent, predecessor])
+    };
+    let costs: Vec<CostAt> = cells.into_iter().map(cost).collect::<Option<_>>()?;
+    (!costs.is_empty()).then_some(costs)
+}
+
+fn hold_in_intervals(trial: &Trial) -> Option<f64> {
+    let holds = trial.spec.all_holds();
+    let (Distribution::Fixed(hold), Some(ParamValue::Duration(interval))) =
+        (holds, trial.spec.strategy.params.get("poll_interval"))
+    else {
+        return None;
+    };
+    (!interval.is_zero()).then(|| hold.as_secs_f64() / interval.as_secs_f64())
+}
+
+/// How much there is to each of the three: on the wire and in the source.
+fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
+    let trials = evidence.trials("articles-batch");
+    let sources = evidence.sources?.map(complexity);
+    let kinds: Vec<Kinds> =
+        STRATEGIES.into_iter().map(|name| Kinds::of(&counted_of(&trials, name))).collect::<Option<_>>()?;
+    let measures: [(&str, &str, Vec<usize>); 4] = [
+        (
+            "kinds",
+            "kinds of requests and events",
+            kinds.iter().map(|one| one.requests + one.events).collect(),
+        ),
+        ("lines", "lines", sources.iter().map(|one| one.lines).collect()),
+        ("branches", "branches", sources.iter().map(|one| one.branches).collect()),
+        ("states", "states in which it waits", sources.iter().map(|one| one.states).collect()),
+    ];
+    let rising = measures.iter().filter(|(_, _, each)| each.is_sorted_by(|one, other| one < other)).count();
+    for (id, what, each) in &measures {
+        for ((strategy, short), count) in
+            STRATEGIES.iter().zip(["polling", "parent", "predecessor"]).zip(each)
+        {
+            known.put(&format!("{id}_{short}"), amount(format!("{strategy}: {what}"), *count));
+        }
+    }
+    known.put("measures", amount("measures", measures.len()));
+    known.put("rising", amount("measures by which each is more than the one before", rising));
+    Some(())
+}
+
+struct Kinds {
+    requests: usize,
+    events: usize,
+}
+
+impl Kinds {
+    fn of(trials: &Trials<'_>) -> Option<Self> {
+        let any = |count: &dyn Fn(&Trial) -> u64| trials.0.iter().any(|trial| count(trial) > 0);
+        let requests =
+            RequestKind::ALL.into_iter().filter(|kind| any(&|trial| trial.whole.requests.get(*kind))).count();
+        let events = [
+            any(&|trial| trial.whole.notifications.node_deleted),
+            any(&|trial| trial.whole.notifications.children_changed),
+            any(&|trial| trial.whole.notifications.data_changed),
+            any(&|trial| trial.whole.notifications.node_created),
+        ];
+        (!trials.0.is_empty())
+            .then(|| Self { requests, events: events.into_iter().filter(|any| *any).count() })
+    }
+}
+
+/// What a lock's own code comes to: what it shares with others is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Complexity {
+    /// Lines that are neither empty nor a comment.
+    lines: usize,
+    /// Places where it goes one way or another: conditions, loops, arms of a `match`, and each `?`.
+    branches: usize,
+    /// States in which it may be waiting: for a reply, an event or a clock.
+    states: usize,
+}
+
+/// From the lock's type to the tests: its card before that is prose.
+fn complexity(source: &str) -> Complexity {
+    let code = source.split_once("\nstruct ").map_or(source, |(_, code)| code);
+    let code = code.split_once("#[cfg(test)]").map_or(code, |(code, _)| code);
+    let lines: Vec<&str> =
+        code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).collect();
+    let goes_on = |line: &&&str| !line.starts_with("impl ") && !line.starts_with("#[");
+    let times =
+        |what: &str| lines.iter().filter(goes_on).map(|line| line.matches(what).count()).sum::<usize>();
+    let branching = ["if ", "while ", "loop ", "for ", " => ", "else {"];
+    Complexity {
+        lines: lines.len(),
+        branches: branching.map(times).iter().sum::<usize>() + times("?"),
+        states: times(".await"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_code_and_neither_card_nor_comments_nor_tests() {
+        let source = "const CARD: &str = \"if it waits\";\nstruct Lock {\n    // if so\n    path: String,\n}\n\n\
+                      async fn wait() {\n    if first().await? {\n        return;\n    }\n}\n#[cfg(test)]\nmod tests {}\n";
+        assert_eq!(complexity(source), Complexity { lines: 8, branches: 2, states: 1 });
+    }
+}

@@ -1,0 +1,475 @@
+//! Two sides, compared: the document that every output is made from.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::both_sides::{BothSides, Caveats, Planned, Together, together};
+use super::differences::{Difference, FloorRise, differences, unsound};
+use super::faster::{Faster, faster};
+use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, readings, unit_of};
+use super::judge::{
+    Compared, ComparisonVerdict, Method, Regression, Scale, Terms, farthest_from_one, more_lost,
+};
+use super::side::{CellUnderLoad, LINE, Loaded, Repetitions, Side};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{self, counted, grouped, shown};
+use zklockbench_record::{Figure, Statistic, Trial, Unit};
+use zklockbench_stats::holm;
+
+const SCHEMA_VERSION: u32 = 2;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ask {
+    /// The figures to compare in every cell; the usual ones of its load where there is none.
+    pub figures: Vec<Figure>,
+    pub terms: Terms,
+    /// Whether to compare what cannot be compared.
+    pub force: bool,
+}
+
+/// Two sides, compared.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// The version of this layout: 2.
+    pub schema_version: u32,
+    /// What it comes to.
+    pub conclusion: Conclusion,
+    /// What the verdicts rest on.
+    pub terms: Terms,
+    /// What they are about: these runs alone, or what runs of either kind would give.
+    pub about: About,
+    /// How many comparisons were corrected together: those that decide. What takes no test is not among them: violations, and
+    /// counts that the load determines. What is only shown was corrected by itself.
+    pub family: usize,
+    /// The base.
+    pub base: SideInfo,
+    /// The new.
+    pub new: SideInfo,
+    /// Each figure of each cell that the base has.
+    pub rows: Vec<Row>,
+    /// Usual figures that neither side has, because they do not apply or have too few samples.
+    pub left_out: Vec<LeftOut>,
+    /// Cells that only the new has: there is nothing to compare them with.
+    pub only_new: Vec<CellUnderLoad>,
+    /// Which strategies of the new are shown to be faster than others of it.
+    pub faster: Vec<Faster>,
+    /// What else differs between the sides.
+    pub differences: Vec<Difference>,
+    /// Trials that do not count, because they are invalid or partial.
+    pub unsound: Vec<String>,
+    /// What makes the comparison meaningless, and was forced all the same; empty unless it was.
+    pub forced: Vec<String>,
+}
+
+/// What the verdicts of a comparison are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum About {
+    /// These runs: how much others would differ was not measured.
+    TheseRuns,
+    /// Runs of either kind: of every figure that decides by a test there were enough for the run to be the unit.
+    SuchRuns,
+}
+
+/// What a comparison comes to.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Conclusion {
+    /// Whether anything is worse by more than the margin.
+    pub regression: Regression,
+    /// The same in a sentence, with how many comparisons came to what.
+    pub sentence: String,
+    /// How many comparisons came to each verdict, of those that decide.
+    pub counts: BTreeMap<ComparisonVerdict, usize>,
+    /// The exit code that it means.
+    pub exit_code: u8,
+}
+
+/// One side, as the document names it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SideInfo {
+    /// The directory that was named.
+    pub path: String,
+    /// Its runs.
+    pub runs: Vec<RunInfo>,
+}
+
+/// A run, as the document names it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunInfo {
+    /// Its directory.
+    pub path: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// When it began, in UTC.
+    pub started_at: String,
+    /// Version of the program.
+    pub tool_version: String,
+    /// Commit of the program.
+    pub tool_commit: Option<String>,
+    /// The generator's host.
+    pub host: String,
+    /// The SHA-256 of its `run.json`.
+    pub digest: String,
+}
+
+/// One figure of one cell, or of several together.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Row {
+    /// Where.
+    pub cell: CellUnderLoad,
+    /// The strategies of which it is the geometric mean, repetition by repetition; empty of a figure of one.
+    pub strategies: Vec<String>,
+    /// The figure's name, such as `wait.p99`.
+    pub figure: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which way it is better: `lower`, `higher` or `neither`.
+    pub better: &'static str,
+    /// Whether the answer rests on it.
+    pub role: Role,
+    /// What it came to.
+    #[serde(flatten)]
+    pub compared: Compared,
+    /// The same unit, for renderers.
+    #[serde(skip)]
+    pub measured_in: Unit,
+}
+
+/// A figure that was not compared in a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LeftOut {
+    /// Where.
+    pub cell: CellUnderLoad,
+    /// The figure's name.
+    pub figure: String,
+    /// Why, in a sentence without a full stop.
+    pub why: String,
+}
+
+/// Compares two sides.
+///
+/// # Errors
+/// [`Error::Usage`] when what differs makes the comparison meaningless and it isn't forced, and when no cell is on both
+/// sides.
+pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> {
+    let differences = differences(base, new);
+    let meaningless: Vec<String> =
+        differences.iter().filter(|one| one.meaningless).map(Difference::describe).collect();
+    if !meaningless.is_empty() && !ask.force {
+        return Err(Error::usage(format!(
+            "{} and {} cannot be compared:\n  {}\nuse --force to compare them anyway; the output will say so",
+            base.path.display(),
+            new.path.display(),
+            meaningless.join("\n  ")
+        )));
+    }
+    let (was, is) = (cells(base), cells(new));
+    let key_of = |(key, _): &(CellUnderLoad, Repetitions<'_>)| key.clone();
+    let only_new: Vec<CellUnderLoad> =
+        is.iter().map(key_of).filter(|key| find(&was, key).trials().is_empty()).collect();
+    if is.iter().all(|(key, _)| only_new.contains(key)) {
+        let names = |cells: &[(CellUnderLoad, Repetitions<'_>)]| {
+            cells.first().map_or_else(|| "no trial".to_owned(), |(key, _)| key.name())
+        };
+        return Err(Error::usage(format!(
+            "the runs share no strategy and contender count: the base has e.g. {}, the new e.g. {}",
+            names(&was),
+            names(&is)
+        )));
+    }
+    let floor = FloorRise::between(base, new, &differences);
+    let pairs = was.into_iter().map(|(key, was)| {
+        let is = find(&is, &key);
+        (key, BothSides::of(was, is, floor))
+    });
+    let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = pairs.collect();
+    let mut family = Family::default();
+    for together in together(&pairs, &ask.figures) {
+        family.take_together(together, ask);
+    }
+    for (key, pair) in &pairs {
+        family.take(key, pair, ask);
+    }
+    // There is nothing to compare them with, but a lock that does not exclude is worse than none.
+    for (key, are) in is.iter().filter(|(key, are)| only_new.contains(key) && any_violation(are)) {
+        let pair = BothSides::of(Repetitions::default(), are.clone(), None);
+        family.plan(key, &pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
+    }
+    let Family { planned, left_out } = family;
+    let (rows, deciding) = conclude(planned);
+    let about = About::of(&rows);
+    Ok(Comparison {
+        schema_version: SCHEMA_VERSION,
+        conclusion: Conclusion::of(&rows, &only_new, &about.said([base.runs.len(), new.runs.len()])),
+        terms: ask.terms.clone(),
+        about,
+        family: deciding,
+        base: info(base),
+        new: info(new),
+        rows,
+        left_out,
+        only_new,
+        faster: faster(new, ask.terms.alpha),
+        differences,
+        unsound: [unsound(base), unsound(new)].concat(),
+        forced: meaningless,
+    })
+}
+
+/// The repetitions of each cell, in the order in which the scenario names strategies, then by contenders.
+pub(super) fn cells(side: &Side) -> Vec<(CellUnderLoad, Repetitions<'_>)> {
+    let keys = grouped(side.trials().map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
+    let of = |(key, _): (CellUnderLoad, _)| {
+        let repetitions = side.repetitions(|trial| CellUnderLoad::of(trial) == key);
+        (key, repetitions)
+    };
+    let mut cells: Vec<_> = keys.map(of).collect();
+    let labels: Vec<&String> = side.runs.iter().flat_map(|run| &run.stored.run.strategies).collect();
+    let position = |key: &CellUnderLoad| labels.iter().position(|label| **label == key.strategy);
+    cells.sort_by_key(|(key, _)| (position(key), key.contenders, key.load.clone(), key.locks));
+    cells
+}
+
+fn any_violation(repetitions: &Repetitions<'_>) -> bool {
+    repetitions.trials().iter().any(|trial| trial.violation_count > 0)
+}
+
+fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> Repetitions<'a> {
+    let found = cells.iter().find(|(other, _)| other == key);
+    found.map(|(_, repetitions)| repetitions.clone()).unwrap_or_default()
+}
+
+#[derive(Default)]
+struct Family {
+    planned: Vec<PlannedRow>,
+    left_out: Vec<LeftOut>,
+}
+
+struct PlannedRow {
+    cell: CellUnderLoad,
+    strategies: Vec<String>,
+    chosen: Chosen,
+    planned: Planned,
+    caveats: Caveats,
+}
+
+impl Family {
+    fn take(&mut self, key: &CellUnderLoad, pair: &BothSides<'_>, ask: &Ask) {
+        let (were, are) = (pair.base.trials(), pair.new.trials());
+        let is_asked_for = !ask.figures.is_empty();
+        for chosen in chosen(&ask.figures, key, &were, &are) {
+            let why = (!is_asked_for).then(|| applies_to_neither(chosen.figure, &were, &are)).flatten();
+            match why {
+                Some(why) => {
+                    let figure = chosen.figure.to_string();
+                    self.left_out.push(LeftOut { cell: key.clone(), figure, why });
+                }
+                None => self.plan(key, pair, chosen, ask),
+            }
+        }
+        // It can't be chosen away that a lock no longer excludes.
+        if !ask.figures.contains(&VIOLATIONS) {
+            self.plan(key, pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
+        }
+    }
+
+    fn plan(&mut self, key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &Ask) {
+        self.planned.push(PlannedRow {
+            cell: key.clone(),
+            strategies: Vec::new(),
+            planned: pair.plan(chosen.figure, &ask.terms),
+            chosen,
+            caveats: pair.caveats.clone(),
+        });
+    }
+
+    fn take_together(&mut self, together: Together, ask: &Ask) {
+        self.planned.push(PlannedRow {
+            planned: Planned::Tested(together.test(&ask.terms)),
+            cell: together.cell,
+            strategies: together.strategies,
+            chosen: Chosen { figure: together.figure, role: Role::Decides },
+            caveats: together.caveats,
+        });
+    }
+}
+
+/// The verdicts, and how many comparisons that decide were corrected together.
+fn conclude(planned: Vec<PlannedRow>) -> (Vec<Row>, usize) {
+    // What is only shown is a family of its own: it must not take from the sharpness of what decides.
+    let [mut deciding, mut shown] = [Role::Decides, Role::Shown].map(|role| Correction::of(&planned, role));
+    let tested = deciding.size;
+    let row = |row: PlannedRow| match row.chosen.role {
+        Role::Decides => row.conclude(&mut deciding),
+        Role::Shown => row.conclude(&mut shown),
+    };
+    (planned.into_iter().map(row).collect(), tested)
+}
+
+/// Holm's correction of a family, in the order in which it was planned.
+struct Correction {
+    size: usize,
+    adjusted: std::vec::IntoIter<Option<f64>>,
+}
+
+impl Correction {
+    fn of(planned: &[PlannedRow], role: Role) -> Self {
+        let tested = planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test());
+        let p: Vec<Option<f64>> = tested.map(|row| row.planned.p()).collect();
+        Self { size: p.len(), adjusted: holm(&p).into_iter() }
+    }
+}
+
+impl PlannedRow {
+    fn takes_a_test(&self) -> bool {
+        self.planned.takes_a_test(self.chosen.figure)
+    }
+
+    fn conclude(self, correction: &mut Correction) -> Row {
+        let Chosen { figure, role } = self.chosen;
+        let adjusted = if self.takes_a_test() { correction.adjusted.next().flatten() } else { None };
+        let compared = match self.planned {
+            Planned::Done(compared) => *compared,
+            Planned::Tested(test) => test.conclude(adjusted, correction.size),
+        };
+        let unit = unit_of(figure);
+        Row {
+            cell: self.cell,
+            strategies: self.strategies,
+            figure: figure.to_string(),
+            unit: unit.name(),
+            better: better_of(figure).name(),
+            role,
+            compared: self.caveats.allow(figure, compared),
+            measured_in: unit,
+        }
+    }
+}
+
+/// Why a usual figure is left out of a cell: sound repetitions on both sides, none of which has it, or not enough samples
+/// on either. Where one side has it, it is not measured, which is another matter.
+fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option<String> {
+    match (readings(base, figure), readings(new, figure)) {
+        (Err(NoReadings::NotApplicable), Err(NoReadings::NotApplicable)) => {
+            Some("neither side measured it".into())
+        }
+        (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
+        // Which tail is compared depends on how many samples there are, and whether any is does, too: of equal runs one may
+        // have a sample more than it takes, and the other one less.
+        (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_)))
+            if is_tail(figure) =>
+        {
+            Some(few.why())
+        }
+        _ => None,
+    }
+}
+
+fn is_tail(figure: Figure) -> bool {
+    matches!(figure, Figure::Latency(_, Statistic::Percentile(at)) if at >= 90_000)
+}
+
+fn info(side: &Side) -> SideInfo {
+    let run = |Loaded { path, stored }: &Loaded| RunInfo {
+        path: shown(&path.display().to_string(), LINE),
+        scenario: shown(&stored.run.scenario, LINE),
+        started_at: humantime::format_rfc3339_seconds(stored.run.started_at).to_string(),
+        tool_version: shown(&stored.run.tool_version, LINE),
+        tool_commit: stored.run.tool_commit.as_ref().map(|commit| shown(commit, LINE)),
+        host: shown(&stored.run.host.hostname, LINE),
+        digest: stored.run.digest.clone(),
+    };
+    SideInfo {
+        path: shown(&side.path.display().to_string(), LINE),
+        runs: side.runs.iter().map(run).collect(),
+    }
+}
+
+impl About {
+    fn of(rows: &[Row]) -> Self {
+        // Of what is the same in every repetition, such as none of something, either unit says the same.
+        let differs = |row: &&Row| row.compared.ratio.is_none_or(|ratio| ratio.low != ratio.high);
+        let deciding = rows.iter().filter(|row| row.role == Role::Decides);
+        let by_runs = deciding.clone().any(|row| row.compared.method == Some(Method::Runs));
+        let by_repetitions =
+            deciding.filter(differs).any(|row| row.compared.method == Some(Method::MannWhitney));
+        if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
+    }
+
+    /// In words, of so many runs of the base and of the new.
+    fn said(self, [base, new]: [usize; 2]) -> String {
+        match (self, base + new) {
+            (Self::TheseRuns, 2) => "between these two runs".to_owned(),
+            (Self::TheseRuns, _) => "between these runs".to_owned(),
+            (Self::SuchRuns, _) => format!("over {} against {new}", counted(base, "run", "runs")),
+        }
+    }
+}
+
+impl Conclusion {
+    fn of(rows: &[Row], only_new: &[CellUnderLoad], about: &str) -> Self {
+        let mut counts: BTreeMap<ComparisonVerdict, usize> = BTreeMap::new();
+        let (deciding, shown): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.role == Role::Decides);
+        for row in &deciding {
+            *counts.entry(row.compared.verdict).or_default() += 1;
+        }
+        let worst = deciding.iter().map(|row| row.compared.regression).max();
+        let regression = worst.unwrap_or(Regression::Unknown);
+        let told: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+        let shown = only_shown(&shown);
+        let only_new = match only_new.len() {
+            0 => String::new(),
+            some => format!("; {} only the new has", counted(some, "cell", "cells")),
+        };
+        let what = match regression {
+            Regression::Yes => "Regressed",
+            Regression::Unknown => "Unknown whether anything regressed",
+            Regression::No if counts.contains_key(&ComparisonVerdict::Improved) => {
+                "Nothing regressed, something improved"
+            }
+            Regression::No => "Nothing regressed",
+        };
+        let most = most_changed(&deciding, regression).map_or_else(String::new, |most| format!("{most}; "));
+        let of = counted(deciding.len(), "comparison", "comparisons");
+        Self {
+            regression,
+            sentence: format!("{what} {about}: {most}of {of} {}{shown}{only_new}", told.join(", ")),
+            counts,
+            exit_code: regression.exit() as u8,
+        }
+    }
+
+    pub fn exit(&self) -> Exit {
+        self.regression.exit()
+    }
+}
+
+/// The figure that changed the most of those that regressed or, where none did, improved.
+fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
+    let wanted = match regression {
+        Regression::Yes => ComparisonVerdict::Regressed,
+        Regression::No => ComparisonVerdict::Improved,
+        Regression::Unknown => return None,
+    };
+    let changed = deciding.iter().filter(|row| row.compared.verdict == wanted);
+    let ratios = changed.filter_map(|row| Some((row, row.compared.ratio?.ratio)));
+    let (row, ratio) = farthest_from_one(ratios)?;
+    let change = match row.compared.scale {
+        Scale::Values => units::changed(ratio),
+        Scale::SharesLost => more_lost(ratio),
+    };
+    Some(format!("{} of {} {change}", row.figure, row.cell.name()))
+}
+
+/// How many figures are not part of the answer, and how many of them look worse all the same.
+fn only_shown(rows: &[&Row]) -> String {
+    let worse = rows.iter().filter(|row| row.compared.regression == Regression::Yes).count();
+    match (rows.len(), worse) {
+        (0, _) => String::new(),
+        (count, 0) => format!("; {count} more are only shown"),
+        (count, worse) => format!("; {count} more are only shown, of which {worse} regressed"),
+    }
+}

@@ -1,0 +1,440 @@
+//! What differs between the sides apart from what was measured, and what of it makes a comparison meaningless.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::judge::{Compared, Regression};
+use super::side::{CellUnderLoad, Loaded, Side, unsound_because};
+use zklockbench_core::units::{counted, distinct, format_micros, percent, shown};
+use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_record::{EnsembleInfo, Figure, Floor, LIMITED, OTHERS, Run, Timing, Trial};
+use zklockbench_stats::median;
+
+type Share = fn(&Trial) -> Option<f64>;
+
+/// What the load generator itself adds.
+const SHARES: [(&str, Share); 2] = [
+    ("the share of a handoff that is the load generator's own lag", |trial| trial.health.lag_share),
+    ("the share by which locks were held longer than intended", |trial| trial.health.hold_overshoot_share),
+];
+
+const PART_OF_MARGIN: f64 = 0.5;
+/// From here on a difference is told.
+const APART: f64 = 0.05;
+
+/// That the generator's share is not the same on both sides, in the trials that count of a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ShareApart {
+    pub what: &'static str,
+    pub base: f64,
+    pub new: f64,
+}
+
+pub(super) fn shares(base: &[&Trial], new: &[&Trial]) -> Vec<ShareApart> {
+    let of = |trials: &[&Trial], share: Share| {
+        let sound = trials.iter().filter(|trial| trial.is_sound());
+        median(&sound.filter_map(|trial| share(trial)).collect::<Vec<_>>())
+    };
+    let apart = |(what, share)| Some(ShareApart { what, base: of(base, share)?, new: of(new, share)? });
+    SHARES.into_iter().filter_map(apart).collect()
+}
+
+impl ShareApart {
+    pub fn is_told(&self) -> bool {
+        (self.new - self.base).abs() > APART
+    }
+
+    pub fn told(&self) -> [String; 2] {
+        [self.base, self.new].map(percent)
+    }
+}
+
+/// What was found of a figure that takes time, unless it is worse and the generator's share grew by more than its part.
+pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compared {
+    let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes) else { return found };
+    let grew = shares.iter().find(|share| share.new - share.base > PART_OF_MARGIN * margin);
+    let Some(grew) = grew else { return found };
+    let [was, is] = grew.told();
+    found.inconclusive(format!(
+        "{} rose from {was} to {is}, more than half of the margin: compare again with fewer contenders or more \
+         generator threads",
+        grew.what
+    ))
+}
+
+/// Something that is not the same on both sides, or not in all runs of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// What it is.
+    pub what: String,
+    /// As the base has it; several values where its runs do not agree.
+    pub base: String,
+    /// As the new has it.
+    pub new: String,
+    /// Whether it makes the comparison meaningless: another load, or another machine.
+    pub meaningless: bool,
+    /// Whether it is about the servers: which there are, and how they are set up.
+    pub of_servers: bool,
+}
+
+impl Difference {
+    /// Of what is measured, and so never the same.
+    fn measured(what: &str, [base, new]: [String; 2]) -> Self {
+        Self { what: what.into(), base, new, meaningless: false, of_servers: false }
+    }
+
+    pub fn describe(&self) -> String {
+        format!("{}: {} against {}", self.what, self.base, self.new)
+    }
+}
+
+/// A fact of runs or of cells: what it is, how it is in each of them, and whether it must be the same.
+struct ComparedFact {
+    what: String,
+    values: Vec<String>,
+    must_agree: bool,
+    of_servers: bool,
+}
+
+impl ComparedFact {
+    fn stated(what: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { what: what.into(), values: vec![value.into()], must_agree: false, of_servers: false }
+    }
+
+    fn of_servers(self) -> Self {
+        Self { of_servers: true, ..self }
+    }
+
+    fn needed(what: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { must_agree: true, ..Self::stated(what, value) }
+    }
+}
+
+/// All differences, those that make the comparison meaningless first.
+pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
+    let mut found: Vec<Difference> = same_run(base, new).into_iter().collect();
+    found.extend(apart(facts(base), facts(new)));
+    found.extend(of_cells(base, new));
+    found.extend(floors(base, new));
+    found.extend(generators(base, new));
+    found.sort_by_key(|difference| !difference.meaningless);
+    found
+}
+
+/// A run that is compared with itself is the same in everything, which shows nothing.
+fn same_run(base: &Side, new: &Side) -> Option<Difference> {
+    let both = base.runs.iter().find_map(|one| {
+        let is_same = |other: &&Loaded| other.stored.run.digest == one.stored.run.digest;
+        Some((one, new.runs.iter().find(is_same)?))
+    });
+    both.map(|(one, other)| Difference {
+        what: "the same run is on both sides".into(),
+        base: one.path.display().to_string(),
+        new: other.path.display().to_string(),
+        meaningless: true,
+        of_servers: false,
+    })
+}
+
+/// Each fact once with all its values, in the order of the facts.
+fn collected(facts: Vec<ComparedFact>) -> Vec<ComparedFact> {
+    let mut all: Vec<ComparedFact> = Vec::new();
+    for fact in facts {
+        match all.iter_mut().find(|one| one.what == fact.what) {
+            Some(one) => one.values.extend(fact.values),
+            None => all.push(fact),
+        }
+    }
+    for one in &mut all {
+        one.values.sort();
+        one.values.dedup();
+    }
+    all
+}
+
+fn apart(base: Vec<ComparedFact>, new: Vec<ComparedFact>) -> Vec<Difference> {
+    const MOST: usize = 120;
+    let (base, new) = (collected(base), collected(new));
+    let find = |what: &str, all: &[ComparedFact]| all.iter().position(|one| one.what == what);
+    let only_new = new.iter().filter(|one| find(&one.what, &base).is_none());
+    let difference = |one: &ComparedFact| {
+        let of = |all: &[ComparedFact]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
+        // What one side cannot know, such as where the data of other people's servers lies, need not agree.
+        let needed = |all: &[ComparedFact]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
+        let must_agree = needed(&base) && needed(&new);
+        let (was, is) = (of(&base), of(&new));
+        let text = |values: &[String]| match values {
+            [] => "none".to_owned(),
+            some => shown(&some.join(" and "), MOST),
+        };
+        let differs = was != is || must_agree && was.len() > 1;
+        differs.then(|| Difference {
+            what: shown(&one.what, MOST),
+            base: text(&was),
+            new: text(&is),
+            meaningless: must_agree,
+            of_servers: one.of_servers,
+        })
+    };
+    base.iter().chain(only_new).filter_map(difference).collect()
+}
+
+fn facts(side: &Side) -> Vec<ComparedFact> {
+    side.runs.iter().flat_map(|run| of_run(&run.stored.run.run)).collect()
+}
+
+/// What differs between two parts of one run: where they were measured and by which program, what was asked apart.
+pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
+    let mut found = apart(of_run(earlier), of_run(later));
+    if could_be_same(&earlier.ensemble, &later.ensemble) {
+        found.retain(|difference| difference.what != ZOOKEEPER);
+    }
+    found
+}
+
+const ZOOKEEPER: &str = "ZooKeeper";
+
+/// Whether the versions differ only in those that a server did not report.
+fn could_be_same(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
+    let known = |ensemble: &EnsembleInfo| -> (BTreeSet<String>, bool) {
+        let (known, unknown): (Vec<_>, Vec<_>) = ensemble
+            .versions()
+            .into_iter()
+            .map(str::to_owned)
+            .partition(|version| version != EnsembleInfo::NOT_KNOWN);
+        (known.into_iter().collect(), !unknown.is_empty())
+    };
+    let ((one, one_has_gaps), (other, other_has_gaps)) = (known(one), known(other));
+    (one_has_gaps && one.is_subset(&other)) || (other_has_gaps && other.is_subset(&one))
+}
+
+fn of_run(run: &Run) -> Vec<ComparedFact> {
+    let (host, ensemble) = (&run.host, &run.ensemble);
+    let yes_or_no = |is: bool| if is { "yes" } else { "no" };
+    let mut facts = vec![
+        ComparedFact::needed("processors", format!("{} x {}", host.cores, host.cpu)),
+        ComparedFact {
+            must_agree: ensemble.shares_host,
+            ..ComparedFact::stated("data", without_path(&ensemble.placement)).of_servers()
+        },
+        ComparedFact::stated("ensemble", ensemble.kind.as_str()).of_servers(),
+        ComparedFact::needed("ensemble on the generator's host", yes_or_no(ensemble.shares_host))
+            .of_servers(),
+        ComparedFact::stated("servers", ensemble.servers.len().to_string()).of_servers(),
+        ComparedFact::stated(ZOOKEEPER, ensemble.versions().join(" and ")).of_servers(),
+        ComparedFact::stated("servers started cold", yes_or_no(ensemble.starts_cold)).of_servers(),
+        ComparedFact::stated("host", host.hostname.as_str()),
+        ComparedFact::stated("operating system", format!("{}, kernel {}", host.os, host.kernel)),
+        ComparedFact::stated("scenario", run.scenario.as_str()),
+        ComparedFact::stated("overrides", listed(&run.overrides)),
+        ComparedFact::stated("generator threads", run.generator_threads.to_string()),
+        ComparedFact::stated("seed", run.seed.to_string()),
+        ComparedFact::stated(
+            "version of the program",
+            format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of no commit")),
+        ),
+    ];
+    // A run that did not note what it replayed may have replayed the same.
+    facts.extend(
+        run.replayed.as_ref().map(|file| ComparedFact::needed("replayed arrivals (SHA-256)", &*file.sha256)),
+    );
+    // The text says more than a line can; what it means for each trial is compared cell by cell.
+    let limit = ensemble.config.iter().find(|(key, _)| key == LIMITED);
+    facts.push(ComparedFact::needed(LIMITED, limit.map_or("no rate", |(_, rate)| rate.as_str())));
+    let configured = ensemble.config.iter().filter(|(key, _)| key != LIMITED && key != OTHERS);
+    let configured = configured.map(|(key, value)| {
+        let fact = ComparedFact::stated(format!("server configuration, {key}"), value.as_str());
+        if says_where(key) { fact } else { fact.of_servers() }
+    });
+    facts.extend(configured);
+    facts
+}
+
+fn listed(texts: &[String]) -> String {
+    if texts.is_empty() { "none".into() } else { texts.join(", ") }
+}
+
+/// Whether a key of a server's configuration says only where it is, which another start changes.
+fn says_where(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key.ends_with("port") || key.ends_with("dir") || key.starts_with("server.") || key.contains("address")
+}
+
+/// Where data lies, without the path: `ext4 on /dev/sda1: every write waits for an fsync`.
+fn without_path(placement: &str) -> String {
+    match (placement.split_once(" ("), placement.rsplit_once("): ")) {
+        (Some((kind, _)), Some((_, meaning))) => format!("{kind}: {meaning}"),
+        _ => placement.to_owned(),
+    }
+}
+
+/// Of what a trial was asked, in the names of its file: what says which trial it is, and what is told in other words.
+const TOLD_APART: [&str; 8] =
+    ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for", "fault_plan"];
+/// What asks something else of the lock, so that figures cannot be compared. A longer hold or a fault asks the same under worse
+/// conditions: what that costs is a result, and the output names it as a difference.
+const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_timeout_us"];
+
+/// What the trials of the cells on both sides were asked to do, where that differs.
+fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
+    let (base, mut new) = (asked(base), asked(new));
+    let both = base.into_iter().filter_map(|(key, was)| Some((was, new.remove(&key)?)));
+    distinct(both.flat_map(|(was, is)| apart(was, is)))
+}
+
+fn asked(side: &Side) -> BTreeMap<CellUnderLoad, Vec<ComparedFact>> {
+    let mut asked: BTreeMap<CellUnderLoad, Vec<ComparedFact>> = BTreeMap::new();
+    for trial in side.trials() {
+        asked.entry(CellUnderLoad::of(trial)).or_default().extend(of_spec(trial));
+    }
+    asked
+}
+
+fn of_spec(trial: &Trial) -> Vec<ComparedFact> {
+    let spec = &trial.spec;
+    let faults: Vec<String> =
+        spec.faults.iter().map(|fault| format!("{} {}", fault.label, fault.when())).collect();
+    let mut facts = vec![ComparedFact::stated("faults", listed(&faults))];
+    let fields = serde_json::to_value(spec).unwrap_or_default();
+    let fields = fields.as_object().into_iter().flatten();
+    facts.extend(fields.filter(|(name, _)| !TOLD_APART.contains(&name.as_str())).map(|(name, value)| {
+        let fact = ComparedFact::stated(without_unit(name), readable(name, value));
+        ComparedFact { must_agree: QUESTION.contains(&name.as_str()), ..fact }
+    }));
+    facts
+}
+
+fn without_unit(name: &str) -> &str {
+    name.strip_suffix("_us").unwrap_or(name)
+}
+
+/// A value as people write it: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for `{"exponential":{"mean_us":10000}}`.
+fn readable(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => "none".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => listed(&values.iter().map(|value| readable(name, value)).collect::<Vec<_>>()),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| match (&**name, readable(name, value)) {
+                ("fixed_us" | "us", time) => time,
+                (name, value) => format!("{} {value}", without_unit(name)),
+            };
+            listed(&fields.iter().map(field).collect::<Vec<_>>())
+        }
+        Value::Number(number) if name == "us" || name.ends_with("_us") => {
+            number.as_u64().map_or_else(|| value.to_string(), format_micros)
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+/// The floors of a handoff on both sides, in microseconds: of each run the lower one, and of those the median.
+#[derive(Debug, Clone, Copy)]
+struct Floors {
+    base: f64,
+    new: f64,
+}
+
+impl Floors {
+    fn of(base: &Side, new: &Side) -> Option<Self> {
+        // Measured before the trials and after them: what disturbed one of the two was no longer there, or not yet.
+        let lower = |run: &Loaded| {
+            let run = &run.stored.run.run;
+            let both = [&run.floor, &run.floor_after].into_iter().flatten();
+            both.filter_map(|floor: &Floor| floor.handoff).map(|timing: Timing| timing.p50_us).min()
+        };
+        let of = |side: &Side| {
+            let each: Vec<f64> = side.runs.iter().filter_map(lower).map(|us| us as f64).collect();
+            median(&each).filter(|floor| *floor > 0.0)
+        };
+        Some(Self { base: of(base)?, new: of(new)? })
+    }
+
+    fn told(self) -> [String; 2] {
+        [self.base, self.new].map(|floor| format_micros(floor.round() as u64))
+    }
+}
+
+/// Floors are measured, so they never agree; by so much they may differ without being mentioned.
+const FLOORS_APART: f64 = 1.1;
+
+fn floors(base: &Side, new: &Side) -> Option<Difference> {
+    let floors = Floors::of(base, new)?;
+    let apart = (floors.base / floors.new).max(floors.new / floors.base) > FLOORS_APART;
+    apart.then(|| Difference::measured("floor of a handoff (median)", floors.told()))
+}
+
+/// That raw requests took longer on the new side, although both ran on servers that are said to be the same: then it is the
+/// host that got slower, or something on it, and what seems to be a regression of a lock may be no more than that.
+#[derive(Debug, Clone, Copy)]
+pub struct FloorRise(Floors);
+
+impl FloorRise {
+    /// `None` where it did not rise, and where the servers differ on purpose: what they cost is then part of the answer.
+    /// `apart` is all in which the sides differ.
+    pub fn between(base: &Side, new: &Side, apart: &[Difference]) -> Option<Self> {
+        let rise = Self(Floors::of(base, new)?);
+        let is_part_of_it = apart.iter().any(|one| one.of_servers);
+        (rise.share() > Floor::APART - 1.0 && !is_part_of_it).then_some(rise)
+    }
+
+    fn share(self) -> f64 {
+        self.0.new / self.0.base - 1.0
+    }
+
+    pub(super) fn base_us(self) -> f64 {
+        self.0.base
+    }
+
+    /// What was found, unless it is worse, grows or shrinks with what a request takes, and the floor rose by more than its
+    /// margin and by as much as explains it: `requests` is the share of such a figure that requests take; `None` where that is
+    /// not known.
+    pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
+        let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
+        else {
+            return found;
+        };
+        let explained = requests.map(|share| (1.0 + margin) * (1.0 + share * self.share()));
+        let surely = found.in_family.and_then(|ratio| Some(ratio.low?.max(1.0 / ratio.high?)));
+        let is_more = surely.zip(explained).is_some_and(|(surely, explained)| surely > explained);
+        if self.share() <= margin || is_more {
+            return found;
+        }
+        let [was, is] = self.0.told();
+        found.inconclusive(format!(
+            "the floor of a handoff rose from {was} to {is}, so the host is the likely cause, not the lock: compare again \
+             when it is quiet"
+        ))
+    }
+}
+
+/// Whether a figure grows or shrinks with what a request takes.
+pub(super) fn takes_time(figure: Figure) -> bool {
+    matches!(figure, Figure::Latency(..)) || figure == THROUGHPUT.figure()
+}
+
+fn generators(base: &Side, new: &Side) -> Vec<Difference> {
+    let [was, is] = [base, new].map(|side| side.trials().collect::<Vec<&Trial>>());
+    let told = shares(&was, &is).into_iter().filter(ShareApart::is_told);
+    told.map(|share| Difference::measured(share.what, share.told())).collect()
+}
+
+pub(super) fn unsound(side: &Side) -> Vec<String> {
+    let of_run = |run: &Loaded| {
+        let path = run.path.display().to_string();
+        let told = |trial: &Trial| {
+            let why = unsound_because(trial)?;
+            Some(shown(&format!("{path}: {}: {why}", trial.name()), 500))
+        };
+        let mut told: Vec<String> = run.stored.trials.iter().filter_map(told).collect();
+        let (ran, planned) = (run.stored.trials.len(), run.stored.run.planned_trials);
+        if ran < planned {
+            told.push(format!("{path}: {ran} of {} ran", counted(planned, "trial", "trials")));
+        }
+        told
+    };
+    side.runs.iter().flat_map(of_run).collect()
+}

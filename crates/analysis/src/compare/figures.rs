@@ -1,0 +1,238 @@
+//! Which figures are compared, and which of them decide: settled by the load, before anybody looks at a value; and how each is
+//! read of a cell.
+//!
+//! What acquisitions ended in instead of the lock is among them: with a slower lock that sheds load those that it still serves
+//! wait less, so that no other figure shows it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::side::{CellUnderLoad, sound, unsound_because};
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::counted;
+use zklockbench_record::figures::{
+    self, NAMES, NAMES_PER_ACQUISITION, NOTIFICATIONS, NOTIFICATIONS_PER_ACQUISITION, REQUESTS,
+    REQUESTS_PER_ACQUISITION,
+};
+use zklockbench_record::{
+    Better, Counted, Figure, FigureEntry, Missing, Reading, Statistic, Trial, Unit, usual_samples,
+};
+
+/// Violations: any that is new is a regression, and no test is needed to say so.
+pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
+
+/// Whether what a figure comes to is part of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It is: it can regress, and where nothing is known of it, the answer is unknown.
+    Decides,
+    /// It isn't: it says why, or the same again, or differs from start to start by itself.
+    Shown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Chosen {
+    pub figure: Figure,
+    pub role: Role,
+}
+
+/// What a load is judged by first: what its contenders get.
+///
+/// In a batch, which ends with the last of its contenders, there is no throughput; in an open load it is the one that is
+/// offered. In a closed one a single long pause moves it, and not the median turn of a lock that is waited for.
+pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Figure {
+    // Versions that did not measure turns have none.
+    let has_turns = |side: &[&Trial]| side.iter().any(|trial| trial.histograms.contains_key(&Measure::Turn));
+    match key.load.as_str() {
+        "batch" => Figure::Latency(Measure::Wait, Statistic::Mean),
+        "open" => Figure::Latency(Measure::Wait, Statistic::percent(50)),
+        _ if key.contenders > key.locks && has_turns(base) && has_turns(new) => TURN,
+        _ => figures::THROUGHPUT.figure(),
+    }
+}
+
+const TURN: Figure = Figure::Latency(Measure::Turn, Statistic::percent(50));
+
+/// What was asked for more than once is one question.
+pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
+    let first = |at: &usize| !asked[..*at].contains(&asked[*at]);
+    (0..asked.len()).filter(first).map(|at| asked[at]).collect()
+}
+
+/// What is compared in a cell, [`VIOLATIONS`] apart: what was asked for, which then decides, or the usual.
+///
+/// Of the usual, what contenders get decides, what an acquisition asks of the servers, and what was lost. The rest is shown:
+/// in a closed load the median wait says what the throughput does; handoffs differ from start to start of the servers;
+/// whatever is notified or listed more often takes more requests.
+pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Chosen> {
+    let decides = |figure| Chosen { figure, role: Role::Decides };
+    let shown = |figure| Chosen { figure, role: Role::Shown };
+    if !asked.is_empty() {
+        return without_twins(asked).into_iter().map(decides).collect();
+    }
+    let median = |measure| Figure::Latency(measure, Statistic::percent(50));
+    // Alone there is no one to hand over to.
+    let passed_on = if key.contenders > key.locks { Measure::Handoff } else { Measure::Uncontended };
+    let leading = leading(key, base, new);
+    let mut chosen = vec![decides(leading)];
+    if leading == TURN {
+        chosen.push(decides(figures::THROUGHPUT.figure()));
+    }
+    if key.load == "batch" {
+        chosen.push(shown(Figure::Latency(passed_on, Statistic::Mean)));
+    } else {
+        if key.load != "open" {
+            chosen.push(shown(median(Measure::Wait)));
+        }
+        chosen.extend([decides(tail(Measure::Wait, base, new)), shown(median(passed_on))]);
+    }
+    let costs = figures::ALL.iter().filter(|entry| entry.compared).map(|entry| entry.figure());
+    let asks_of_servers = REQUESTS_PER_ACQUISITION.figure();
+    chosen.extend(costs.map(|cost| if cost == asks_of_servers { decides(cost) } else { shown(cost) }));
+    let lost = losses_under(&key.load).filter(|figure| any_lost(*figure, base.iter().chain(new)));
+    chosen.extend(lost.map(decides));
+    chosen
+}
+
+/// Whether the load determines a count in a trial, as its strategy's cost model says: nothing is then left to chance.
+pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
+    let is_one_of = |two: [&'static FigureEntry; 2]| two.iter().any(|entry| entry.figure() == figure);
+    let is_of: fn(Counted) -> bool = if is_one_of([&REQUESTS_PER_ACQUISITION, &REQUESTS]) {
+        |what| what == Counted::Requests
+    } else if is_one_of([&NOTIFICATIONS_PER_ACQUISITION, &NOTIFICATIONS]) {
+        Counted::is_event
+    } else if is_one_of([&NAMES_PER_ACQUISITION, &NAMES]) {
+        |what| what == Counted::Names
+    } else {
+        return false;
+    };
+    let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
+    trial.spec.load.name() == "batch" && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
+}
+
+/// The largest of some percentiles for which most repetitions of both sides have samples; the smallest where none has. It
+/// is chosen by how many samples there are, not by what they are.
+fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
+    const TAILS: [Statistic; 3] = [Statistic::percent(99), Statistic::percent(95), Statistic::percent(90)];
+    let of = |statistic| Figure::Latency(measure, statistic);
+    let has = |side: &[&Trial], figure| {
+        side.is_empty() || !matches!(readings(side, figure), Err(NoReadings::TooFew(_)))
+    };
+    let found = TAILS.into_iter().map(of).find(|figure| has(base, *figure) && has(new, *figure));
+    found.unwrap_or_else(|| of(Statistic::percent(90)))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NoReadings {
+    NothingSound(String),
+    /// In no sound repetition did anything of the kind happen, or it does not apply.
+    NotApplicable,
+    /// The samples of most repetitions are too few for the percentile.
+    TooFew(String),
+    /// Some repetitions have it, and others do not. To leave these out would be to choose.
+    Gaps(String),
+}
+
+impl NoReadings {
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::NothingSound(why) | Self::TooFew(why) | Self::Gaps(why) => why.clone(),
+            Self::NotApplicable => Missing::NotMeasured.to_string(),
+        }
+    }
+}
+
+/// The readings of a figure in the trials of a cell of one side, one for each sound repetition.
+///
+/// Where the queue grew, waits have no steady value: they count as longer than any.
+pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>, NoReadings> {
+    let counting = sound(trials);
+    if counting.is_empty() {
+        return Err(NoReadings::NothingSound(why_nothing_sound(trials)));
+    }
+    let counting = zklockbench_record::measured_in(figure, &counting);
+    let each: Vec<Option<Reading>> = counting.iter().map(|trial| reading(trial, figure)).collect();
+    let found: Vec<Reading> = each.iter().copied().flatten().collect();
+    let missing = each.len() - found.len();
+    if found.is_empty() {
+        return Err(NoReadings::NotApplicable);
+    }
+    if missing > 0 {
+        let all = counted(each.len(), "repetition", "repetitions");
+        return Err(NoReadings::Gaps(format!("{missing} of {all} did not measure it")));
+    }
+    if let Figure::Latency(_, statistic) = figure
+        && let Some(usual) = usual_samples(&found)
+        && usual < statistic.samples_needed()
+    {
+        let needed = statistic.samples_needed();
+        return Err(NoReadings::TooFew(format!(
+            "{statistic} takes {needed} samples in each repetition, and half of them have at most {usual}"
+        )));
+    }
+    Ok(found)
+}
+
+/// The reading of a figure in a trial, of what was lost the share of all that was asked for; `None` where it was not measured.
+/// Where the queue grew, a wait has no steady value and is infinite: longer than any.
+pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
+    match trial.reading(figure) {
+        Ok(reading) if counts_losses(figure) => {
+            Some(Reading { value: reading.value / asked_for(trial), ..reading })
+        }
+        Ok(reading) => Some(reading),
+        Err(Missing::Unstable) => Some(Reading::exact(f64::INFINITY)),
+        Err(Missing::NotMeasured) => None,
+    }
+}
+
+fn why_nothing_sound(trials: &[&Trial]) -> String {
+    let Some(first) = trials.first() else { return "it has no such cell".to_owned() };
+    let why = unsound_because(first).unwrap_or_default();
+    format!("none of its {} is sound: {why}", counted(trials.len(), "repetition", "repetitions"))
+}
+
+const LOSSES: [&FigureEntry; 5] = [
+    &figures::DROPPED,
+    &figures::TIMED_OUT,
+    &figures::UNSERVED,
+    &figures::ERRORS,
+    &figures::SESSIONS_EXPIRED,
+];
+
+/// Whether a figure counts what was lost, so that it is compared as a share of what was asked for.
+pub fn counts_losses(figure: Figure) -> bool {
+    LOSSES.iter().any(|entry| entry.figure() == figure)
+}
+
+/// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
+pub fn better_of(figure: Figure) -> Better {
+    if counts_losses(figure) { Better::Lower } else { figure.better() }
+}
+
+/// The unit in which it is compared.
+pub fn unit_of(figure: Figure) -> Unit {
+    if counts_losses(figure) { Unit::Share } else { figure.unit() }
+}
+
+pub fn losses() -> impl Iterator<Item = Figure> {
+    LOSSES.iter().map(|entry| entry.figure())
+}
+
+/// Which are compared under that load: at the end of a closed one some contender always waits, which is no loss.
+pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
+    let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
+    losses().filter(move |figure| Some(*figure) != always_some)
+}
+
+/// Whether any of these trials lost something of the kind: zeros on both sides say nothing and are not compared.
+fn any_lost<'a>(figure: Figure, trials: impl IntoIterator<Item = &'a &'a Trial>) -> bool {
+    trials.into_iter().any(|trial| trial.reading(figure).is_ok_and(|reading| reading.value > 0.0))
+}
+
+/// How many acquisitions were asked for, at least one: those that were, and all that ended otherwise.
+fn asked_for(trial: &Trial) -> f64 {
+    let dropped = trial.arrived.map_or(0, |arrived| arrived.dropped);
+    (trial.measured.acquired() + trial.timed_out() + trial.unserved() + dropped).max(1) as f64
+}

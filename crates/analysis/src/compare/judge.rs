@@ -1,0 +1,437 @@
+//! What the comparison of one figure asks for, what its intervals decide, and what it comes to, in a word and in full.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::figures::counts_losses;
+use zklockbench_core::error::Exit;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::percent;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
+use zklockbench_record::{Better, Figure, Reading, RunEnding, Statistic};
+use zklockbench_stats::{Interval, RatioEstimate, median};
+
+/// What is asked of a comparison of many figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Terms {
+    /// The greatest probability that, where nothing is worse by more than its margin, any figure is found to be.
+    pub alpha: f64,
+    /// The margin of every figure that has none in `margins`, as a share: 0.05 for 5 %. Null where each has its own.
+    #[serde(default)]
+    pub margin: Option<f64>,
+    /// Margins that were chosen, by the names of the figures.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub margins: BTreeMap<String, f64>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { alpha: Limits::default().alpha, margin: None, margins: BTreeMap::new() }
+    }
+}
+
+impl Terms {
+    pub fn of_one_margin(margin: f64) -> Self {
+        Self { margin: Some(margin), ..Self::default() }
+    }
+
+    pub fn of(&self, figure: Figure) -> Limits {
+        self.with_margin(figure, usual_margin(figure))
+    }
+
+    /// What is asked of its mean over all strategies.
+    pub fn of_all(&self, figure: Figure) -> Limits {
+        self.with_margin(figure, OF_ALL_STRATEGIES)
+    }
+
+    fn with_margin(&self, figure: Figure, usual: f64) -> Limits {
+        let chosen = self.margins.get(&figure.to_string()).copied().or(self.margin);
+        Limits { margin: chosen.unwrap_or(usual), alpha: self.alpha }
+    }
+}
+
+/// The margin of a figure unless another is chosen, as a share: by how much two equal runs may differ.
+fn usual_margin(figure: Figure) -> f64 {
+    match figure {
+        Figure::Latency(Measure::Handoff | Measure::Uncontended, _) => 0.30,
+        Figure::Latency(_, Statistic::Percentile(at)) if at > 75_000 => 0.25,
+        Figure::Latency(_, Statistic::Max) => 0.50,
+        Figure::Latency(Measure::Turn, _) => 0.12,
+        Figure::Latency(..) => 0.10,
+        figure if counts_losses(figure) => 0.02,
+        figure if figure == THROUGHPUT.figure() => 0.15,
+        figure if figure == REQUESTS_PER_ACQUISITION.figure() => 0.10,
+        Figure::Plain(_) => 0.05,
+    }
+}
+
+/// The same of the mean over all strategies, which differs less.
+const OF_ALL_STRATEGIES: f64 = 0.05;
+
+/// What the comparison of one figure asks for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio it reaches from 1 / 1.05 to 1.05, so that
+    /// it is the same whichever side comes first.
+    pub margin: f64,
+    /// The greatest probability that any comparison of the family is found worse where nothing is, by more than its margin.
+    pub alpha: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { margin: 0.05, alpha: 0.05 }
+    }
+}
+
+impl Limits {
+    /// The ratio at which the margin ends above.
+    pub(super) fn above(self) -> f64 {
+        1.0 + self.margin
+    }
+
+    /// The ratio at which it ends below.
+    fn below(self) -> f64 {
+        1.0 / self.above()
+    }
+}
+
+/// The readings of one side.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Sample {
+    /// One value for each sound repetition, in the unit of the figure, in the order of running; null where a queue grew, so
+    /// that its waits have no steady value and count as longer than any.
+    #[schemars(with = "Vec<Option<f64>>")]
+    pub values: Vec<f64>,
+    /// Their median; null where there is none, or where the queue grew in half of them.
+    pub median: Option<f64>,
+    /// At least one of the values is a lower bound, because waits had not ended.
+    pub at_least: bool,
+}
+
+impl Sample {
+    pub fn of(readings: &[Reading]) -> Self {
+        let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
+        Self { median: median(&values), at_least: readings.iter().any(|reading| reading.at_least), values }
+    }
+}
+
+/// New divided by base.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct SideRatio {
+    /// The ratio, as the method estimates it; null where it is infinite, because the base is 0.
+    #[schemars(with = "Option<f64>")]
+    pub ratio: f64,
+    /// Lower end of its interval; null where there are too few repetitions for one.
+    pub low: Option<f64>,
+    /// Upper end; null where there are too few repetitions for one, or where it is infinite.
+    pub high: Option<f64>,
+    /// With which probability the interval holds the ratio; null where there is no interval.
+    pub coverage: Option<f64>,
+}
+
+impl SideRatio {
+    pub(super) fn of(ratio: f64, interval: Option<Interval>) -> Self {
+        let end = |end: fn(Interval) -> f64| interval.map(end);
+        Self {
+            ratio,
+            low: end(|interval| interval.low),
+            high: end(|interval| interval.high),
+            coverage: end(|interval| interval.coverage),
+        }
+    }
+
+    /// How far the interval reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %.
+    pub fn half_width(&self) -> Option<f64> {
+        let (low, high) = (self.low?, self.high?);
+        Some(if low == high { 0.0 } else { (high / low).sqrt() - 1.0 })
+    }
+}
+
+/// What changed the most by its ratio, up or down; `None` where nothing did.
+pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(T, f64)> {
+    changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
+}
+
+/// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StoredRatio {
+    /// The middle: the median of the Walsh averages of the pairs' log ratios.
+    pub ratio: Option<f64>,
+    /// The lower end of the interval; `None` of too few pairs for any.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+    /// With which probability the interval holds the ratio.
+    pub coverage: Option<f64>,
+    /// How far it reaches to either side of its middle, as a share.
+    pub half_width: Option<f64>,
+}
+
+impl From<SideRatio> for StoredRatio {
+    fn from(ratio: SideRatio) -> Self {
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        Self {
+            ratio: finite(ratio.ratio),
+            low: ratio.low.and_then(finite),
+            high: ratio.high.and_then(finite),
+            coverage: ratio.coverage,
+            half_width: ratio.half_width().and_then(finite),
+        }
+    }
+}
+
+/// What a ratio is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Of the values.
+    #[default]
+    Values,
+    /// Of 1 + the values, which are shares that were lost: they are 0 where all goes well, and 1.05 says that five more of a
+    /// hundred are.
+    SharesLost,
+}
+
+impl Scale {
+    /// That on which a figure is compared.
+    pub(super) fn fitting(figure: Figure) -> Self {
+        if counts_losses(figure) { Self::SharesLost } else { Self::Values }
+    }
+
+    pub(super) fn of(self, value: f64) -> f64 {
+        match self {
+            Self::Values => value,
+            Self::SharesLost => 1.0 + value,
+        }
+    }
+}
+
+/// A ratio of shares that were lost, in words.
+pub fn more_lost(ratio: f64) -> String {
+    format!("{} more of all", percent(ratio - 1.0))
+}
+
+/// What repetitions were compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Mann–Whitney's U test and the Hodges–Lehmann ratio, of repetitions.
+    MannWhitney,
+    /// Student's t of the logarithms of the runs' medians, where both sides have enough runs to tell how much these differ.
+    Runs,
+    /// Wilcoxon's signed ranks of log ratios, and the median of their Walsh averages.
+    SignedRank,
+    /// As counts: each repetition of a side has the same, because the load determines it.
+    Exact,
+}
+
+/// What the comparison of one figure came to.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Compared {
+    /// In a word.
+    pub verdict: ComparisonVerdict,
+    /// Whether it is worse by more than the margin.
+    pub regression: Regression,
+    /// What must be said of the verdict, in a sentence without a full stop; null where it speaks for itself.
+    pub why: Option<String>,
+    /// What it was compared by; null of what was not measured.
+    pub method: Option<Method>,
+    /// The readings of the base.
+    pub base: Sample,
+    /// The readings of the new.
+    pub new: Sample,
+    /// What the ratios are of.
+    pub scale: Scale,
+    /// The smallest difference that matters, as a share; null of counts, of which any matters, and of what was not measured.
+    pub margin: Option<f64>,
+    /// New divided by base, with the interval of this comparison alone: what lies within the margin by it is not worse. Null
+    /// of what was not measured.
+    pub ratio: Option<SideRatio>,
+    /// The same with an interval that is widened for how many figures were compared: what lies beyond the margin by it is
+    /// worse, or better.
+    pub in_family: Option<SideRatio>,
+    /// The probability of a difference as clear or clearer if there is none; null where there was no test.
+    pub p: Option<f64>,
+    /// The same after Holm's correction for the family.
+    pub p_adjusted: Option<f64>,
+    /// How many repetitions a side, or pairs, it would take about; null where the verdict needs no more, or where more than
+    /// 500 would not suffice.
+    pub repetitions_needed: Option<usize>,
+}
+
+/// Compares counts that the load determines, so that each repetition of a side has the same: any difference is one.
+pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
+    let [was, is] = [base, new].map(Sample::of);
+    let (Some(before), Some(after)) = (was.median, is.median) else {
+        return Compared::not_measured(was, is, "a side has no repetition with that count".into());
+    };
+    let verdict = match (after.total_cmp(&before), better) {
+        _ if after == before => ComparisonVerdict::Same,
+        (_, Better::Neither) => ComparisonVerdict::Differs,
+        (std::cmp::Ordering::Less, Better::Lower) | (std::cmp::Ordering::Greater, Better::Higher) => {
+            ComparisonVerdict::Improved
+        }
+        _ => ComparisonVerdict::Regressed,
+    };
+    let regression = if verdict == ComparisonVerdict::Regressed { Regression::Yes } else { Regression::No };
+    let ratio = if after == before { 1.0 } else { after / before };
+    Compared {
+        method: Some(Method::Exact),
+        ratio: Some(SideRatio::of(ratio, None)),
+        ..Compared::untested(was, is, verdict, regression)
+    }
+}
+
+impl Compared {
+    pub fn not_measured(base: Sample, new: Sample, why: String) -> Self {
+        let nothing = Self::untested(base, new, ComparisonVerdict::NotMeasured, Regression::Unknown);
+        Self { why: Some(why), ..nothing }
+    }
+
+    fn untested(base: Sample, new: Sample, verdict: ComparisonVerdict, regression: Regression) -> Self {
+        Self {
+            verdict,
+            regression,
+            why: None,
+            method: None,
+            base,
+            new,
+            scale: Scale::Values,
+            margin: None,
+            ratio: None,
+            in_family: None,
+            p: None,
+            p_adjusted: None,
+            repetitions_needed: None,
+        }
+    }
+
+    /// The same, of which nothing is concluded, for that reason.
+    pub(super) fn inconclusive(self, why: String) -> Self {
+        Self {
+            verdict: ComparisonVerdict::Inconclusive,
+            regression: Regression::Unknown,
+            why: Some(why),
+            ..self
+        }
+    }
+}
+
+/// A ratio by the two intervals that decide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Judged {
+    pub alone: RatioEstimate,
+    /// Widened for how many were compared.
+    pub in_family: Option<Interval>,
+    /// That there is a difference at all, by p after the correction.
+    pub significant: bool,
+}
+
+impl Judged {
+    /// What lies beyond the margin has to do so by the interval of the family: among many, some lie there by chance. That
+    /// all lie within is claimed of each, so that no correction makes it more certain.
+    pub fn verdict(&self, better: Better, limits: Limits) -> ComparisonVerdict {
+        let Some(alone) = self.alone.interval else { return ComparisonVerdict::Inconclusive };
+        if limits.below() <= alone.low && alone.high <= limits.above() {
+            return ComparisonVerdict::Same;
+        }
+        let is_above = self.in_family.is_some_and(|interval| interval.low > limits.above());
+        let is_below = self.in_family.is_some_and(|interval| interval.high < limits.below());
+        match better {
+            Better::Lower if is_above => ComparisonVerdict::Regressed,
+            Better::Lower if is_below => ComparisonVerdict::Improved,
+            Better::Higher if is_below => ComparisonVerdict::Regressed,
+            Better::Higher if is_above => ComparisonVerdict::Improved,
+            _ if self.significant => ComparisonVerdict::Differs,
+            _ => ComparisonVerdict::Inconclusive,
+        }
+    }
+
+    pub fn regression(&self, verdict: ComparisonVerdict, better: Better, limits: Limits) -> Regression {
+        let not_worse = self.alone.interval.is_some_and(|interval| match better {
+            Better::Lower => interval.high <= limits.above(),
+            Better::Higher => interval.low >= limits.below(),
+            Better::Neither => verdict == ComparisonVerdict::Same || verdict == ComparisonVerdict::Differs,
+        });
+        match verdict {
+            ComparisonVerdict::Regressed => Regression::Yes,
+            _ if not_worse => Regression::No,
+            _ => Regression::Unknown,
+        }
+    }
+}
+
+/// What the comparison of one figure came to. The order is that of tables: what calls for a person comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComparisonVerdict {
+    /// It is worse, significantly and by more than the margin: the whole interval lies beyond it.
+    Regressed,
+    /// A side has no figure, so that nothing can be said.
+    NotMeasured,
+    /// Neither a difference nor that there is none could be shown.
+    Inconclusive,
+    /// It differs significantly, but not surely by more than the margin; or surely, and neither way is better.
+    Differs,
+    /// It is better, significantly and by more than the margin.
+    Improved,
+    /// Whatever the difference is, it is smaller than the margin: the whole interval lies within it.
+    Same,
+}
+
+impl ComparisonVerdict {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 6] =
+        [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Regressed => "regressed",
+            Self::NotMeasured => "not measured",
+            Self::Inconclusive => "inconclusive",
+            Self::Differs => "differs",
+            Self::Improved => "improved",
+            Self::Same => "same",
+        }
+    }
+}
+
+impl fmt::Display for ComparisonVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Whether something is worse by more than the margin: what a gate asks, and the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Regression {
+    /// It is not: the whole interval lies on this side of the margin, even if the verdict is inconclusive because it could
+    /// be better.
+    No,
+    /// The repetitions don't tell.
+    Unknown,
+    /// It is.
+    Yes,
+}
+
+impl Regression {
+    /// As a verdict, for that reason: what is not known is no evidence that nothing regressed.
+    pub fn verdict(self, why: &str) -> Verdict {
+        match self {
+            Self::No => Verdict::Held,
+            Self::Yes => Verdict::violated(why),
+            Self::Unknown => Verdict::unknown(why),
+        }
+    }
+
+    /// The exit code, which tells no reason.
+    pub(super) fn exit(self) -> Exit {
+        RunEnding::Complete.exit(&self.verdict(""))
+    }
+}

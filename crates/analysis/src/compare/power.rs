@@ -1,0 +1,146 @@
+//! How many repetitions it takes to see a change: told from one side, before the other is measured.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::both_sides::{BothSides, together};
+use super::comparison::{Ask, cells};
+use super::figures::{Chosen, Role, VIOLATIONS, chosen, counts_losses, is_determined, readings};
+use super::judge::Sample;
+use super::side::{CellUnderLoad, Side};
+use super::test::MOST;
+use zklockbench_record::{Figure, Reading, Unit};
+use zklockbench_stats::{Logs, MannWhitney};
+
+/// How often a change of that size is to be seen.
+const SEEN: f64 = 0.8;
+/// How much of the sharpness of a t test the rank test has for normal values: 3/π.
+const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
+
+/// What it takes to see a change.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Power {
+    /// The change, as a share: 0.05 for 5 %.
+    pub change: f64,
+    /// With which probability it is to be seen.
+    pub seen: f64,
+    /// How many comparisons there are, whose error is one.
+    pub family: usize,
+    /// Each figure of each cell.
+    pub rows: Vec<PowerRow>,
+}
+
+/// What it takes for one figure of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PowerRow {
+    /// Where.
+    pub cell: CellUnderLoad,
+    /// The figure's name.
+    pub figure: String,
+    /// The readings of the sound repetitions.
+    pub readings: Sample,
+    /// How far repetitions lie apart: the standard deviation of their logarithms, so that 0.05 is 5 %; null where that is not
+    /// known.
+    pub spread: Option<f64>,
+    /// About how many repetitions a side see the change; null where more than 500 would be needed, or the spread is not known.
+    pub repetitions: Option<usize>,
+    /// The figure's unit, for renderers.
+    #[serde(skip)]
+    pub measured_in: Unit,
+}
+
+/// By how much the repetitions of each figure that decides differ on that side, and how many therefore see that change.
+pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
+    let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = cells(base)
+        .into_iter()
+        .map(|(key, repetitions)| (key, BothSides::of(repetitions.clone(), repetitions, None)))
+        .collect();
+    let of_all = together(&pairs, &ask.figures).into_iter();
+    let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> =
+        of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())).collect();
+    for (key, pair) in &pairs {
+        let trials = pair.base.trials();
+        let deciding = chosen(&ask.figures, key, &trials, &trials).into_iter();
+        for Chosen { figure, .. } in deciding.filter(|chosen| chosen.role == Role::Decides) {
+            // What takes no test is seen in one repetition; how often something is lost has no logarithm.
+            let no_test = figure == VIOLATIONS
+                || counts_losses(figure)
+                || trials.iter().filter(|trial| trial.is_sound()).all(|trial| is_determined(figure, trial));
+            if let (false, Ok(found)) = (no_test, readings(&trials, figure)) {
+                asked.push((key.clone(), figure, found));
+            }
+        }
+    }
+    let family = asked.len();
+    let row = |(cell, figure, found): (CellUnderLoad, Figure, Vec<Reading>)| {
+        let spread = spread(&found);
+        let repetitions = spread.and_then(|spread| needed(spread, change, ask.terms.alpha, family));
+        let readings = Sample::of(&found);
+        PowerRow {
+            cell,
+            figure: figure.to_string(),
+            readings,
+            spread,
+            repetitions,
+            measured_in: figure.unit(),
+        }
+    };
+    Power { change, seen: SEEN, family, rows: asked.into_iter().map(row).collect() }
+}
+
+/// The standard deviation of the logarithms; `None` of fewer than two values, or where one has none.
+fn spread(readings: &[Reading]) -> Option<f64> {
+    if readings.len() < 2 || readings.iter().any(|reading| reading.at_least) {
+        return None;
+    }
+    let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
+    let logs = Logs::of(&values)?;
+    Some((logs.squares / (logs.count - 1) as f64).sqrt())
+}
+
+/// As many as the sum of the errors of both kinds takes of normal values, and as many as the family demands.
+fn needed(spread: f64, change: f64, alpha: f64, family: usize) -> Option<usize> {
+    let normal = Normal::new(0.0, 1.0).ok()?;
+    let demanded = MannWhitney::repetitions_needed(family, alpha)?;
+    let both = normal.inverse_cdf(1.0 - alpha / (2.0 * family.max(1) as f64)) + normal.inverse_cdf(SEEN);
+    let by_spread = 2.0 * (both * spread / change.ln_1p()).powi(2) / EFFICIENCY;
+    let needed = (by_spread.ceil() as usize).max(demanded);
+    (needed <= MOST).then_some(needed)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use rand_distr::StandardNormal;
+
+    use super::*;
+
+    #[test]
+    fn with_as_many_repetitions_as_are_said_to_be_needed_the_change_is_seen_four_times_of_five() {
+        let (spread, change, family) = (0.05, 0.06, 20);
+        let count = needed(spread, change, 0.05, family).unwrap();
+        assert!((20..40).contains(&count), "{count}");
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let seen = (0..400).filter(|_| {
+            let mut side = |middle: f64| -> Vec<f64> {
+                (0..count).map(|_| middle * (spread * rng.sample::<f64, _>(StandardNormal)).exp()).collect()
+            };
+            let test = MannWhitney::of(&side(1.0), &side(1.0 + change), 0.05).unwrap();
+            test.p * family as f64 <= 0.05
+        });
+        let share = seen.count() as f64 / 400.0;
+        assert!((0.72..0.9).contains(&share), "{share} with {count}");
+    }
+
+    #[test]
+    fn what_never_differs_takes_as_many_as_the_family_demands_and_what_always_does_has_no_number() {
+        assert_eq!(needed(0.0, 0.05, 0.05, 24), MannWhitney::repetitions_needed(24, 0.05));
+        assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
+        let reading = Reading::exact;
+        assert_eq!(spread(&[reading(1.0)]), None);
+        assert_eq!(spread(&[reading(0.0), reading(1.0)]), None);
+        assert_eq!(spread(&[reading(5.0), reading(5.0)]), Some(0.0));
+    }
+}

@@ -1,0 +1,200 @@
+//! The two sides of a comparison, the cells of each, and their repetitions: which count, and whether too many are lost.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Measure, Survival};
+use zklockbench_core::units::{contenders, counted, grouped, shown};
+use zklockbench_record::Trial;
+use zklockbench_results::{StoredRun, layout};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    pub path: PathBuf,
+    pub stored: StoredRun,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Side {
+    pub path: PathBuf,
+    /// Its runs; at least one.
+    pub runs: Vec<Loaded>,
+}
+
+impl Side {
+    /// Reads a run directory, or all run directories in a directory, by their names. Hidden ones are of runs that are not
+    /// over. One that cannot be read is an error: a side of which something is missing would be another one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when a directory is no run, is not whole, is of another version, was changed, or contradicts itself;
+    /// [`Error::Environment`] when a file cannot be read.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let within = layout::runs_in(path)?;
+        let directories = if within.is_empty() { vec![path.to_owned()] } else { within };
+        let read = |path: PathBuf| Ok(Loaded { stored: zklockbench_results::read(&path)?, path });
+        let runs = directories.into_iter().map(read).collect::<Result<_, Error>>()?;
+        Ok(Self { path: path.to_owned(), runs })
+    }
+
+    /// Its trials, run by run in the order of running.
+    pub(super) fn trials(&self) -> impl Iterator<Item = &Trial> {
+        self.runs.iter().flat_map(|run| &run.stored.trials)
+    }
+
+    fn sound(&self, cell: &CellUnderLoad) -> impl Iterator<Item = &Trial> {
+        self.trials().filter(move |trial| trial.is_sound() && CellUnderLoad::of(trial) == *cell)
+    }
+
+    pub fn repetitions(&self, is_of: impl Fn(&Trial) -> bool) -> Repetitions<'_> {
+        let mut all = Repetitions::default();
+        for run in self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)) {
+            all.runs.extend(run.runs);
+            all.asked += run.asked;
+            all.kept += run.kept;
+        }
+        all
+    }
+
+    /// The samples of all sound trials of a cell, pooled; of waits also those that were not served.
+    pub fn pooled(&self, cell: &CellUnderLoad, measure: Measure) -> Option<Survival> {
+        Survival::of_pooled(measure, |part| {
+            self.sound(cell).filter_map(|trial| trial.histograms.get(&part)).collect()
+        })
+    }
+
+    /// Whether the queue grew in any sound trial of a cell, so that its waits say how long the trial was.
+    pub fn queue_grew(&self, cell: &CellUnderLoad) -> bool {
+        self.sound(cell).any(Trial::is_unstable)
+    }
+}
+
+/// What a cell is: the same question on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+pub struct CellUnderLoad {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+    /// `closed`, `batch` or `open`.
+    pub load: String,
+    /// Locks.
+    pub locks: usize,
+}
+
+/// Labels and texts are no longer than these: a directory may have anything in it.
+const LABEL: usize = 200;
+pub(super) const LINE: usize = 300;
+
+impl CellUnderLoad {
+    pub fn of(trial: &Trial) -> Self {
+        Self {
+            strategy: shown(&trial.spec.strategy.label, LABEL),
+            contenders: trial.spec.contenders,
+            load: trial.spec.load.name().to_owned(),
+            locks: trial.spec.locks,
+        }
+    }
+
+    pub fn name(&self) -> String {
+        let locks = if self.locks == 1 { String::new() } else { format!(", {} locks", self.locks) };
+        format!("{}, {}, {} load{locks}", self.strategy, contenders(self.contenders), self.load)
+    }
+}
+
+pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
+    trials.iter().copied().filter(|trial| trial.is_sound()).collect()
+}
+
+/// Why the figures of a trial do not count; `None` where they do.
+pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
+    let short = trial.cut_short.as_ref().map(|cut| format!("partial, {}", cut.why));
+    let why = short.or_else(|| trial.health.invalid.as_ref().map(|why| format!("invalid, {why}")));
+    why.map(|why| shown(&why, 500))
+}
+
+/// The repetitions of a cell of one side: those that were made, and how many there were to be.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repetitions<'a> {
+    /// Those that were made, sound or not, run by run.
+    pub(super) runs: Vec<Vec<&'a Trial>>,
+    asked: usize,
+    /// For how many of these there is a sound trial.
+    kept: usize,
+}
+
+impl<'a> Repetitions<'a> {
+    fn of_run(run: &'a Loaded, is_of: impl Fn(&Trial) -> bool) -> Self {
+        let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
+        let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
+        let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
+        // A run that ended before its first trial lacks every cell; where others are there, this is none of its own.
+        let has_others = trials.is_empty() && !run.stored.trials.is_empty();
+        let asked = if has_others { 0 } else { repetitions.len().max(planned(run)) };
+        Self { runs: vec![trials], asked, kept }
+    }
+
+    /// Those that were made, sound or not, in the order of running.
+    pub fn trials(&self) -> Vec<&'a Trial> {
+        self.runs.concat()
+    }
+
+    pub(super) fn sound_in(&self, run: usize) -> impl Iterator<Item = &'a Trial> {
+        self.runs.get(run).into_iter().flatten().copied().filter(|trial| trial.is_sound())
+    }
+
+    /// What there is one of for each sound repetition, by run; runs without any are left out.
+    pub(super) fn by_run<T: Clone>(&self, of_each: &[T]) -> Vec<Vec<T>> {
+        let mut left = of_each;
+        let of_run = |trials: &Vec<&Trial>| {
+            let sound = trials.iter().filter(|trial| trial.is_sound()).count();
+            let (taken, rest) = left.split_at(sound.min(left.len()));
+            left = rest;
+            taken.to_vec()
+        };
+        self.runs.iter().map(of_run).filter(|run| !run.is_empty()).collect()
+    }
+
+    fn lost(&self) -> usize {
+        self.asked - self.kept
+    }
+
+    fn share(&self) -> String {
+        format!("{} of {}", self.lost(), counted(self.asked, "repetition", "repetitions"))
+    }
+
+    /// Too many are lost for what is left to stand for all: more than every third, as in an A/B comparison.
+    fn are_too_few(&self) -> bool {
+        3 * self.lost() > self.asked
+    }
+
+    fn why(&self) -> String {
+        let unsound = self.runs.iter().flatten().find_map(|trial| unsound_because(trial));
+        unsound.unwrap_or_else(|| "the run ended before it".to_owned())
+    }
+}
+
+/// How many repetitions of each cell a run was to make: every cell has as many.
+fn planned(run: &Loaded) -> usize {
+    let ran = grouped(run.stored.trials.iter().map(|trial| (CellUnderLoad::of(trial), ()))).len();
+    let cells = if ran == 0 { run.stored.run.strategies.len() } else { ran };
+    run.stored.run.planned_trials.div_ceil(cells.max(1))
+}
+
+/// Why what is left of both sides shows of nothing that it is no worse; `None` where it may.
+///
+/// What spoils a repetition may be what makes it slow: the new must not have lost more of them than the base.
+pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<String> {
+    if new.lost() * base.asked > base.lost() * new.asked {
+        return Some(format!(
+            "the new lost {}, the base {}, and what spoils one may be what makes it slow: {}",
+            new.share(),
+            base.lost(),
+            new.why()
+        ));
+    }
+    let few = [("base", base), ("new", new)].into_iter().find(|(_, side)| side.are_too_few())?;
+    Some(format!("the {} lost {}, so too few are left: {}", few.0, few.1.share(), few.1.why()))
+}

@@ -1,0 +1,155 @@
+//! Whether figures have become worse than a baseline's: all comparisons of a run's gates are one family.
+
+use std::collections::BTreeSet;
+
+use super::{Check, Outcome};
+use crate::compare::{
+    BothSides, CellUnderLoad, Compared, Comparison, Difference, FloorRise, Method, Regression, Role, Row,
+    Scale, Side, Terms, differences, more_lost,
+};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Better, Figure};
+use zklockbench_core::units::{number, percent};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::CellKey;
+use zklockbench_scenario::gate::Scope;
+
+/// A run, and those that it is compared with, whose repetitions are taken together.
+#[derive(Debug, Clone, Copy)]
+pub struct Sides<'a> {
+    pub base: &'a Side,
+    pub new: &'a Side,
+}
+
+/// All that gates compare with a baseline, to be corrected together: a run with more gates must not raise more false alarms.
+pub struct GateFamily<'a> {
+    sides: Sides<'a>,
+    size: usize,
+    /// Why nothing can follow from any of it; empty where something can.
+    meaningless: Vec<String>,
+    floor: Option<FloorRise>,
+}
+
+pub struct ComparedFigure {
+    /// `violated` where it has become worse by more than the margin.
+    pub regression: Verdict,
+    /// How many times as bad it is.
+    pub ratio: f64,
+    /// That in a sentence without a full stop.
+    pub sentence: String,
+}
+
+impl<'a> GateFamily<'a> {
+    pub fn of(sides: Sides<'a>, size: usize) -> Self {
+        let differences = differences(sides.base, sides.new);
+        let meaningless =
+            differences.iter().filter(|one| one.meaningless).map(Difference::describe).collect();
+        let floor = FloorRise::between(sides.base, sides.new, &differences);
+        Self { sides, size, meaningless, floor }
+    }
+
+    /// Whether that figure has become worse by more than so many percent.
+    pub fn judge(&self, figure: Figure, cell: &CellKey, percents: f64) -> ComparedFigure {
+        let cannot = |why: &str| {
+            let why = format!("it cannot be compared with the baseline: {why}");
+            ComparedFigure { regression: Verdict::unknown(why.clone()), ratio: 0.0, sentence: why }
+        };
+        if !self.meaningless.is_empty() {
+            return cannot(&self.meaningless.join("; "));
+        }
+        let own = |side: &'a Side| side.repetitions(|trial| cell.is_of(trial));
+        let terms = Terms::of_one_margin(percents / 100.0);
+        let (base, new) = (own(self.sides.base), own(self.sides.new));
+        let both = base.trials().into_iter().chain(new.trials());
+        let asked: BTreeSet<CellUnderLoad> = both.map(CellUnderLoad::of).collect();
+        if asked.len() > 1 {
+            let asked: Vec<String> = asked.iter().map(CellUnderLoad::name).collect();
+            return cannot(&asked.join(" against "));
+        }
+        let compared = BothSides::of(base, new, self.floor).compare(figure, &terms, self.size);
+        found(figure, &compared, percents / 100.0)
+    }
+}
+
+fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
+    let times = times_as_bad(figure, compared);
+    // Where no chance is in it, any difference is one; but a gate is about those beyond its margin.
+    let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
+    let regression = if is_small { Regression::No } else { compared.regression };
+    let base = compared.base.median.filter(|median| median.is_finite());
+    let was = base.map(|median| match compared.scale {
+        Scale::Values => format!("{} in the baseline", figure.unit().show(median)),
+        Scale::SharesLost => format!("{} of all in the baseline", percent(median)),
+    });
+    let said = [was, ratio(compared), compared.why.clone()];
+    let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    ComparedFigure { regression: regression.verdict(&sentence), ratio: times, sentence }
+}
+
+/// How many times as bad it is: below 1 where it is better.
+fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
+    let ratio = compared.ratio.map_or(1.0, |ratio| ratio.ratio);
+    match figure.better() {
+        Better::Higher => 1.0 / ratio,
+        Better::Lower | Better::Neither => ratio,
+    }
+}
+
+fn ratio(compared: &Compared) -> Option<String> {
+    let ratio = compared.ratio.filter(|ratio| ratio.ratio.is_finite())?;
+    let end = |ratio: f64| match compared.scale {
+        Scale::Values => number(ratio),
+        Scale::SharesLost => percent(ratio - 1.0),
+    };
+    let interval = match (ratio.low, ratio.high, ratio.coverage) {
+        (Some(low), Some(high), Some(coverage)) if high.is_finite() => {
+            format!(" (between {} and {} with {})", end(low), end(high), percent(coverage))
+        }
+        _ => String::new(),
+    };
+    let said = match compared.scale {
+        Scale::Values => format!("{} times that", number(ratio.ratio)),
+        Scale::SharesLost => more_lost(ratio.ratio),
+    };
+    Some(said + &interval)
+}
+
+impl Outcome {
+    /// The text of the gate that a run has which is compared with a baseline and has no gate about that.
+    pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
+
+    /// What that gate came to: as the comparison concluded, or unknown where there can be none.
+    pub fn of_comparison(comparison: &Result<Comparison, Error>) -> Self {
+        let (verdict, mut checks) = match comparison {
+            Ok(comparison) => {
+                let conclusion = &comparison.conclusion;
+                let deciding = comparison.rows.iter().filter(|row| row.role == Role::Decides);
+                let checks = deciding.map(row).collect();
+                (conclusion.regression.verdict(&conclusion.sentence), checks)
+            }
+            Err(error) => {
+                let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+                (Verdict::unknown(why), Vec::new())
+            }
+        };
+        checks.sort_by_key(|check: &Check| super::rank(&check.verdict));
+        Self { gate: Self::NO_REGRESSION.into(), name: None, scope: Scope::default(), verdict, checks }
+    }
+}
+
+fn row(row: &Row) -> Check {
+    let said = [
+        Some(format!("{} {}", row.figure, row.compared.verdict)),
+        ratio(&row.compared),
+        row.compared.why.clone(),
+    ];
+    let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Check {
+        strategy: row.cell.strategy.clone(),
+        contenders: row.cell.contenders,
+        verdict: row.compared.regression.verdict(&sentence),
+        observed: None,
+        limit: None,
+        sentence,
+    }
+}

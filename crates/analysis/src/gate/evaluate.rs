@@ -1,0 +1,494 @@
+//! From the gates of a scenario and the records of its run to what each gate came to; and, while the run goes on, whether each can
+//! still pass.
+
+use std::collections::BTreeMap;
+
+use super::baseline::{ComparedFigure, GateFamily, Sides};
+use super::observe::{CellReadings, Worst};
+use super::{Check, Limit, Observed, Outcome, rank};
+use crate::compare::{Block, Compared, Limits, Test};
+use zklockbench_core::measure::{Better, Figure, Measure};
+use zklockbench_core::units::{cell_name, counted, distinct, format_micros, number};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{CellKey, Floor, Reading, Trial, figures};
+use zklockbench_results::StoredRun;
+use zklockbench_scenario::gate::{
+    Across, Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
+};
+use zklockbench_stats::MannWhitney;
+
+/// What a run was to show, and what it left.
+pub struct Evaluation<'a> {
+    pub gates: &'a [Gate],
+    /// Every cell of its scenario, those among them that never ran.
+    pub cells: &'a [CellKey],
+    /// How often each of them was to run at least.
+    pub repetitions: usize,
+    pub stored: &'a StoredRun,
+    /// The same run beside those that it is compared with; `None` where there is no baseline.
+    pub baseline: Option<Sides<'a>>,
+}
+
+impl Evaluation<'_> {
+    /// What the gates came to, the worst first. The first that every run has, on exclusion, comes to `verdict`.
+    pub fn outcomes(&self, verdict: &Verdict) -> Vec<Outcome> {
+        let mut outcomes = vec![self.exclusion(verdict)];
+        let family = self.baseline.map(|sides| GateFamily::of(sides, self.compared()));
+        outcomes.extend(self.gates.iter().map(|gate| self.outcome(gate, family.as_ref())));
+        super::worst_first(&mut outcomes);
+        outcomes
+    }
+
+    /// That every lock held is no matter of gates, but they are not the whole story without it.
+    fn exclusion(&self, verdict: &Verdict) -> Outcome {
+        let mut checks: Vec<Check> =
+            self.cells.iter().filter_map(|cell| exclusion(cell, &self.stored.trials)).collect();
+        checks.sort_by_key(|check| rank(&check.verdict));
+        Outcome {
+            gate: Outcome::EXCLUSION.into(),
+            name: None,
+            scope: Scope::default(),
+            verdict: verdict.clone(),
+            checks,
+        }
+    }
+
+    /// How many figures of cells are compared with a baseline, each counted once.
+    fn compared(&self) -> usize {
+        let conditions = self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline());
+        let cells = conditions.flat_map(|condition| {
+            let Subject { figure, scope } = &condition.subject;
+            self.covered(scope).map(move |cell| (*figure, cell))
+        });
+        distinct(cells).len()
+    }
+
+    fn covered<'s>(&'s self, scope: &'s Scope) -> impl Iterator<Item = &'s CellKey> {
+        self.cells.iter().filter(move |cell| scope.covers(&cell.strategy, cell.contenders))
+    }
+
+    fn outcome(&self, gate: &Gate, family: Option<&GateFamily<'_>>) -> Outcome {
+        let subject = &gate.condition.subject;
+        let covered = self.covered(&subject.scope);
+        let mut checks: Vec<Weighed> =
+            covered.filter_map(|cell| self.check(&gate.condition, cell, family)).collect();
+        checks.sort_by(|a, b| {
+            let by_verdict = rank(&a.check.verdict).cmp(&rank(&b.check.verdict));
+            by_verdict.then(b.weight.total_cmp(&a.weight))
+        });
+        let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
+        let about_nothing = || Verdict::unknown("the scenario has nothing that it is about");
+        Outcome {
+            gate: gate.condition.to_string(),
+            name: gate.name.clone(),
+            scope: subject.scope.clone(),
+            verdict: verdict.unwrap_or_else(about_nothing),
+            checks: checks.into_iter().map(|weighed| weighed.check).collect(),
+        }
+    }
+
+    /// `None` of the very cell that others are compared with.
+    fn check(
+        &self,
+        condition: &Condition,
+        cell: &CellKey,
+        family: Option<&GateFamily<'_>>,
+    ) -> Option<Weighed> {
+        let figure = condition.subject.figure;
+        match &condition.rule {
+            Rule::NotRegressed { percent } => Some(self.against_baseline(figure, cell, *percent, family)),
+            Rule::Compare(relation, limit) => {
+                let bound = self.bound(figure, cell, limit)?;
+                let at = bound.limit.unwrap_or(0.0);
+                let worst = match condition.across.unwrap_or(Across::usual(figure)) {
+                    Across::Every => Worst::Of(*relation, at),
+                    Across::Median => Worst::Median,
+                };
+                let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, worst);
+                let weighed = judge(cell, *relation, matches!(worst, Worst::Of(..)), seen, bound);
+                Some(match limit {
+                    Written::Times(factor, Reference::Figure(subject)) => {
+                        let other = self.other_cell(cell, subject);
+                        let other_figure = subject.figure;
+                        let (relation, factor) = (*relation, *factor);
+                        let cells = ComparedCells { cell, figure, other, other_figure, relation, factor };
+                        self.beyond_chance(weighed, &cells)
+                    }
+                    Written::Value(_) | Written::Times(_, Reference::Floor) => weighed,
+                })
+            }
+        }
+    }
+
+    /// A relation between two cells of one run holds, or does not, only if it does beyond chance: by the interval of the ratio
+    /// of their repetitions, which ran side by side. Where each repetition of either gave the same, nothing is left to chance;
+    /// but two of a measured figure may well be the same by chance.
+    fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
+        let blocks = self.blocks(cells);
+        let is_constant = |of: fn(&Block) -> f64| blocks.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
+        let enough = if cells.figure.is_count() && cells.other_figure.is_count() { 2 } else { 3 };
+        let no_chance = blocks.len() >= enough
+            && is_constant(|block| block.base.value)
+            && is_constant(|block| block.new.value);
+        if no_chance || matches!(found.check.verdict, Verdict::Unknown(_)) {
+            return found;
+        }
+        let (limits, family) = (Limits::default(), self.between_cells());
+        let compared = Test::of_blocks(&blocks, Better::Neither, limits, family).alone(family);
+        let (holds, said) = cells.decide(&compared, blocks.len(), family);
+        let sentence = format!("{}; {said}", found.check.sentence);
+        Weighed { check: Check { verdict: verdict(holds, &sentence), sentence, ..found.check }, ..found }
+    }
+
+    fn blocks(&self, cells: &ComparedCells<'_>) -> Vec<Block> {
+        let readings = |cell: &CellKey, figure: Figure| -> Vec<(u32, Reading)> {
+            let sound = self.stored.trials.iter().filter(|trial| trial.is_sound() && cell.is_of(trial));
+            sound.filter_map(|trial| Some((trial.spec.repetition, trial.reading(figure).ok()?))).collect()
+        };
+        Block::of_repetitions(readings(&cells.other, cells.other_figure), readings(cells.cell, cells.figure))
+    }
+
+    /// How many figures of cells are compared with others of the same run.
+    fn between_cells(&self) -> usize {
+        let conditions = self.gates.iter().map(|gate| &gate.condition);
+        let between = conditions
+            .filter(|one| matches!(one.rule, Rule::Compare(_, Written::Times(_, Reference::Figure(_)))));
+        between.flat_map(|one| self.covered(&one.subject.scope)).count()
+    }
+
+    fn against_baseline(
+        &self,
+        figure: Figure,
+        cell: &CellKey,
+        percent: f64,
+        family: Option<&GateFamily<'_>>,
+    ) -> Weighed {
+        let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, Worst::Median);
+        let mut doubts: Vec<String> = seen.missing.into_iter().chain(seen.doubts).collect();
+        let observed = seen.observed.map(|observed| observed.describe(None));
+        let said = |more: String| observed.iter().cloned().chain([more]).collect::<Vec<_>>().join("; ");
+        if family.is_none() {
+            doubts.push("there is no baseline: give one with --baseline".into());
+        }
+        let family = family.filter(|_| doubts.is_empty());
+        let found = family.map(|family| family.judge(figure, cell, percent));
+        let (verdict, sentence, weight) = match found {
+            Some(ComparedFigure { regression, ratio, sentence }) => {
+                let sentence = said(sentence);
+                (regression.with_reasons(|_| sentence.clone()), sentence, ratio)
+            }
+            None => {
+                let sentence = said(doubts.join("; "));
+                (Verdict::unknown(sentence.clone()), sentence, 0.0)
+            }
+        };
+        Weighed { check: check(cell, verdict, seen.observed, None, sentence), weight }
+    }
+
+    /// What a figure of that cell is compared with; `None` where it would be compared with itself.
+    fn bound(&self, figure: Figure, cell: &CellKey, limit: &Written) -> Option<Bound> {
+        match limit {
+            Written::Value(quantity) => Some(Bound::of(quantity.value())),
+            Written::Times(factor, Reference::Floor) => Some(self.floor(figure, *factor)),
+            Written::Times(factor, Reference::Figure(subject)) => self.other(figure, cell, *factor, subject),
+        }
+    }
+
+    fn floor(&self, figure: Figure, factor: f64) -> Bound {
+        let Some(floor) = &self.stored.run.floor else { return Bound::missing("the floor was not measured") };
+        if let Some(why) = &floor.missing {
+            return Bound::missing(format!("the floor was not measured on all servers: {why}"));
+        }
+        let after = self.stored.run.floor_after.as_ref().and_then(|after| floor_of(after, figure));
+        match floor_of(floor, figure) {
+            Some(us @ 1..) if after.is_some_and(|after| Floor::are_apart(us, after)) => {
+                let [before, after] = [us, after.unwrap_or(us)].map(format_micros);
+                Bound::missing(format!(
+                    "the floor moved from {before} before the trials to {after} after them"
+                ))
+            }
+            Some(us @ 1..) => {
+                let told = format!("{} times the floor of {}", factor, figure.unit().show(us as f64));
+                Bound { told: Some(told), ..Bound::of(factor * us as f64) }
+            }
+            _ => Bound::missing("the floor was not measured"),
+        }
+    }
+
+    fn other_cell(&self, cell: &CellKey, subject: &Subject) -> CellKey {
+        CellKey {
+            strategy: subject.scope.strategy.clone().unwrap_or_else(|| cell.strategy.clone()),
+            contenders: subject.scope.contenders.unwrap_or(cell.contenders),
+        }
+    }
+
+    fn other(&self, figure: Figure, cell: &CellKey, factor: f64, subject: &Subject) -> Option<Bound> {
+        let other = self.other_cell(cell, subject);
+        if other == *cell && subject.figure == figure {
+            return None;
+        }
+        let seen = CellReadings::of(subject.figure, &other, self.stored, self.repetitions, Worst::Median);
+        let doubts = seen
+            .missing
+            .into_iter()
+            .chain(seen.doubts)
+            .map(|why| format!("of {}, which it is compared with, {why}", other.name()));
+        let told = seen.observed.map(|observed| {
+            let value = observed.describe(None);
+            format!("{factor} times the {} of {}, {value}", subject.figure, other.name())
+        });
+        Some(Bound {
+            limit: seen.observed.map(|observed| factor * observed.value),
+            at_least: seen.observed.is_some_and(|observed| observed.at_least),
+            told,
+            doubts: doubts.collect(),
+        })
+    }
+}
+
+struct ComparedCells<'a> {
+    cell: &'a CellKey,
+    figure: Figure,
+    other: CellKey,
+    other_figure: Figure,
+    relation: Relation,
+    /// How many times the other.
+    factor: f64,
+}
+
+impl ComparedCells<'_> {
+    /// Whether the relation holds, by the interval of the ratio of so many repetitions; and that in words. What fails has to
+    /// by an interval that is widened for how many were compared.
+    fn decide(&self, compared: &Compared, repetitions: usize, family: usize) -> (Option<bool>, String) {
+        let Some((ratio, (low, high))) =
+            compared.ratio.and_then(|ratio| Some((ratio, (ratio.low?, ratio.high?))))
+        else {
+            let needed = MannWhitney::repetitions_needed(family, Limits::default().alpha);
+            let needed = needed.map_or_else(String::new, |needed| format!(": that takes {needed}"));
+            let has = counted(repetitions, "repetition is", "repetitions are");
+            return (None, format!("{has} too few to tell it from chance{needed}"));
+        };
+        let said =
+            format!("the ratio is {}, between {} and {}", number(ratio.ratio), number(low), number(high));
+        let (worst, best) = match self.relation {
+            Relation::Less | Relation::AtMost => (high, compared.in_family.and_then(|ratio| ratio.low)),
+            Relation::More | Relation::AtLeast | Relation::Equal => {
+                (low, compared.in_family.and_then(|ratio| ratio.high))
+            }
+        };
+        let holds = |ratio| self.relation.holds(ratio, self.factor);
+        match (holds(worst), best.is_some_and(|best| !holds(best))) {
+            (true, _) => (Some(true), said),
+            (false, true) => (Some(false), said),
+            (false, false) => {
+                (None, format!("{said}, so it may be on either side: more repetitions would tell"))
+            }
+        }
+    }
+}
+
+struct Bound {
+    limit: Option<f64>,
+    /// It may be larger.
+    at_least: bool,
+    /// Where it comes from, when it is not the number that the gate says.
+    told: Option<String>,
+    /// Why nothing follows from it.
+    doubts: Vec<String>,
+}
+
+impl Bound {
+    fn of(at: f64) -> Self {
+        Self { limit: Some(at), at_least: false, told: None, doubts: Vec::new() }
+    }
+
+    fn missing(why: impl Into<String>) -> Self {
+        Self { limit: None, at_least: false, told: None, doubts: vec![why.into()] }
+    }
+}
+
+/// A check, and how near to failing or how far beyond it is, to sort by.
+struct Weighed {
+    check: Check,
+    weight: f64,
+}
+
+fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, bound: Bound) -> Weighed {
+    let mut doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
+    let limit = bound.limit.map(|value| Limit { relation, value, at_least: bound.at_least });
+    let both = seen.observed.zip(limit);
+    let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
+    // One repetition on the wrong side is enough where each must meet it, however many are missing.
+    let is_lost = by_each && holds == Some(false);
+    if !is_lost {
+        doubts.splice(0..0, seen.missing);
+    }
+    let observed = seen.observed.map(|observed| observed.describe(limit.map(|limit| limit.value)));
+    let said = observed.into_iter().chain(bound.told.map(|told| format!("the limit is {told}")));
+    let said = said.collect::<Vec<_>>().join("; ");
+    let because = |why: &str| if said.is_empty() { why.to_owned() } else { format!("{said}; {why}") };
+    let sentence = match (both, holds) {
+        (Some(_), Some(_)) if doubts.is_empty() => said,
+        (Some(_), None) if doubts.is_empty() => {
+            because("that is only a lower bound, which does not decide it")
+        }
+        _ => because(&doubts.join("; ")),
+    };
+    let verdict = verdict(holds.filter(|_| doubts.is_empty()), &sentence);
+    let weight = both.map_or(0.0, |(value, limit)| weight(relation, value.value, limit.value));
+    Weighed { check: check(cell, verdict, seen.observed, limit, sentence), weight }
+}
+
+/// What follows from whether it holds; `None` where that cannot be decided.
+fn verdict(holds: Option<bool>, sentence: &str) -> Verdict {
+    match holds {
+        Some(true) => Verdict::Held,
+        Some(false) => Verdict::violated(sentence),
+        None => Verdict::unknown(sentence),
+    }
+}
+
+fn check(
+    cell: &CellKey,
+    verdict: Verdict,
+    observed: Option<Observed>,
+    limit: Option<Limit>,
+    sentence: String,
+) -> Check {
+    Check { strategy: cell.strategy.clone(), contenders: cell.contenders, verdict, observed, limit, sentence }
+}
+
+/// Whether the relation holds whatever lower bounds really are; `None` where that depends on what they are.
+fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
+    let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
+    let highest = if limit.at_least { f64::INFINITY } else { limit.value };
+    if relation == Relation::Equal {
+        // A lower bound below the limit may be it after all.
+        let open = observed.at_least && least <= limit.value;
+        return (!open).then(|| relation.holds(least, limit.value));
+    }
+    let ends = [(least, limit.value), (least, highest), (most, limit.value), (most, highest)];
+    let holds = ends.map(|(value, limit)| relation.holds(value, limit));
+    holds.iter().all(|end| *end == holds[0]).then_some(holds[0])
+}
+
+/// How near a value is to what its gate does not allow: 1 at the limit, more beyond it.
+fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
+    let share = match relation {
+        Relation::Less | Relation::AtMost => value / limit,
+        Relation::More | Relation::AtLeast => limit / value,
+        Relation::Equal => (value - limit).abs(),
+    };
+    if share.is_nan() { 0.0 } else { share }
+}
+
+fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
+    let timing = match figure {
+        Figure::Latency(Measure::Handoff, _) => floor.handoff,
+        Figure::Latency(Measure::Uncontended, _) => floor.uncontended,
+        _ => None,
+    };
+    Some(timing?.p50_us)
+}
+
+/// What the trials of a cell are judged as together; `None` of a single contender, or where nothing ran.
+fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
+    let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
+    let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());
+    let judged = own.iter().map(|trial| trial.judged.verdict.clone()).reduce(Verdict::and)?;
+    let verdict = match judged {
+        Verdict::Held => unsound,
+        judged => judged,
+    };
+    if cell.contenders < 2 && !matches!(verdict, Verdict::Violated(_)) {
+        return None;
+    }
+    let held = || format!("held in {}", counted(own.len(), "trial", "trials"));
+    let sentence = verdict.why().unwrap_or_else(held);
+    Some(check(cell, verdict, None, None, sentence))
+}
+
+impl Check {
+    fn with_place(&self) -> Verdict {
+        let place = cell_name(&self.strategy, self.contenders);
+        self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
+    }
+}
+
+/// What the trials so far leave of the gates of a run.
+#[derive(Debug)]
+pub struct GateWatch {
+    gates: Vec<Gate>,
+    /// How many repetitions of each cell there will be; `None` where more may be added: no median is known before the end.
+    repetitions: Option<usize>,
+    /// The floor before the trials; `None` where none was measured.
+    floor: Option<Floor>,
+    /// How many repetitions are on the wrong side, by gate and cell.
+    wrong: BTreeMap<(usize, CellKey), usize>,
+    lost: Option<String>,
+}
+
+impl GateWatch {
+    pub fn new(gates: Vec<Gate>, repetitions: Option<usize>) -> Self {
+        Self { gates, repetitions, floor: None, wrong: BTreeMap::new(), lost: None }
+    }
+
+    /// The same of a run on an ensemble with that floor. That it moves later makes no gate pass.
+    pub fn with_floor(self, floor: Option<Floor>) -> Self {
+        Self { floor: floor.filter(|floor| floor.missing.is_none()), ..self }
+    }
+
+    /// Takes a trial, with its histograms. Why some gate can no longer pass, whatever follows; `None` while all can.
+    pub fn note(&mut self, trial: &Trial) -> Option<String> {
+        if self.lost.is_none() {
+            self.lost = self.broken(trial).or_else(|| self.gate_lost(trial));
+        }
+        self.lost.clone()
+    }
+
+    fn broken(&self, trial: &Trial) -> Option<String> {
+        let why = trial.judged.verdict.why();
+        matches!(trial.judged.verdict, Verdict::Violated(_))
+            .then(|| format!("{}: {}", trial.name(), why.unwrap_or_default()))
+    }
+
+    fn gate_lost(&mut self, trial: &Trial) -> Option<String> {
+        let cell = CellKey::of(&trial.spec);
+        for (at, gate) in self.gates.iter().enumerate() {
+            let condition = &gate.condition;
+            let Some(shown) = misses(condition, self.floor.as_ref(), &cell, trial) else { continue };
+            let wrong = self.wrong.entry((at, cell.clone())).or_default();
+            *wrong += 1;
+            let is_lost = match condition.across.unwrap_or(Across::usual(condition.subject.figure)) {
+                Across::Every => true,
+                Across::Median => self.repetitions.is_some_and(|all| 2 * *wrong > all),
+            };
+            if is_lost {
+                return Some(format!("gate `{gate}` can no longer pass: {}: {shown}", trial.name()));
+            }
+        }
+        None
+    }
+}
+
+/// What a trial shows, where that is surely on the wrong side of the number, or of so many times the floor, that a gate names.
+fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &Trial) -> Option<String> {
+    let figure = condition.subject.figure;
+    let Rule::Compare(relation, limit) = &condition.rule else { return None };
+    let limit = match limit {
+        Written::Value(limit) => limit.value(),
+        Written::Times(factor, Reference::Floor) => {
+            factor * floor_of(floor?, figure).filter(|us| *us > 0)? as f64
+        }
+        Written::Times(_, Reference::Figure(_)) => return None,
+    };
+    let counts = trial.is_sound() || figure == figures::VIOLATIONS.figure();
+    if !counts || !condition.subject.scope.covers(&cell.strategy, cell.contenders) {
+        return None;
+    }
+    let reading = trial.reading(figure).ok().filter(|reading| reading.value.is_finite())?;
+    // What is only known to be so large at least may be larger.
+    let open = reading.at_least && matches!(relation, Relation::More | Relation::AtLeast | Relation::Equal);
+    let wrong = !open && !relation.holds(reading.value, limit);
+    wrong.then(|| figure.unit().show(reading.value))
+}

@@ -1,0 +1,306 @@
+//! The handoff as a function of how many wait and of how much the ensemble has to do, fitted over trials.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Observation;
+use zklockbench_stats::eliminate;
+
+/// Fewer trials leave nothing to judge a fit by.
+const TRIALS_FEW: usize = 3;
+/// How far trials may lie from the fit, as a share of the handoff that it gives (standard deviation).
+const SPREAD_MOST: f64 = 0.35;
+/// A part is told from chance where it is so many standard errors from nothing. That is strict because a host that happens to
+/// be slow makes handoffs long and, in an open load, queues long by that: the one then seems to be due to the other.
+const TOLD_APART: f64 = 4.0;
+/// A release that wakes so many makes more work the more wait; one that wakes one does not.
+const HERD: f64 = 2.0;
+/// How far beyond what was measured a prediction may reach, as a factor on the rate and on how many wait.
+const BEYOND: f64 = 1.3;
+
+/// A part of the handoff's mean, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// The estimate.
+    pub us: f64,
+    /// Its standard error.
+    pub error_us: f64,
+}
+
+/// Over what was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FitRange {
+    /// Acquisitions a second over all locks: the fewest.
+    pub rate_from: f64,
+    /// The most.
+    pub rate_to: f64,
+    /// How many waited at a release: the fewest.
+    pub waiting_from: f64,
+    /// The most.
+    pub waiting_to: f64,
+}
+
+/// A fitted handoff: `first + each_more × (waiting − 1) + by_rate × rate`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fit {
+    /// Where one waits and the ensemble has nothing else to do.
+    pub first: Part,
+    /// For each further one that waits; `None` where a release wakes one, or trials do not tell it from nothing.
+    pub each_more: Option<Part>,
+    /// For each acquisition a second, over all locks; `None` where trials do not tell it from nothing.
+    pub by_rate: Option<Part>,
+    /// How far a trial's mean handoff lies from the fit: the standard deviation, as a share.
+    pub spread: f64,
+    /// The same for each trial, in their order.
+    pub residuals: Vec<f64>,
+    /// Trials less parts.
+    pub freedom: usize,
+    /// What the trials leave open of the parts and of how these go together: the inverse of the normal equations, by which
+    /// a prediction is the less sure the farther it lies from the trials. Empty in files of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<Vec<f64>>,
+    /// Over what was measured.
+    pub range: FitRange,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("{0} usable trials, of which a fit takes at least {TRIALS_FEW}")]
+    TooFew(usize),
+    /// Trials do not agree with any such line.
+    #[error("bad fit: trials scatter {0} % around it (standard deviation; limit {most} %), so the host is too noisy", most = (100.0 * SPREAD_MOST) as u32)]
+    Bad(u32),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct FitShape {
+    waiting: bool,
+    rate: bool,
+}
+
+impl Fit {
+    /// The handoff's mean where so many wait and the ensemble serves so many a second.
+    pub fn mean(&self, waiting: f64, rate: f64) -> f64 {
+        let of = |part: Option<Part>| part.map_or(0.0, |part| part.us);
+        let mean = self.first.us + of(self.each_more) * (waiting - 1.0).max(0.0) + of(self.by_rate) * rate;
+        // A line may cross zero outside of what was measured, a handoff does not.
+        mean.max(0.2 * self.first.us.abs())
+    }
+
+    /// The same where each handoff takes so many times as long.
+    pub fn times(&self, factor: f64) -> Self {
+        let part = |part: Part| Part { us: part.us * factor, error_us: part.error_us * factor };
+        Self {
+            first: part(self.first),
+            each_more: self.each_more.map(part),
+            by_rate: self.by_rate.map(part),
+            ..self.clone()
+        }
+    }
+
+    /// How far the handoff of one more trial may lie from the fit where so many wait and the ensemble serves so many a second:
+    /// the standard deviation, as a share. The fit itself is the less sure the farther that is from the trials.
+    pub fn spread_at(&self, waiting: f64, rate: f64) -> f64 {
+        let mut row = vec![1.0];
+        row.extend(self.each_more.map(|_| (waiting - 1.0).max(0.0)));
+        row.extend(self.by_rate.map(|_| rate));
+        let mean = self.mean(waiting, rate).max(1.0);
+        let leverage = match self.open.len() == row.len() {
+            true => {
+                let each: Vec<f64> = self.open.iter().map(|line| product(line, &row)).collect();
+                product(&each, &row) / (mean * mean)
+            }
+            false => 1.0 / self.residuals.len().max(1) as f64,
+        };
+        self.spread * (1.0 + leverage.max(0.0)).sqrt()
+    }
+
+    /// Whether so many wait that a herd's handoffs would be guessed: where each further one costs, no queue is predicted that
+    /// is much longer than those that were measured.
+    pub fn guesses_queue(&self, waiting: f64) -> bool {
+        self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
+    }
+
+    /// The highest rate of which something can be said.
+    pub fn rate_at_most(&self) -> f64 {
+        BEYOND * self.range.rate_to
+    }
+
+    /// Why nothing can be said of so high a rate; `None` where it can.
+    pub fn beyond(&self, rate: f64) -> Option<String> {
+        (rate > self.rate_at_most()).then(|| {
+            let most = self.range.rate_to;
+            format!(
+                "{rate:.0} acquisitions a second are more than was measured: {most:.0} at most, and a prediction reaches \
+                 {BEYOND} times as far"
+            )
+        })
+    }
+}
+
+pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
+    if trials.len() < TRIALS_FEW {
+        return Err(Unfit::TooFew(trials.len()));
+    }
+    let spans = |of: fn(&Observation) -> f64| {
+        let all = || trials.iter().map(of);
+        let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+        (least, most, most > 1.5 * least)
+    };
+    let (waiting_from, waiting_to, waiting) = spans(|one| one.waiting);
+    let (rate_from, rate_to, rate) = spans(|one| one.rate);
+    let range = FitRange { rate_from, rate_to, waiting_from, waiting_to };
+    // What a part of its own is worth: each costs a trial.
+    let enough = trials.len() >= TRIALS_FEW + 2;
+    let is_herd = trials.iter().any(|one| one.fan_out.is_some_and(|fan_out| fan_out >= HERD));
+    let mut shape = FitShape { waiting: waiting && enough && is_herd, rate: rate && enough };
+    let fit = loop {
+        let found = solve(trials, shape, range)
+            .or_else(|| solve(trials, FitShape { waiting: false, rate: false }, range));
+        let Some(found) = found else { return Err(Unfit::TooFew(trials.len())) };
+        // Neither more who wait nor more to do make a handoff faster: where it seems so, it is chance.
+        let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
+        let next =
+            FitShape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
+        if next == shape {
+            break found;
+        }
+        shape = next;
+    };
+    if fit.spread > SPREAD_MOST {
+        return Err(Unfit::Bad((100.0 * fit.spread).round() as u32));
+    }
+    Ok(fit)
+}
+
+/// Least squares of the relative error, by the normal equations: at most three parts.
+fn solve(trials: &[Observation], shape: FitShape, range: FitRange) -> Option<Fit> {
+    let row = |one: &Observation| {
+        let mut row = vec![1.0];
+        row.extend(shape.waiting.then_some(one.waiting - 1.0));
+        row.extend(shape.rate.then_some(one.rate));
+        row
+    };
+    let size = 1 + usize::from(shape.waiting) + usize::from(shape.rate);
+    let mut normal = vec![vec![0.0; size]; size];
+    let mut right = vec![0.0; size];
+    for one in trials {
+        let (row, mean) = (row(one), one.handoff.mean().max(1.0));
+        let weight = 1.0 / (mean * mean);
+        for (i, a) in row.iter().enumerate() {
+            right[i] += weight * a * mean;
+            for (j, b) in row.iter().enumerate() {
+                normal[i][j] += weight * a * b;
+            }
+        }
+    }
+    let inverse = inverse(normal)?;
+    let parts: Vec<f64> = inverse.iter().map(|line| product(line, &right)).collect();
+    let off = |one: &Observation| product(&row(one), &parts) / one.handoff.mean().max(1.0) - 1.0;
+    let residuals: Vec<f64> = trials.iter().map(off).collect();
+    let freedom = trials.len().checked_sub(size).filter(|freedom| *freedom > 0)?;
+    let variance = residuals.iter().map(|residual| residual * residual).sum::<f64>() / freedom as f64;
+    let part = |at: usize| Part { us: parts[at], error_us: (variance * inverse[at][at]).max(0.0).sqrt() };
+    Some(Fit {
+        first: part(0),
+        each_more: shape.waiting.then(|| part(1)),
+        by_rate: shape.rate.then(|| part(size - 1)),
+        spread: variance.sqrt(),
+        residuals: residuals.into_iter().map(|residual| -residual).collect(),
+        freedom,
+        open: inverse,
+        range,
+    })
+}
+
+fn product(one: &[f64], other: &[f64]) -> f64 {
+    one.iter().zip(other).map(|(a, b)| a * b).sum()
+}
+
+/// `None` of a matrix that has none.
+fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+    let size = matrix.len();
+    for (at, row) in matrix.iter_mut().enumerate() {
+        row.extend((0..size).map(|column| f64::from(u8::from(column == at))));
+    }
+    eliminate(&mut matrix, 1e-18)?;
+    Some(matrix.into_iter().map(|row| row[size..].to_vec()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_stats::queueing::{Empirical, Pace};
+
+    fn trial(waiting: f64, rate: f64, handoff: f64) -> Observation {
+        Observation {
+            source: "run, trial 0".into(),
+            strategy: "x".into(),
+            waiting,
+            rate,
+            handoff: Empirical::fixed(handoff),
+            pace: Pace::default(),
+            uncontended: None,
+            release: Empirical::fixed(1.0),
+            overshoot: Empirical::fixed(0.0),
+            late: None,
+            fan_out: Some(waiting),
+            requests_per_acquisition: None,
+            unsound: None,
+        }
+    }
+
+    #[test]
+    fn where_a_release_wakes_one_a_longer_queue_is_not_blamed_for_a_slower_host() {
+        let slow = |waiting: f64| Observation {
+            fan_out: Some(1.0),
+            ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting)
+        };
+        let trials: Vec<_> = (1..=6).map(|n| slow(f64::from(n))).collect();
+        assert!(fit(&trials).unwrap().each_more.is_none());
+    }
+
+    #[test]
+    fn a_herd_costs_more_for_each_that_waits_and_that_is_found() {
+        let noisy = |n: usize, value: f64| value * if n.is_multiple_of(2) { 1.02 } else { 0.98 };
+        let points = [(1.0, 50.0), (5.0, 100.0), (10.0, 60.0), (20.0, 200.0), (2.0, 220.0), (15.0, 90.0)];
+        let trials: Vec<_> = (0..)
+            .zip(points)
+            .map(|(n, (waiting, rate))| trial(waiting, rate, noisy(n, 3_000.0 + 400.0 * (waiting - 1.0))))
+            .collect();
+        let fit = fit(&trials).unwrap();
+        assert!((fit.each_more.unwrap().us - 400.0).abs() < 40.0, "{fit:?}");
+        assert!(fit.by_rate.is_none() && fit.spread < 0.05, "{fit:?}");
+        assert!((fit.mean(11.0, 100.0) / 7_000.0 - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn what_more_load_seems_to_speed_up_is_taken_for_chance() {
+        let trials: Vec<_> =
+            (1..=6).map(|n| trial(1.0, 50.0 * f64::from(n), 3_000.0 - 100.0 * f64::from(n))).collect();
+        assert!(fit(&trials).unwrap().by_rate.is_none());
+    }
+
+    #[test]
+    fn a_prediction_is_the_less_sure_the_farther_it_lies_from_the_trials() {
+        let noisy =
+            |n: u32| 3_000.0 + 400.0 * f64::from(n - 1) + if n.is_multiple_of(2) { 60.0 } else { -60.0 };
+        let trials: Vec<_> = (1..=6).map(|n| trial(f64::from(n), 100.0, noisy(n))).collect();
+        let fit = fit(&trials).unwrap();
+        let (near, far) = (fit.spread_at(3.5, 100.0), fit.spread_at(12.0, 100.0));
+        assert!(fit.spread < near && near < far, "{} {near} {far}", fit.spread);
+        assert!(!fit.guesses_queue(7.0) && fit.guesses_queue(8.0));
+        // Where nothing but the mean was fitted, all that is not known is the mean
+        let plain: Vec<_> = (1..=6).map(|n| trial(1.0, 100.0, noisy(n % 2 + 1))).collect();
+        let plain = super::fit(&plain).unwrap();
+        let expected = plain.spread * (1.0_f64 + 1.0 / 6.0).sqrt();
+        assert!((plain.spread_at(1.0, 100.0) / expected - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn what_was_never_measured_is_not_extrapolated_far() {
+        let trials: Vec<_> = (1..=4).map(|n| trial(1.0, 50.0 * f64::from(n), 3_000.0)).collect();
+        let fit = fit(&trials).unwrap();
+        assert!(fit.beyond(240.0).is_none() && fit.beyond(300.0).unwrap().contains("200 at most"));
+    }
+}

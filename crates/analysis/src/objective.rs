@@ -1,0 +1,74 @@
+//! Objectives: what a load is to keep, written as a gate of one figure and a number.
+
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::measure::Figure;
+use zklockbench_core::units::shown;
+use zklockbench_record::figures;
+use zklockbench_scenario::gate::{Known, Limit, Relation, Rule, Scope, parse};
+
+/// A figure on one side of a limit, for every strategy. In files: its text, such as `wait.p99 < 200ms`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "String", try_from = "String")]
+#[schemars(with = "String")]
+pub struct Objective {
+    /// As it is written.
+    pub text: String,
+    /// The figure.
+    pub figure: Figure,
+    /// How it must stand to the limit.
+    pub relation: Relation,
+    /// The limit, in the figure's unit.
+    pub limit: f64,
+}
+
+impl Objective {
+    pub fn holds(&self, value: f64) -> bool {
+        self.relation.holds(value, self.limit)
+    }
+
+    /// What the figure is to be: `< 100 ms`.
+    pub fn wanted(&self) -> String {
+        format!("{} {}", self.relation.sign(), self.figure.unit().show(self.limit))
+    }
+}
+
+impl FromStr for Objective {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let told = shown(text, 80);
+        let known = Known { figures: &figures::cards(), cells: None };
+        let condition = parse(text, known).map_err(|mistake| format!("`{told}`: {mistake}"))?;
+        let own = "an objective is a figure and a number, such as 'wait.p99 < 100ms'";
+        if condition.subject.scope != Scope::default() {
+            return Err(format!(
+                "`{told}`: {own}; it is asked of every strategy, so leave `of` and `at` out"
+            ));
+        }
+        let figure = condition.subject.figure;
+        match condition.rule {
+            Rule::Compare(relation, Limit::Value(limit)) if relation != Relation::Equal => {
+                Ok(Self { text: condition.to_string(), figure, relation, limit: limit.value() })
+            }
+            _ => Err(format!("`{told}`: {own}, compared with <, <=, > or >=")),
+        }
+    }
+}
+
+impl From<Objective> for String {
+    fn from(objective: Objective) -> Self {
+        objective.text
+    }
+}
+
+impl TryFrom<String> for Objective {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}

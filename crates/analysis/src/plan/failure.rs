@@ -1,0 +1,179 @@
+//! What failures cost: each kind measured several times, under the load that was asked about.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::objective::Objective;
+use zklockbench_core::measure::{Figure, Measure, Statistic};
+use zklockbench_core::units::{format_micros, grouped, number};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{ArrivalWaits, Bound, FaultRecord, Trial};
+use zklockbench_stats::median;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredFailure {
+    pub(super) record: FaultRecord,
+    /// The share of the trial's locks that it interrupted.
+    interrupted: f64,
+    /// Whether it was one of servers, and not of a contender.
+    pub(super) hits_servers: bool,
+}
+
+impl MeasuredFailure {
+    /// What a fault of a trial did, if it was seen to have an effect.
+    pub fn of(trial: &Trial, record: &FaultRecord, hits_servers: bool) -> Option<Self> {
+        let locks = record.disturbance.map_or(0.0, |of| of.locks as f64);
+        let interrupted = locks / trial.spec.locks as f64;
+        record.proved.then(|| Self { record: record.clone(), interrupted, hits_servers })
+    }
+}
+
+/// The least, the middle and the most of a few measurements, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredRange {
+    /// The least.
+    pub least_us: u64,
+    /// The median.
+    pub median_us: f64,
+    /// The most.
+    pub most_us: u64,
+    /// Whether the most is a lower bound: not all had been served.
+    pub at_least: bool,
+}
+
+impl MeasuredRange {
+    fn of(bounds: impl Iterator<Item = Bound>) -> Option<Self> {
+        let bounds: Vec<Bound> = bounds.collect();
+        let most = bounds.iter().max()?;
+        Some(Self {
+            least_us: bounds.iter().min()?.us,
+            median_us: median(&bounds.iter().map(|bound| bound.us as f64).collect::<Vec<_>>())?,
+            most_us: most.us,
+            at_least: bounds.iter().any(|bound| bound.at_least),
+        })
+    }
+
+    fn in_words(self) -> String {
+        let Self { least_us, median_us, most_us, at_least } = self;
+        let at_least = if at_least { "at least " } else { "" };
+        match least_us == most_us {
+            true => format!("{at_least}{}", format_micros(median_us as u64)),
+            false => format!("{at_least}{} to {}", format_micros(least_us), format_micros(most_us)),
+        }
+    }
+
+    fn of_times(times: impl Iterator<Item = u64>) -> Option<Self> {
+        Self::of(times.map(|us| Bound { us, at_least: false }))
+    }
+}
+
+/// What one kind of failure costs each time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureCost {
+    /// The fault, as a scenario says it.
+    pub fault: String,
+    /// How many were measured.
+    pub times: usize,
+    /// The longest time in which nobody acquired a lock that was wanted; `None` where it was less than 5 ms each time.
+    pub gap: Option<MeasuredRange>,
+    /// How many requests of the load came each time while their lock was interrupted or its queue longer than before; the
+    /// median.
+    pub requests: Option<f64>,
+    /// The mean of their waits.
+    pub wait_mean: Option<MeasuredRange>,
+    /// The 99th percentile.
+    pub wait_p99: Option<MeasuredRange>,
+    /// The mean wait before, in microseconds.
+    pub usual_wait_us: Option<f64>,
+    /// From the end of that time until the queue was as short as before.
+    pub drained: Option<MeasuredRange>,
+    /// How often it was not before the load ended.
+    pub not_drained: usize,
+    /// While it lasted, after that: whether the objective held, as with one server fewer. `None` where nothing lasts, or
+    /// too few came.
+    pub meanwhile: Option<Verdict>,
+}
+
+impl FailureCost {
+    /// What each kind of failure costs a load over so many locks, in the order in which they were measured.
+    pub fn of_each(failures: &[MeasuredFailure], locks: usize, objective: &Objective) -> Vec<Self> {
+        let kinds = grouped(failures.iter().map(|failure| (failure.record.label.as_str(), failure)));
+        kinds.into_iter().map(|(fault, all)| Self::of(fault, &all, locks, objective)).collect()
+    }
+
+    fn of(fault: &str, all: &[&MeasuredFailure], locks: usize, objective: &Objective) -> Self {
+        let disturbances = || all.iter().filter_map(|one| Some((one.interrupted, one.record.disturbance?)));
+        let waits =
+            |of: fn(&ArrivalWaits) -> Bound| MeasuredRange::of(disturbances().map(|(_, one)| of(&one.waits)));
+        let requests = disturbances().map(|(interrupted, one)| {
+            let each = one.waits.arrivals as f64 / one.locks as f64;
+            each * (interrupted * locks as f64).round().max(1.0)
+        });
+        let usual = disturbances().filter_map(|(_, one)| Some(one.usual_wait_us? as f64));
+        Self {
+            fault: fault.to_owned(),
+            times: all.len(),
+            gap: MeasuredRange::of_times(all.iter().filter_map(|one| one.record.longest_gap_us)),
+            requests: median(&requests.collect::<Vec<_>>()),
+            wait_mean: waits(|waits| waits.mean),
+            wait_p99: waits(|waits| waits.p99),
+            usual_wait_us: median(&usual.collect::<Vec<_>>()),
+            drained: MeasuredRange::of_times(disturbances().filter_map(|(_, one)| one.drained_us)),
+            not_drained: disturbances().filter(|(_, one)| one.drained_us.is_none()).count(),
+            meanwhile: meanwhile(all, objective),
+        }
+    }
+
+    /// What it does to the load, in a sentence without a full stop; `None` where nothing was noticed of it.
+    pub fn sentence(&self) -> Option<String> {
+        let gap = self.gap?.in_words();
+        let come = self
+            .requests
+            .map(|requests| format!("about {} requests come meanwhile", number(requests.round())));
+        let least = |wait: MeasuredRange| if wait.at_least { "at least " } else { "" };
+        let wait = self
+            .wait_mean
+            .map(|wait| format!("wait {}{} on average", least(wait), format_micros(wait.median_us as u64)));
+        // Of waits that were still going on only their beginning is known.
+        let tail = self.wait_p99.map(|wait| match wait.at_least {
+            true => format!("one in a hundred at least {}", format_micros(wait.most_us)),
+            false => format!("99 % of them less than {}", format_micros(wait.most_us)),
+        });
+        let queue = come.zip(wait).map(|(come, wait)| format!("{come} and {wait}"));
+        let queue: Vec<String> = queue.into_iter().chain(tail).collect();
+        let queue = if queue.is_empty() { String::new() } else { format!("; {}", queue.join(", ")) };
+        Some(format!("{} stops everybody for {gap}{queue}", self.fault))
+    }
+
+    /// The share of a year's requests that it delays if it happens once a week, at that rate.
+    pub fn yearly_share(&self, rate: f64) -> Option<f64> {
+        const WEEK_S: f64 = 7.0 * 86_400.0;
+        self.requests.map(|requests| requests / (rate * WEEK_S))
+    }
+}
+
+/// Whether the objective held while failures lasted, by the one that shows the least.
+fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict> {
+    let figure = objective.figure;
+    let read: fn(&ArrivalWaits) -> Bound = match figure {
+        Figure::Latency(Measure::Wait, Statistic::Mean) => |waits| waits.mean,
+        Figure::Latency(Measure::Wait, Statistic::Percentile(50_000)) => |waits| waits.p50,
+        Figure::Latency(Measure::Wait, Statistic::Percentile(99_000)) => |waits| waits.p99,
+        _ => return None,
+    };
+    let judged = |waits: ArrivalWaits| {
+        let Bound { us, at_least } = read(&waits);
+        let was = figure.unit().show(us as f64);
+        let needed = figure.samples_needed();
+        match objective.holds(us as f64) {
+            false => Verdict::violated(format!("{figure} was {was}, and is to be {}", objective.wanted())),
+            true if at_least => Verdict::unknown("not all were served"),
+            true if waits.arrivals < needed => Verdict::unknown(format!(
+                "{figure} takes {needed} waits, and {} were measured",
+                waits.arrivals
+            )),
+            true => Verdict::Held,
+        }
+    };
+    all.iter().filter_map(|one| one.record.meanwhile).map(judged).reduce(Verdict::and)
+}

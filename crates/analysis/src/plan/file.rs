@@ -1,0 +1,123 @@
+//! `plan.json`: the question, the answers, what they rest on, and how they were verified.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, MapCell, Question, Recommendation, Unverified, Verification};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{as_utc, counted};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{EnsembleInfo, HostInfo};
+use zklockbench_results::VersionedFile;
+use zklockbench_scenario::DISTANCE_NOTE;
+
+pub const RUNS: &str = "runs";
+
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
+    of: "plan",
+    name: "plan.json",
+    version: 1,
+    remedy: "the file is incomplete or damaged: plan again",
+};
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// Version of the tool.
+    pub tool_version: String,
+    /// Commit that it was built from; `None` outside a checkout.
+    pub tool_commit: Option<String>,
+    /// When it was asked; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub asked_at: SystemTime,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The question.
+    pub question: Question,
+    /// The host that measured last.
+    pub host: Option<HostInfo>,
+    /// The ensemble that was measured last.
+    pub ensemble: Option<EnsembleInfo>,
+    /// Runs and calibrations that it was answered from.
+    pub sources: Vec<PathBuf>,
+    /// What of them says nothing, and why.
+    pub left_out: Vec<String>,
+    /// The answer for each strategy.
+    pub answers: Vec<Answer>,
+    /// What to take at other rates and with other numbers of clients. Empty in files of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub map: Vec<MapCell>,
+    /// Which to take; `None` where none holds.
+    pub recommendation: Option<Recommendation>,
+    /// Trials of that very load.
+    pub verifications: Vec<Verification>,
+    /// What was to be tried, and was not. Older versions did not keep it.
+    #[serde(default)]
+    pub unverified: Vec<Unverified>,
+}
+
+impl PlanFile {
+    /// Whether the load will be carried: a strategy is recommended, and what was to be tried was tried and kept the objective.
+    pub fn verdict(&self) -> Verdict {
+        let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
+        match &self.recommendation {
+            Some(_) => self.tried(),
+            None if all_break() => Verdict::violated("no strategy keeps the objective"),
+            None => Verdict::unknown("no strategy is known to keep the objective"),
+        }
+    }
+
+    /// What trying came to; held where nothing was to be tried.
+    fn tried(&self) -> Verdict {
+        let with_strategy = |one: &Verification| {
+            one.verdict().with_reasons(|why| format!("when {} was tried, {why}", one.strategy))
+        };
+        let tried = self.verifications.iter().map(with_strategy).fold(Verdict::Held, Verdict::and);
+        let not: Vec<String> = self
+            .unverified
+            .iter()
+            .map(|one| format!("{} was not tried: {}", one.strategy, one.why))
+            .collect();
+        tried.and(Verdict::unknown_if(not))
+    }
+
+    /// On what it was measured, in a sentence without a full stop; `None` where that is not known.
+    pub fn place(&self) -> Option<String> {
+        let ensemble = self.ensemble.as_ref()?;
+        let servers = counted(ensemble.servers.len() as u64, "server", "servers");
+        let host = if ensemble.shares_host { " on the load generator's own host" } else { "" };
+        let data = match ensemble.is_in_memory() {
+            Some(true) => ", their data in memory",
+            Some(false) => ", their data on disk",
+            None => "",
+        };
+        Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", ensemble.versions().join(", ")))
+    }
+
+    /// What must be known of that place, in full sentences.
+    pub fn caveats(&self) -> Vec<String> {
+        let servers = self.ensemble.as_ref().map_or(0, EnsembleInfo::on_generators_host);
+        let together = (servers > 1).then(|| {
+            format!(
+                "{servers} servers that share one host, and with it processors and disk, do not show what {servers} hosts would do."
+            )
+        });
+        let distance = self.question.round_trip.map(|_| DISTANCE_NOTE.to_owned());
+        together.into_iter().chain(distance).collect()
+    }
+
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        zklockbench_results::replace_json(&dir.join(FILE.name), self)
+    }
+}
+
+pub fn read(dir: &Path) -> Result<PlanFile, Error> {
+    FILE.read(dir)
+}

@@ -1,0 +1,314 @@
+//! The question: a load, with the scenario that asks it of an ensemble, and an objective, with what a plan can say of it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Predicted, Prediction};
+use crate::objective::Objective;
+use zklockbench_core::measure::{Figure, Measure, Statistic};
+use zklockbench_core::units::{as_us, as_us_if_any, counted, format_duration, number, shown};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_scenario::distance;
+use zklockbench_scenario::gate::Relation;
+
+/// Arrivals, sessions, holds and what is to be kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Question {
+    /// Sessions that ask for locks.
+    pub clients: usize,
+    /// Lock requests a second, over all locks.
+    pub rate: f64,
+    /// For how long each holds, on average.
+    #[serde(rename = "hold_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub hold: Duration,
+    /// How holds vary, as a scenario says it in TOML; `None` where only their mean is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<String>,
+    /// Equal locks that they share.
+    pub locks: usize,
+    /// How they come, as a scenario says it in TOML.
+    pub arrivals: String,
+    /// For how long clients think after a release before they ask again, as a scenario says it in TOML: the load is one of clients
+    /// that come back. `None` where it is one of arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<String>,
+    /// How much longer every round trip between clients and servers is made; `None` where nothing is added, and in files of
+    /// versions that could not.
+    #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
+    #[schemars(with = "Option<u64>")]
+    pub round_trip: Option<Duration>,
+    /// The scenario whose load it is, as text, where it is that of one: the fields above then only sum it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// What is to be kept.
+    pub objective: Objective,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QuestionLoad {
+    /// Arrivals a second.
+    pub rate: f64,
+    pub locks: usize,
+    pub clients: usize,
+    pub lasts: Duration,
+    pub warm_up: Duration,
+    pub repetitions: u32,
+    pub seed: u64,
+}
+
+impl Question {
+    /// Refuses what can't be answered, before anything is measured.
+    pub fn check(&self) -> Result<(), String> {
+        let held = self.rate * self.hold.as_secs_f64();
+        if self.clients == 0 || self.locks == 0 {
+            return Err("--clients and --locks are at least 1".to_owned());
+        }
+        if self.think.is_some() {
+            return Ok(());
+        }
+        if held >= self.locks as f64 {
+            let needed = (held.floor() as usize).saturating_add(1);
+            return Err(format!(
+                "{} requests a second that hold for {} each keep {} locks held all the time, before any handoff, and there {}: \
+                 lower --rate, hold for less, or spread them over at least {} (--locks)",
+                number(self.rate),
+                format_duration(self.hold),
+                number(held),
+                if self.locks == 1 { "is 1".to_owned() } else { format!("are {}", self.locks) },
+                counted(needed, "lock", "locks"),
+            ));
+        }
+        if held >= self.clients as f64 {
+            return Err(format!(
+                "{} hold locks at any time, on average, and --clients allows {}: raise it",
+                number(held),
+                self.clients
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same load over so many times as many locks: each lock has as much to do, the ensemble that many times as much.
+    pub fn copies(&self, copies: f64) -> QuestionLoad {
+        let locks = ((self.locks as f64 * copies).round() as usize).max(1);
+        let copies = locks as f64 / self.locks as f64;
+        QuestionLoad {
+            rate: self.rate * copies,
+            locks,
+            clients: ((self.clients as f64 * copies).ceil() as usize)
+                .clamp(1, CLIENTS_MOST.max(self.clients)),
+            lasts: Duration::from_secs(60),
+            warm_up: Duration::from_secs(2),
+            repetitions: 1,
+            seed: 1,
+        }
+    }
+
+    pub fn scenario(&self, name: &str, strategies: &[String], ask: &QuestionLoad) -> String {
+        let strategies: Vec<String> =
+            strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
+        let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
+        let QuestionLoad { rate, locks, clients, repetitions, seed, .. } = ask;
+        let coming = match &self.think {
+            Some(think) => format!("load = \"closed\"\nthink = {think}"),
+            None => format!("load = \"open\"\nrate = {rate}\narrivals = {}", self.arrivals),
+        };
+        let fault = self.round_trip.map_or_else(String::new, |added| {
+            format!("\n[[fault]]\n{}", distance(added, &format!("{lasts}ms")))
+        });
+        format!(
+            "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\n{coming}\nlocks = {locks}\nhold = {}\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
+             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{fault}",
+            strategies.join(", "),
+            self.holds.clone().unwrap_or_else(|| format!("\"{}us\"", self.hold.as_micros())),
+        )
+    }
+
+    pub fn describe(&self) -> String {
+        let coming = match (&self.think, &self.scenario) {
+            (Some(think), _) => format!("that come back after {}", shown(think.trim_matches('"'), 60)),
+            (None, None) => {
+                let arrivals = self.arrivals.trim_matches('"');
+                format!("with {} lock requests a second ({arrivals} arrivals)", number(self.rate))
+            }
+            (None, Some(_)) => {
+                format!("with {} lock requests a second (the scenario's arrivals)", number(self.rate))
+            }
+        };
+        let held = if self.think.is_some() { "and" } else { "that" };
+        format!(
+            "{} {coming} {held} hold for {}{}, over {}{}: is {}?",
+            counted(self.clients, "client", "clients"),
+            format_duration(self.hold),
+            match &self.holds {
+                None => " on average".to_owned(),
+                Some(holds) if !holds.contains("measured") => format!(" on average ({})", shown(holds, 60)),
+                Some(_) if self.scenario.is_some() => " on average (the scenario's holds)".to_owned(),
+                Some(_) => " on average (as measured)".to_owned(),
+            },
+            counted(self.locks, "lock", "locks"),
+            self.round_trip.map_or_else(String::new, |added| {
+                format!(", with {} added to every round trip", format_duration(added))
+            }),
+            self.objective.text
+        )
+    }
+}
+
+/// Sessions that a trial of several copies has at most, unless the question itself has more.
+const CLIENTS_MOST: usize = 200;
+
+/// A rate such as `50/s` or `3000/min`.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{}` is no rate; write e.g. 50/s or 3000/min", shown(text, 40));
+    let (digits, seconds) = match text.trim().split_once('/') {
+        None => (text.trim(), 1.0),
+        Some((digits, "s")) => (digits.trim(), 1.0),
+        Some((digits, "min")) => (digits.trim(), 60.0),
+        Some(_) => return Err(wrong()),
+    };
+    let rate = digits.parse::<f64>().map_err(|_| wrong())? / seconds;
+    if (0.001..=100_000.0).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err(format!("`{}` is out of range; give 0.001/s to 100000/s", shown(text, 40)))
+    }
+}
+
+/// Reads an objective that a plan can predict: a wait below a limit, or throughput above one.
+pub fn objective(text: &str) -> Result<Objective, String> {
+    const EXAMPLE: &str = "write e.g. 'wait.p99 < 200ms'";
+    let objective: Objective = text.parse()?;
+    let figure = objective.figure;
+    if reader(figure).is_none() {
+        return Err(format!(
+            "a plan does not predict {figure}, only wait.p50, wait.p99, wait.p99.9, wait.mean and throughput; {EXAMPLE}"
+        ));
+    }
+    let fits = match figure {
+        Figure::Plain(_) => matches!(objective.relation, Relation::More | Relation::AtLeast),
+        _ => matches!(objective.relation, Relation::Less | Relation::AtMost),
+    };
+    if fits && objective.limit > 0.0 {
+        return Ok(objective);
+    }
+    Err(format!(
+        "a wait is to stay below a limit, and throughput above one, which is more than nothing; {EXAMPLE}"
+    ))
+}
+
+/// What is predicted of a figure; `None` of one that is not predicted.
+pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
+    reader(figure).map(|read| read(prediction))
+}
+
+/// Whether a prediction keeps the objective: with all of its interval, or with nothing of it, or it can't be told.
+pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
+    let Objective { figure, limit, .. } = objective;
+    let Some(interval) = predicted(*figure, prediction) else {
+        return Verdict::unknown(format!("{figure} is not predicted"));
+    };
+    let [low, high, limit] = [interval.low, interval.high, *limit].map(|value| figure.unit().show(value));
+    let between = format!("{figure} is predicted between {low} and {high}");
+    match (objective.holds(interval.low), objective.holds(interval.high)) {
+        (true, true) => Verdict::Held,
+        (false, false) => Verdict::violated(format!("{between}, and is to be {}", objective.wanted())),
+        _ => Verdict::unknown(format!("{between}, and the limit of {limit} lies within")),
+    }
+}
+
+/// The wait that a curve over the rate shows: the objective's or, where that is something else, the 99th percentile.
+pub fn wait_of(objective: &Objective) -> Figure {
+    match objective.figure {
+        figure @ Figure::Latency(Measure::Wait, _) => figure,
+        _ => Figure::Latency(Measure::Wait, Statistic::percent(99)),
+    }
+}
+
+fn reader(figure: Figure) -> Option<fn(&Prediction) -> Predicted> {
+    match figure {
+        Figure::Latency(Measure::Wait, Statistic::Percentile(50_000)) => Some(|one| one.wait_p50),
+        Figure::Latency(Measure::Wait, Statistic::Percentile(99_000)) => Some(|one| one.wait_p99),
+        Figure::Latency(Measure::Wait, Statistic::Percentile(99_900)) => Some(|one| one.wait_p999),
+        Figure::Latency(Measure::Wait, Statistic::Mean) => Some(|one| one.wait_mean),
+        figure if figure == THROUGHPUT.figure() => Some(|one| one.throughput),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
+        Question {
+            clients,
+            rate,
+            hold: Duration::from_millis(hold_ms),
+            holds: None,
+            locks,
+            arrivals: "\"poisson\"".into(),
+            think: None,
+            round_trip: None,
+            scenario: None,
+            objective: "wait.p99 < 200ms".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_rate_has_a_unit_or_is_meant_a_second() {
+        assert_eq!((rate("50/s"), rate("50"), rate("3000/min")), (Ok(50.0), Ok(50.0), Ok(50.0)));
+        for wrong in ["-5/s", "0", "fast", "5/h", "NaN", "inf/s", ""] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn more_holding_than_locks_is_refused_with_how_many_it_takes() {
+        assert_eq!(question(400, 49.0, 20, 1).check(), Ok(()));
+        let told = question(400, 120.0, 20, 2).check().unwrap_err();
+        assert!(told.contains("keep 2.4 locks held") && told.contains("at least 3 locks"), "{told}");
+        assert!(question(400, 50.0, 20, 1).check().is_err());
+        assert!(question(2, 150.0, 20, 10).check().unwrap_err().contains("--clients allows 2"));
+    }
+
+    #[test]
+    fn copies_leave_each_lock_as_much_to_do() {
+        let ask = question(30, 10.0, 20, 2).copies(5.0);
+        assert_eq!((ask.rate, ask.locks, ask.clients), (50.0, 10, 150));
+    }
+
+    #[test]
+    fn an_objective_is_written_as_a_gate_is() {
+        let read = objective("wait.p99<200ms").unwrap();
+        assert_eq!((read.limit, read.relation), (200_000.0, Relation::Less));
+        assert!(read.holds(199_999.0) && !read.holds(200_000.0));
+        assert!(objective("throughput >= 49/s").is_ok());
+    }
+
+    #[test]
+    fn what_no_plan_predicts_is_refused_with_what_to_write() {
+        for (text, says) in [
+            ("wait.p99", "column"),
+            ("speed < 3", "column"),
+            ("handoff.p50 < 9ms", "does not predict handoff.p50"),
+            ("wait.p99 < 2 * wait.p50", "a figure and a number"),
+            ("wait.p99 > 3ms", "stay below a limit"),
+            ("wait.p99 < 0ms", "never below 0"),
+            ("wait.p99 at 5 contenders < 3ms", "leave `of` and `at` out"),
+        ] {
+            let told = objective(text).unwrap_err();
+            assert!(told.contains(says), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_curve_shows_the_wait_of_the_objective_or_its_99th_percentile() {
+        let shows = |text| wait_of(&objective(text).unwrap()).to_string();
+        assert_eq!([shows("wait.mean < 1s"), shows("throughput >= 49/s")], ["wait.mean", "wait.p99"]);
+    }
+}

@@ -1,0 +1,209 @@
+//! Which strategy to take, and why; and what to take under other loads than the one that was asked about.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::question::{predicted, wait_of};
+use super::search::{Effort, Search};
+use super::{Answer, Evidence, PlannedLoad};
+use crate::model::{Fit, Observation};
+use crate::objective::Objective;
+use zklockbench_core::units::{listed, number};
+use zklockbench_core::verdict::Verdict;
+
+/// Rooms that differ by less than this factor are as good as each other: no two measurements are closer.
+const SAME_ROOM: f64 = 1.15;
+/// The same for requests, which differ by what happens to be in a trial.
+const SAME_COST: f64 = 1.05;
+
+/// Which strategy to take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recommendation {
+    /// Its label.
+    pub strategy: String,
+    /// Why; `None` in plans of versions that kept a sentence instead.
+    pub because: Option<Because>,
+}
+
+/// What decides between strategies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// No other holds.
+    NoOtherHolds,
+    /// No other is known to hold: of these it can't be told.
+    OthersUnknown(Vec<String>),
+    /// It has the most room that is proven.
+    MostRoom,
+    /// Others have as much room, but send more requests.
+    FewestRequests,
+    /// These have as much room and send as many requests; it comes first by name.
+    FirstOf(Vec<String>),
+}
+
+/// The strategy to take; `None` where none holds. Of those with the most room that is proven it is the one with the fewest requests, and
+/// of those the first by name, so that noise decides nothing.
+pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
+    let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
+    // Up to which rate it holds for sure, and not up to which it probably does.
+    let room = |answer: &Answer| {
+        let proven = answer.headroom.and_then(|room| Some(room.low? * room.factor / room.rate));
+        proven.unwrap_or(1.0)
+    };
+    let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
+    let most = holding.iter().map(|answer| room(answer)).fold(0.0, f64::max);
+    let roomy: Vec<&Answer> =
+        holding.iter().copied().filter(|answer| SAME_ROOM * room(answer) >= most).collect();
+    let least = roomy.iter().map(|answer| cost(answer)).fold(f64::INFINITY, f64::min);
+    let cheap = roomy.iter().copied().filter(|answer| cost(answer) <= SAME_COST * least);
+    let mut best: Vec<String> = cheap.map(|answer| answer.strategy.clone()).collect();
+    best.sort();
+    let strategy = best.first()?.clone();
+    let equal = best.split_off(1);
+    let is_unknown = |answer: &&Answer| matches!(answer.verdict, Verdict::Unknown(_));
+    let unknown: Vec<String> =
+        answers.iter().filter(is_unknown).map(|answer| answer.strategy.clone()).collect();
+    let because = match (holding.len(), roomy.len(), equal.is_empty()) {
+        (1, ..) if !unknown.is_empty() => Because::OthersUnknown(unknown),
+        (1, ..) => Because::NoOtherHolds,
+        (_, 1, _) => Because::MostRoom,
+        (_, _, true) => Because::FewestRequests,
+        (_, _, false) => Because::FirstOf(equal),
+    };
+    Some(Recommendation { strategy, because: Some(because) })
+}
+
+impl Recommendation {
+    pub fn sentence(&self, answers: &[Answer], objective: &Objective) -> String {
+        let why = match &self.because {
+            None => String::new(),
+            Some(Because::NoOtherHolds) if answers.len() == 1 => String::new(),
+            Some(Because::NoOtherHolds) => "; it is the only one that holds".to_owned(),
+            Some(Because::OthersUnknown(names)) => {
+                format!("; whether {} would do is not known", listed(names))
+            }
+            Some(Because::MostRoom) => "; it has the most room".to_owned(),
+            Some(Because::FewestRequests) => "; others have as much room, but send more requests".to_owned(),
+            Some(Because::FirstOf(equal)) => format!("; {} would do as well", listed(equal)),
+        };
+        let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
+        let value = answer.and_then(|answer| answer.expected(objective));
+        let value = value.map(|value| format!("{value}, asked: {}", objective.wanted()));
+        let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
+            let at_least = if room.at_least { "at least " } else { "" };
+            let of = if room.clients.is_some() { "your clients" } else { "your rate" };
+            format!("good for {at_least}{} times {of}", number(room.factor))
+        });
+        let figures: Vec<String> = value.into_iter().chain(up_to).collect();
+        let figures = if figures.is_empty() { String::new() } else { format!(": {}", figures.join("; ")) };
+        format!("Use {}{figures}{why}.", self.strategy)
+    }
+}
+
+/// Multiples of the rate that was asked for.
+const RATES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
+/// Multiples of the clients.
+const CLIENTS: [f64; 3] = [0.25, 1.0, 4.0];
+/// How many arrivals a cell is simulated with: it says about how long a wait is.
+const ARRIVALS: f64 = 4_000.0;
+/// As many more locks as a load is spread over at most.
+const SPREAD_MOST: usize = 16;
+
+/// One cell of the map.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MapCell {
+    /// Arrivals a second, over all locks.
+    pub rate: f64,
+    /// Sessions that ask for locks.
+    pub clients: usize,
+    /// What to take there.
+    pub take: MapChoice,
+}
+
+/// What to take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MapChoice {
+    /// That strategy over so many locks: of those that keep the objective with the fewest locks the one with the shortest wait.
+    Lock {
+        /// Its label.
+        strategy: String,
+        /// The fewest locks with which it keeps the objective.
+        locks: usize,
+        /// The wait of the objective then or, where that is about something else, its 99th percentile: about so many
+        /// microseconds.
+        wait_us: f64,
+    },
+    /// None keeps the objective, over however many locks.
+    None,
+    /// Nothing that was measured reaches so far.
+    NotKnown,
+}
+
+/// A strategy of which something can be predicted.
+pub struct Candidate<'a> {
+    strategy: &'a str,
+    fit: Fit,
+    trials: Vec<Observation>,
+    load: PlannedLoad,
+}
+
+impl<'a> Candidate<'a> {
+    /// `None` of one of which nothing can be predicted.
+    pub fn of(answer: &'a Answer, evidence: &Evidence, load: &PlannedLoad) -> Option<Self> {
+        let (fit, trials) = evidence.fitted()?;
+        answer.prediction.as_ref()?;
+        Some(Self { strategy: &answer.strategy, fit, trials, load: load.clone() })
+    }
+}
+
+/// What to take at other rates and with other numbers of clients, from the same measurements, by rates and within a rate by
+/// clients: to decide with before a load is known exactly.
+pub fn map(candidates: &[Candidate<'_>], objective: &Objective, effort: Effort) -> Vec<MapCell> {
+    let Some(first) = candidates.first().filter(|first| !first.load.is_closed()) else { return Vec::new() };
+    let effort = Effort { arrivals: ARRIVALS.min(effort.arrivals), ..effort };
+    let asked = first.load.sessions();
+    let mut clients: Vec<usize> =
+        CLIENTS.iter().map(|factor| ((asked as f64 * factor).round() as usize).max(1)).collect();
+    clients.dedup();
+    let cells = RATES.iter().flat_map(|factor| clients.iter().map(move |clients| (*factor, *clients)));
+    cells
+        .map(|(factor, clients)| MapCell {
+            rate: factor * first.load.rate(),
+            clients,
+            take: take(candidates, objective, effort, |load| load.times(factor).with_sessions(clients)),
+        })
+        .collect()
+}
+
+fn take(
+    candidates: &[Candidate<'_>],
+    objective: &Objective,
+    effort: Effort,
+    changed: impl Fn(PlannedLoad) -> PlannedLoad,
+) -> MapChoice {
+    let mut best: Option<(usize, f64, &str)> = None;
+    let mut is_known = false;
+    for Candidate { strategy, fit, trials, load } in candidates {
+        let load = changed(load.clone());
+        if fit.beyond(load.rate()).is_some() {
+            continue;
+        }
+        is_known = true;
+        let search = Search { fit, trials, load: &load, objective, effort };
+        let Some(locks) = search.fewest_locks(SPREAD_MOST) else { continue };
+        let Some(wait) = predicted(wait_of(objective), &search.about(load.clone().over(locks))) else {
+            continue;
+        };
+        if best.is_none_or(|(fewest, shortest, _)| (locks, wait.middle) < (fewest, shortest)) {
+            best = Some((locks, wait.middle, *strategy));
+        }
+    }
+    match (best, is_known) {
+        (Some((locks, wait_us, strategy)), _) => {
+            MapChoice::Lock { strategy: strategy.to_owned(), locks, wait_us }
+        }
+        (None, true) => MapChoice::None,
+        (None, false) => MapChoice::NotKnown,
+    }
+}

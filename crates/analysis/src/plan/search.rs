@@ -1,0 +1,310 @@
+//! What a load comes to that is not the one that was asked about: at other rates, over other numbers of locks, with other
+//! services; and by that, where the objective breaks.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::question::{predicted, wait_of};
+use super::{PlannedLoad, SIMULATED};
+use crate::model::{Fit, Observation, Predicted, Prediction, predict};
+use crate::objective::Objective;
+use zklockbench_core::units::number;
+use zklockbench_core::verdict::Verdict;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effort {
+    /// Arrivals of a simulation: those of the trial whose chance the interval has.
+    pub arrivals: f64,
+    /// How often a load is simulated for an interval.
+    pub simulations: usize,
+    /// The same for each further rate: of the curve, and where the objective breaks.
+    pub for_curve: usize,
+    pub seed: u64,
+}
+
+impl Effort {
+    pub fn whole(seed: u64) -> Self {
+        Self { arrivals: SIMULATED, simulations: 60, for_curve: ENDS, seed }
+    }
+}
+
+/// The fewest simulations whose smallest and largest are the ends of a 90 % interval: one more lies outside once in ten times.
+const ENDS: usize = 19;
+/// How often a load is simulated where only the middle is asked for.
+const FEW: usize = 5;
+/// Steps that halve where the limit lies.
+const STEPS: u32 = 7;
+/// Multiples of the rate from which on it is looked for a rate that keeps the objective for sure.
+const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
+/// As many times the clients of a closed load are tried at most.
+const CLIENTS_MOST: f64 = 16.0;
+/// How much longer and shorter services are tried.
+const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
+
+/// Up to which rate the objective holds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Headroom {
+    /// Up to how many clients, where the load is one of clients that come back; `None` of arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<usize>,
+    /// Arrivals a second; of clients that come back, those that so many would come to with a lock that takes no time.
+    pub rate: f64,
+    /// The same as a multiple of what was asked for.
+    pub factor: f64,
+    /// Whether it holds there still, and nothing was measured beyond.
+    pub at_least: bool,
+    /// Up to which rate the whole 90 % interval keeps the objective: the lower end of this one. `None` where no rate does.
+    #[serde(default)]
+    pub low: Option<f64>,
+    /// From which rate on nothing of the interval does: the upper end. `None` where nothing was measured so far out.
+    #[serde(default)]
+    pub high: Option<f64>,
+}
+
+/// The wait that is predicted at a rate: of the objective or, where that is about something else, its 99th percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Arrivals a second.
+    pub rate: f64,
+    /// The wait in microseconds.
+    #[serde(flatten)]
+    pub wait: Predicted,
+}
+
+/// What the objective's figure would be if holds and handoffs took another time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sensitivity {
+    /// So many times as long.
+    pub service: f64,
+    /// The figure: microseconds, or acquisitions a second.
+    pub value: f64,
+    /// Whether the objective would hold.
+    pub holds: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Search<'a> {
+    pub fit: &'a Fit,
+    pub trials: &'a [Observation],
+    pub load: &'a PlannedLoad,
+    pub objective: &'a Objective,
+    pub effort: Effort,
+}
+
+/// How much of a prediction's interval has to keep the objective.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum By {
+    All,
+    Middle,
+    Any,
+}
+
+/// The largest multiple of a rate that keeps the objective.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    factor: f64,
+    /// It may be larger: nothing was measured beyond.
+    is_open: bool,
+}
+
+impl Search<'_> {
+    pub fn predict(&self, fit: &Fit, load: PlannedLoad, simulations: usize) -> Prediction {
+        let load = load.with_arrivals(self.effort.arrivals);
+        load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
+    }
+
+    /// Whether the objective is kept by that much of a prediction.
+    pub fn keeps(&self, prediction: &Prediction, by: By) -> bool {
+        let Some(Predicted { low, middle, high }) = predicted(self.objective.figure, prediction) else {
+            return false;
+        };
+        let holds = |value| self.objective.holds(value);
+        match by {
+            By::All => holds(low) && holds(high),
+            By::Middle => holds(middle),
+            By::Any => holds(low) || holds(high),
+        }
+    }
+
+    /// Unknown where queues get longer than any that was measured and each who waits costs.
+    pub fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
+        let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
+        if !self.fit.guesses_queue(waiting) {
+            return Verdict::Held;
+        }
+        Verdict::unknown(format!(
+            "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
+            number(waiting),
+            number(self.fit.range.waiting_to)
+        ))
+    }
+
+    fn holds(&self, load: PlannedLoad, by: By) -> bool {
+        self.keeps_at(load, by) == Some(true)
+    }
+
+    /// Whether a load keeps the objective; `None` where its queues are longer than those that were measured.
+    fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
+        let (locks, is_closed, uneven) = (load.locks(), load.is_closed(), load.unevenness());
+        let prediction = self.predict(self.fit, load, self.effort.for_curve);
+        let Predicted { low, middle, high } = prediction.utilisation;
+        let busy = match by {
+            By::All => high,
+            By::Middle => middle,
+            By::Any => low,
+        };
+        let waiting = 1.0 + at_the_busiest(&prediction, locks, uneven);
+        // A queue that grows has short waits only at first; that of a closed load does not.
+        let is_steady = is_closed || uneven * busy < 0.98;
+        (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
+    }
+
+    /// The wait at rates below what was asked for, there, and up to where the objective breaks: closer where waits rise faster.
+    pub fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
+        let rate = self.load.rate();
+        let point = |factor: f64, prediction: &Prediction| {
+            let wait = predicted(wait_of(self.objective), prediction)?;
+            Some(CurvePoint { rate: factor * rate, wait })
+        };
+        let simulated = |factor: f64| {
+            let load = self.load.clone().times(factor);
+            point(factor, &self.predict(self.fit, load, self.effort.for_curve))
+        };
+        let end = headroom.map_or(1.0, |room| room.factor);
+        let (below, above): (&[f64], &[f64]) = match end > 1.02 {
+            true => (&[0.25, 0.5, 0.75], &[0.5, 0.75, 0.9, 1.0]),
+            false => (&[0.25, 0.4, 0.55, 0.7, 0.85], &[]),
+        };
+        let before = below.iter().filter_map(|factor| simulated(*factor));
+        let beyond = above.iter().filter_map(|share| simulated(1.0 + share * (end - 1.0)));
+        before.chain(point(1.0, asked)).chain(beyond).collect()
+    }
+
+    pub fn sensitivity(&self) -> Vec<Sensitivity> {
+        let at = |service: f64| {
+            let fit = self.fit.times(service);
+            let prediction = self.predict(&fit, self.load.clone().holding(service), FEW);
+            let value = predicted(self.objective.figure, &prediction)?.middle;
+            Some(Sensitivity { service, value, holds: self.objective.holds(value) })
+        };
+        SERVICES.into_iter().filter_map(at).collect()
+    }
+
+    /// Up to which rate the objective holds; the error says up to which it does where that is below what was asked for.
+    pub fn room(&self) -> Result<Headroom, String> {
+        if self.holds(self.load.clone(), By::Middle) {
+            return Ok(self.headroom());
+        }
+        let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
+        let below = below.ok_or("no load is found that surely holds")?;
+        let factor = self.last_that_holds(below, By::Middle).factor;
+        let limit = match self.load.is_closed() {
+            true => format!("{} clients", self.load.clone().times(factor).sessions()),
+            false => format!("{}/s", number(factor * self.load.rate())),
+        };
+        Err(format!("the limit is about {limit}, below what is asked for"))
+    }
+
+    /// Where the objective breaks, given that it holds at the rate that was asked for.
+    fn headroom(&self) -> Headroom {
+        let middle = self.last_that_holds(1.0, By::Middle);
+        let low = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::All));
+        let low = low.map(|factor| self.last_that_holds(factor, By::All));
+        let high = self.last_that_holds(middle.factor, By::Any);
+        let rate = |last: Last| self.load.rate() * last.factor;
+        let clients = self.load.is_closed().then(|| self.load.clone().times(middle.factor).sessions());
+        Headroom {
+            clients,
+            rate: rate(middle),
+            factor: middle.factor,
+            at_least: middle.is_open,
+            low: low.map(rate),
+            high: Some(high).filter(|high| !high.is_open).map(rate),
+        }
+    }
+
+    /// The largest multiple of the rate that keeps the objective, from one that does.
+    fn last_that_holds(&self, from: f64, by: By) -> Last {
+        let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
+        let (mut holds, mut breaks) = (from, 2.0 * from);
+        // Whether it is known that it breaks there.
+        let mut is_known = loop {
+            if self.load.is_closed() && breaks > CLIENTS_MOST {
+                return Last { factor: holds, is_open: true };
+            }
+            let is_last = !self.load.is_closed() && self.fit.beyond(self.load.rate() * breaks).is_some();
+            if is_last {
+                breaks = self.fit.rate_at_most() / self.load.rate();
+            }
+            if breaks <= holds {
+                return Last { factor: holds, is_open: true };
+            }
+            match keeps_at(breaks) {
+                Some(true) if is_last => return Last { factor: breaks, is_open: true },
+                Some(true) => (holds, breaks) = (breaks, 2.0 * breaks),
+                other => break other.is_some(),
+            }
+        };
+        for _ in 0..STEPS {
+            let middle: f64 = (holds * breaks).sqrt();
+            match keeps_at(middle) {
+                Some(true) => holds = middle,
+                other => (breaks, is_known) = (middle, other.is_some()),
+            }
+        }
+        match is_known {
+            true => Last { factor: (holds * breaks).sqrt(), is_open: false },
+            false => Last { factor: holds, is_open: true },
+        }
+    }
+
+    /// What is expected of a load, by a few simulations.
+    pub fn about(&self, load: PlannedLoad) -> Prediction {
+        self.predict(self.fit, load, FEW)
+    }
+
+    /// The fewest locks with which the objective is kept, those that were asked for or more, as a multiple of these at most.
+    pub fn fewest_locks(&self, most: usize) -> Option<usize> {
+        let few = Search { effort: Effort { for_curve: FEW, ..self.effort }, ..*self };
+        match few.holds(self.load.clone(), By::Middle) {
+            true => Some(self.load.locks()),
+            false => few.spread_over(most),
+        }
+    }
+
+    /// The fewest locks, more than those that were asked for, with which the objective is kept.
+    pub fn spread_over(&self, most: usize) -> Option<usize> {
+        let asked = self.load.locks();
+        let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
+        let mut enough = 2 * asked;
+        while !holds(enough) {
+            enough *= 2;
+            if enough > most * asked {
+                return None;
+            }
+        }
+        let mut too_few = enough / 2;
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            if holds(middle) { enough = middle } else { too_few = middle }
+        }
+        Some(enough)
+    }
+}
+
+/// How many wait at the busiest of these locks, of which so many times as much is asked as of one on average: as in a queue of
+/// one server, which grows with how busy that is, and as if the others were alike. With those as uneven it would be less.
+fn at_the_busiest(prediction: &Prediction, locks: usize, uneven: f64) -> f64 {
+    let (all, locks) = (prediction.waiting.middle, locks as f64);
+    if locks <= 1.0 {
+        return all;
+    }
+    let length = |busy: f64| {
+        let busy = busy.clamp(0.001, 0.999);
+        busy * busy / (1.0 - busy)
+    };
+    let busy = prediction.utilisation.middle;
+    let busiest = length(busy * uneven);
+    let others = (locks - 1.0) * length(busy * (locks - uneven) / (locks - 1.0));
+    all * busiest / (busiest + others)
+}

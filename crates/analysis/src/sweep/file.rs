@@ -1,0 +1,218 @@
+//! `sweep.json`: what was swept, how far it got, and what was found; `sweep.csv`: its points as rows.
+//!
+//! Both are written anew after every run, beside the old ones, which they then replace: a killed sweep leaves all runs
+//! that had ended, and `--resume` goes on from there.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::findings::Finding;
+use super::over::Over;
+use super::series::{At, Sample, State};
+use crate::objective::Objective;
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{as_utc, shown};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{EnsembleInfo, HostInfo, RunEnding};
+use zklockbench_results::VersionedFile;
+
+const CSV: &str = "sweep.csv";
+pub const POINTS: &str = "points";
+
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
+    of: "sweep",
+    name: "sweep.json",
+    version: 1,
+    remedy: "the file is incomplete or damaged: start the sweep again without --resume",
+};
+
+/// How a sweep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It goes on, or was killed.
+    GoingOn,
+    /// All that was asked for is known.
+    Complete,
+    /// The time was up.
+    OutOfTime,
+    /// The time was up before the range was covered.
+    NotCovered,
+    /// Cut short by the user.
+    Interrupted,
+    /// Cut short because something failed.
+    Aborted,
+}
+
+impl Ending {
+    pub fn of_a_run(self) -> RunEnding {
+        match self {
+            Self::Interrupted => RunEnding::Interrupted,
+            Self::Aborted | Self::GoingOn => RunEnding::Aborted,
+            Self::Complete | Self::OutOfTime | Self::NotCovered => RunEnding::Complete,
+        }
+    }
+}
+
+/// One run: a repetition of some strategies at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRecord {
+    /// From 1; its directory is `points/NNN`.
+    pub number: u32,
+    /// Where.
+    pub at: At,
+    /// The labels of its strategies.
+    pub strategies: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// How long it took, in microseconds.
+    pub took_us: u64,
+    /// With which code its process ended.
+    pub exit_code: Option<i32>,
+    /// Which of the ensembles it ran on, from 0.
+    pub ensemble: usize,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// Version of the tool that swept.
+    pub tool_version: String,
+    /// Commit that it was built from.
+    pub tool_commit: Option<String>,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Its text, with all changes of the command line.
+    pub scenario_text: String,
+    /// `closed`, `batch` or `open`.
+    pub load: String,
+    /// What was swept: one or two variables.
+    pub over: Vec<Over>,
+    /// The values of the first variable to begin with.
+    pub grid: Vec<f64>,
+    /// The labels of the strategies.
+    pub strategies: Vec<String>,
+    /// What was to be kept.
+    pub objective: Option<Objective>,
+    /// The seed.
+    pub seed: u64,
+    /// How long it may take, in microseconds.
+    pub budget_us: u64,
+    /// How long it has taken, in microseconds, of all its parts where it was resumed.
+    pub spent_us: u64,
+    /// Values of the first variable at most, of each strategy.
+    pub points_at_most: usize,
+    /// Generator threads, where that was said.
+    pub threads: Option<u16>,
+    /// The host.
+    pub host: HostInfo,
+    /// The ensembles that the runs had, in their order.
+    pub ensembles: Vec<EnsembleInfo>,
+    /// When it began; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub started_at: SystemTime,
+    /// When this was written; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub written_at: SystemTime,
+    /// How it ended.
+    pub ending: Ending,
+    /// What cut it short, where something did.
+    pub why: Option<String>,
+    /// What was found of each strategy.
+    pub findings: Vec<Finding>,
+    /// The runs that ended.
+    pub runs: Vec<RunRecord>,
+    /// What they showed.
+    pub samples: Vec<Sample>,
+}
+
+impl SweepFile {
+    /// Whether the locks held, as far as their points are known.
+    pub fn judged(&self) -> Verdict {
+        let any = |state| self.samples.iter().any(|sample| sample.state == state);
+        match self.ending {
+            _ if any(State::Violated) => Verdict::violated("a lock broke its promise at a point"),
+            Ending::NotCovered => Verdict::unknown("the time was up before the range was covered"),
+            _ if !any(State::Sound) => Verdict::unknown("no point counts"),
+            _ => Verdict::Held,
+        }
+    }
+
+    pub fn write(&self, directory: &Path) -> Result<(), Error> {
+        zklockbench_results::replace_json(&directory.join(FILE.name), self)?;
+        let (rows, path) = (&mut Vec::new(), directory.join(CSV));
+        write_csv(self, &mut *rows).map_err(Error::cannot("write", &path))?;
+        zklockbench_results::replace(&path, rows)
+    }
+}
+
+pub fn read(directory: &Path) -> Result<SweepFile, Error> {
+    let file: SweepFile = FILE.read(directory)?;
+    contradiction(&file).map_or(Ok(()), |why| Err(FILE.broken(&directory.join(FILE.name), &why)))?;
+    Ok(file)
+}
+
+fn contradiction(file: &SweepFile) -> Option<String> {
+    if !(1..=2).contains(&file.over.len()) {
+        return Some(format!("it sweeps {} variables, and there can be one or two", file.over.len()));
+    }
+    // What is written of it must be what the command line would take.
+    if let Some(over) = file.over.iter().find(|over| over.to_string().parse::<Over>().is_err()) {
+        return Some(format!("`{over}` cannot be swept"));
+    }
+    let has = |strategy: &String| file.strategies.contains(strategy);
+    if let Some(stranger) = file.samples.iter().find(|sample| !has(&sample.strategy)) {
+        let name = shown(&stranger.strategy, 60);
+        return Some(format!("it has a sample of `{name}`, which is none of its strategies"));
+    }
+    let is_listed = |sample: &Sample| file.runs.iter().any(|run| run.number == sample.run);
+    if let Some(orphan) = file.samples.iter().find(|sample| !is_listed(sample)) {
+        return Some(format!("it has a sample of run {}, which it does not list", orphan.run));
+    }
+    let positive = file.samples.iter().all(|sample| sample.at.x > 0.0) && file.grid.iter().all(|x| *x > 0.0);
+    (!positive).then(|| "it has a point at a value that is not positive".to_owned())
+}
+
+/// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.
+fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];
+    let ends =
+        figures.iter().flat_map(|name| [name.to_string(), format!("{name}_low"), format!("{name}_high")]);
+    let mut header = vec!["strategy".to_owned()];
+    header.extend(file.over.iter().map(|over| over.variable.name().to_owned()));
+    header.extend(["repetitions", "sound"].map(str::to_owned));
+    header.extend(ends);
+    header.extend(["wait_p50_at_least", "wait_p99_at_least", "decision", "state", "why"].map(str::to_owned));
+    csv.write_record(&header)?;
+    for finding in &file.findings {
+        for point in &finding.series.points {
+            let mut row = vec![finding.series.strategy.clone(), point.at.x.to_string()];
+            row.extend(point.at.beside.map(|value| value.to_string()));
+            row.extend([point.repetitions.to_string(), point.sound.to_string()]);
+            let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+            for found in [point.throughput, point.wait_p50, point.wait_p99] {
+                let ends = [
+                    found.map(|one| one.value),
+                    found.and_then(|one| one.low),
+                    found.and_then(|one| one.high),
+                ];
+                row.extend(ends.map(text));
+            }
+            row.extend([point.wait_p50_at_least, point.wait_p99_at_least].map(|bound| bound.to_string()));
+            row.push(point.decision.map(|decision| decision.word().to_owned()).unwrap_or_default());
+            row.push(point.state.word().to_owned());
+            row.push(point.why.clone().unwrap_or_default());
+            csv.write_record(&row)?;
+        }
+    }
+    Ok(csv.flush()?)
+}

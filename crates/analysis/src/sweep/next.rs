@@ -1,0 +1,248 @@
+//! Which point is measured next: first the whole range for all strategies, then where it says most.
+//!
+//! The same samples always lead to the same step, so a sweep that was interrupted goes on as if it had not been.
+
+use super::knee::{KneeFigure, farthest};
+use super::over::Over;
+use super::series::{AT_LEAST, AT_MOST, At, Decision, Estimate, Point, Sample, Series};
+use crate::objective::Objective;
+
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub over: Over,
+    pub grid: Vec<f64>,
+    /// The values of the second variable; one that is `None` where there is no second.
+    pub beside: Vec<Option<f64>>,
+    pub strategies: Vec<String>,
+    pub objective: Option<Objective>,
+    pub figure: KneeFigure,
+    /// Values of the first variable at most, of each strategy.
+    pub points_at_most: usize,
+    /// How far the interval of the throughput may reach, as a share.
+    pub precise: f64,
+}
+
+impl Ask {
+    /// What these samples come to: of each strategy, at each value of the second variable.
+    pub(super) fn series(&self, samples: &[Sample]) -> Vec<Series> {
+        let each =
+            self.beside.iter().flat_map(|beside| self.strategies.iter().map(move |one| (one, *beside)));
+        each.map(|(strategy, beside)| Series::of(strategy, beside, samples, self.objective.as_ref()))
+            .collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    Cover,
+    /// To see how far repetitions lie apart.
+    Repeat,
+    Objective,
+    /// To find where it breaks down.
+    Collapse,
+    Knee,
+    Precision,
+}
+
+impl Why {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cover => "cover the range",
+            Self::Repeat => "repeat",
+            Self::Objective => "narrow down the objective",
+            Self::Collapse => "narrow down the collapse",
+            Self::Knee => "look at the bend",
+            Self::Precision => "know it more precisely",
+        }
+    }
+}
+
+/// A run: one repetition of some strategies at one place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub at: At,
+    pub strategies: Vec<String>,
+    pub why: Why,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    Run(Step),
+    /// Nothing: all is known that was asked for.
+    Enough,
+    /// Nothing that fits into the time that is left, though there is more to learn.
+    NoTime {
+        covered: bool,
+    },
+}
+
+/// How near to each other values are brought around the objective's edge.
+const NEAR_EDGE: f64 = 1.1;
+/// The same around the collapse and the bend.
+const NEAR: f64 = 1.35;
+/// How far the curve must reach from its chord, in the unit square.
+const BENT: f64 = 0.1;
+/// Repetitions at the edge of the objective: the answer is not left to two.
+const AT_EDGE: usize = 3;
+
+/// What follows from these samples. `cost` is what a step is expected to take in seconds, `left` what is left.
+pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Next {
+    let all = ask.series(samples);
+    let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
+    let mut each: Vec<(Wish, Option<f64>)> =
+        wanted.iter().flat_map(|(series, wishes)| wishes.iter().map(|wish| (*wish, series.beside))).collect();
+    // The most important first; of those series by series, so that servers seldom change, and from below.
+    each.sort_by(|(one, beside_one), (other, beside_other)| {
+        let beside = |beside: Option<f64>| beside.unwrap_or(0.0);
+        let by_series = beside(*beside_one).total_cmp(&beside(*beside_other));
+        (one.why as u8)
+            .cmp(&(other.why as u8))
+            .then(by_series)
+            .then(one.repetitions.cmp(&other.repetitions))
+            .then(one.x.total_cmp(&other.x))
+    });
+    let mut covered = true;
+    let mut too_long = false;
+    for (wish, beside) in each {
+        let same = |(series, wishes): &(&Series, Vec<Wish>)| {
+            let shares = wishes.iter().any(|other| other.x.total_cmp(&wish.x).is_eq());
+            (series.beside == beside && shares).then(|| series.strategy.clone())
+        };
+        let step = Step {
+            at: At { x: wish.x, beside },
+            strategies: wanted.iter().filter_map(same).collect(),
+            why: wish.why,
+        };
+        if cost(&step) <= left {
+            return Next::Run(step);
+        }
+        too_long = true;
+        covered &= wish.why != Why::Cover;
+    }
+    if too_long { Next::NoTime { covered } } else { Next::Enough }
+}
+
+/// A value of the first variable at which one more repetition is wanted.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    x: f64,
+    why: Why,
+    repetitions: usize,
+}
+
+fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
+    let wish = |x: f64, why| Wish { x, why, repetitions: series.at(x).map_or(0, |point| point.repetitions) };
+    let is_burden = ask.over.variable.is_burden();
+    let last = series.last().filter(|_| is_burden);
+    // What broke down at once is asked again before anything above it.
+    let doubtful =
+        series.points.iter().find(|point| point.sound == 0 && point.repetitions < point.asked_at_least());
+    if let Some(point) = doubtful.filter(|_| is_burden) {
+        return vec![wish(point.at.x, Why::Cover)];
+    }
+    let within = |x: &f64| last.is_none_or(|last| *x <= last);
+    if let Some(x) = ask.grid.iter().copied().filter(within).find(|x| series.at(*x).is_none()) {
+        return vec![wish(x, Why::Cover)];
+    }
+    let counts_once =
+        |point: &Point| point.sound > 0 && point.sound < AT_LEAST && point.repetitions < AT_MOST;
+    let few = series.points.iter().filter(|point| point.repetitions < AT_LEAST || counts_once(point));
+    let few: Vec<Wish> = few.map(|point| wish(point.at.x, Why::Repeat)).collect();
+    if !few.is_empty() {
+        return few;
+    }
+    let has_room = series.points.len() < ask.points_at_most;
+    let placed = |low: f64, high: f64, near: f64| {
+        (has_room && high / low > near).then(|| ask.over.between(low, high)).flatten()
+    };
+    let mut wishes: Vec<Wish> = edge(series, &placed).map(|x| wish(x, Why::Objective)).into_iter().collect();
+    wishes.extend(collapse(series, &placed).map(|x| wish(x, Why::Collapse)));
+    wishes.extend(bends(ask.figure, series, &placed).into_iter().map(|x| wish(x, Why::Knee)));
+    wishes.extend(widest(ask, series).map(|x| wish(x, Why::Precision)));
+    wishes
+}
+
+type Placed<'a> = &'a dyn Fn(f64, f64, f64) -> Option<f64>;
+
+/// Around where the objective's decision changes: a value between, or one more repetition where it is open.
+fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
+    let decided: Vec<(&Point, Decision)> =
+        series.points.iter().filter_map(|point| Some((point, point.decision?))).collect();
+    let open = |point: &Point, decision| {
+        decision == Decision::Undecided
+            && point.repetitions < AT_MOST
+            && point.sound > 0
+            && !point.too_few_samples
+    };
+    for pair in decided.windows(2) {
+        let [(one, before), (other, behind)] = pair else { continue };
+        if before == behind && *before != Decision::Undecided {
+            continue;
+        }
+        if let Some((point, _)) = pair.iter().find(|(point, decision)| open(point, *decision)) {
+            return Some(point.at.x);
+        }
+        let near =
+            if *before == Decision::Undecided || *behind == Decision::Undecided { NEAR } else { NEAR_EDGE };
+        if before != behind
+            && let Some(x) = placed(one.at.x, other.at.x, near)
+        {
+            return Some(x);
+        }
+        let hasty = pair.iter().find(|(point, decision)| {
+            before != behind
+                && *decision != Decision::Undecided
+                && point.repetitions < AT_EDGE
+                && !point.is_dead()
+        });
+        if let Some((point, _)) = hasty {
+            return Some(point.at.x);
+        }
+    }
+    decided
+        .iter()
+        .find(|(point, decision)| decided.len() == 1 && open(point, *decision))
+        .map(|(point, _)| point.at.x)
+}
+
+/// Between the last point that held and the first that broke down.
+fn collapse(series: &Series, placed: Placed<'_>) -> Option<f64> {
+    let dead = series.points.iter().position(Point::is_dead)?;
+    let alive = series.points.get(dead.checked_sub(1)?)?;
+    placed(alive.at.x, series.points[dead].at.x, NEAR)
+}
+
+/// Beside the point where the curve bends most, and beside its peak.
+fn bends(figure: KneeFigure, series: &Series, placed: Placed<'_>) -> Vec<f64> {
+    let curve = figure.curve(series);
+    let Some((at, _)) = farthest(&curve).filter(|(_, far)| *far >= BENT) else { return Vec::new() };
+    let top = (0..curve.len()).max_by(|one, other| curve[*one].y.total_cmp(&curve[*other].y));
+    // A plateau has no peak, whichever of its points noise has lifted.
+    let noise = curve.iter().map(|dot| 4.0 * dot.error).fold(0.0, f64::max);
+    let top = top.filter(|top| curve.last().is_some_and(|last| curve[*top].y - last.y > noise));
+    let inner = |at: &usize| *at > 0 && at + 1 < curve.len();
+    let places =
+        [Some(at), top.filter(|_| figure == KneeFigure::Throughput)].into_iter().flatten().filter(inner);
+    let beside = |at: usize| {
+        let value = |at: usize| curve[at].x.exp();
+        // The values themselves, which the logarithm has blurred.
+        let own = |x: f64| {
+            let near = |point: &&Point| (point.at.x / x - 1.0).abs() < 1e-9;
+            series.points.iter().find(near).map_or(x, |point| point.at.x)
+        };
+        let mut gaps = [(at - 1, at), (at, at + 1)].map(|(low, high)| (own(value(low)), own(value(high))));
+        gaps.sort_by(|one, other| (other.1 / other.0).total_cmp(&(one.1 / one.0)));
+        gaps.into_iter().find_map(|(low, high)| placed(low, high, NEAR))
+    };
+    places.filter_map(beside).collect()
+}
+
+/// The point whose throughput is least certain, if it is not certain enough.
+fn widest(ask: &Ask, series: &Series) -> Option<f64> {
+    let width = |point: &Point| point.throughput.and_then(|found: Estimate| found.half_width());
+    let open = series.points.iter().filter(|point| point.repetitions < AT_MOST && point.sound > 0);
+    let wide = open.filter_map(|point| Some((point.at.x, width(point)?)));
+    let widest =
+        wide.filter(|(_, width)| *width > ask.precise).max_by(|one, other| one.1.total_cmp(&other.1));
+    widest.map(|(x, _)| x)
+}

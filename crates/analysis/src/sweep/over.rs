@@ -1,0 +1,239 @@
+//! What a sweep goes over: a variable of the scenario, and its values.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::clock::micros;
+use zklockbench_core::units::{format_micros, number, parse_duration, shown};
+
+/// A variable of a scenario. Its values are numbers: times in microseconds, rates in arrivals a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Variable {
+    /// How many contenders there are.
+    Contenders,
+    /// Arrivals a second, of an open load.
+    Rate,
+    /// How long a lock is held.
+    Hold,
+    /// Over how many locks the contenders are spread.
+    Locks,
+    /// How many servers the local ensemble has.
+    Servers,
+    /// By how much a round trip between contenders and servers is longer.
+    Delay,
+}
+
+impl Variable {
+    pub const ALL: [Self; 6] =
+        [Self::Contenders, Self::Rate, Self::Hold, Self::Locks, Self::Servers, Self::Delay];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Contenders => "contenders",
+            Self::Rate => "rate",
+            Self::Hold => "hold",
+            Self::Locks => "locks",
+            Self::Servers => "servers",
+            Self::Delay => "delay",
+        }
+    }
+
+    const fn example(self) -> &'static str {
+        match self {
+            Self::Contenders => "contenders=1..1000",
+            Self::Rate => "rate=10..2000",
+            Self::Hold => "hold=1ms..1s",
+            Self::Locks => "locks=1..100",
+            Self::Servers => "servers=1,3,5",
+            Self::Delay => "delay=0.2ms,1ms,5ms,50ms",
+        }
+    }
+
+    pub const fn is_whole(self) -> bool {
+        matches!(self, Self::Contenders | Self::Locks | Self::Servers)
+    }
+
+    /// Whether more of it is harder for the lock, so that beyond a value that fails all others fail as well.
+    pub const fn is_burden(self) -> bool {
+        matches!(self, Self::Contenders | Self::Rate | Self::Hold | Self::Delay)
+    }
+
+    const fn is_time(self) -> bool {
+        matches!(self, Self::Hold | Self::Delay)
+    }
+
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Contenders | Self::Locks | Self::Servers => format!("{value:.0}"),
+            Self::Rate => format!("{}/s", number(value)),
+            Self::Hold | Self::Delay => format_micros(value.round() as u64),
+        }
+    }
+
+    /// The nearest value that it can have: a whole number, or one of three digits, which people can write down.
+    pub fn round(self, value: f64) -> f64 {
+        let digits = if self.is_whole() { 0 } else { 2 - value.log10().floor() as i32 };
+        let factor = 10_f64.powi(digits);
+        let rounded = (value * factor).round() / factor;
+        if self.is_time() { rounded.round() } else { rounded }
+    }
+
+    fn value(self, text: &str) -> Result<f64, String> {
+        let text = text.trim();
+        let wrong = |what: &str| format!("`{}` is no {what}", shown(text, 40));
+        let value = if self.is_time() {
+            micros(parse_duration(text)?) as f64
+        } else if self == Self::Rate {
+            let digits = text.strip_suffix("/s").unwrap_or(text);
+            digits.trim().parse::<f64>().map_err(|_| wrong("rate; write arrivals a second, e.g. 50"))?
+        } else {
+            f64::from(text.parse::<u32>().map_err(|_| wrong("whole number"))?)
+        };
+        let (least, most) = match self {
+            Self::Contenders | Self::Locks => (1.0, 10_000.0),
+            Self::Rate => (0.01, 1_000_000.0),
+            Self::Hold => (100.0, 60e6),
+            Self::Delay => (100.0, 10e6),
+            Self::Servers if [1.0, 3.0, 5.0].contains(&value) => return Ok(value),
+            Self::Servers => return Err(format!("{value} servers: a local ensemble has 1, 3 or 5")),
+        };
+        if (least..=most).contains(&value) {
+            Ok(value)
+        } else {
+            let (least, most) = (self.show(least), self.show(most));
+            Err(format!("{} is out of range; give {least} to {most}", self.show(value)))
+        }
+    }
+}
+
+/// A variable and its values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Over {
+    /// The variable.
+    pub variable: Variable,
+    /// Its values.
+    pub values: Values,
+}
+
+/// The values of a variable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Values {
+    /// From one to the other, both included; which in between, the sweep decides.
+    Range {
+        /// The smallest.
+        from: f64,
+        /// The largest.
+        to: f64,
+    },
+    /// These, rising.
+    List(Vec<f64>),
+}
+
+/// Values of the second variable when a range is given for it.
+const SERIES: usize = 4;
+/// Points on a decade of the first.
+const PER_DECADE: f64 = 2.0;
+
+impl Over {
+    /// The values to begin with: all that are listed or, of a range, a few geometrically spaced ones.
+    pub fn grid(&self) -> Vec<f64> {
+        match &self.values {
+            Values::List(values) => values.clone(),
+            Values::Range { from, to } => {
+                let wanted = ((to / from).log10() * PER_DECADE).round() + 1.0;
+                self.spaced(wanted.clamp(4.0, 9.0) as usize)
+            }
+        }
+    }
+
+    /// The values of the second variable: each is a series of its own.
+    pub fn few(&self) -> Vec<f64> {
+        self.spaced(SERIES)
+    }
+
+    /// All that are listed or, of a range, so many values geometrically spaced, as far as they are different.
+    pub fn spaced(&self, count: usize) -> Vec<f64> {
+        let Values::Range { from, to } = self.values else { return self.grid() };
+        let last = count.max(2) - 1;
+        let at = |step: usize| match step {
+            0 => from,
+            step if step == last => to,
+            step => self.variable.round(from * (to / from).powf(step as f64 / last as f64)),
+        };
+        let mut values: Vec<f64> = (0..=last).map(at).collect();
+        values.dedup();
+        values
+    }
+
+    /// The value half way between two, by their ratio; `None` where the values are listed, or none lies between.
+    pub fn between(&self, low: f64, high: f64) -> Option<f64> {
+        let Values::Range { .. } = self.values else { return None };
+        let middle = self.variable.round((low * high).sqrt());
+        (low < middle && middle < high).then_some(middle)
+    }
+
+    pub fn most(&self) -> f64 {
+        match &self.values {
+            Values::Range { to, .. } => *to,
+            Values::List(values) => values.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+impl FromStr for Over {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let examples = || Variable::ALL.map(Variable::example).join(", ");
+        let (name, values) = text
+            .split_once('=')
+            .ok_or_else(|| format!("write a variable and its values, such as {}", examples()))?;
+        let name = name.trim();
+        let variable =
+            Variable::ALL.into_iter().find(|variable| variable.name() == name).ok_or_else(|| {
+                let name = shown(name, 40);
+                format!("there is no variable `{name}`; there are {}", examples())
+            })?;
+        let read =
+            |text: &str| variable.value(text).map_err(|why| format!("{why}; e.g. {}", variable.example()));
+        let values = match values.split_once("..") {
+            Some((from, to)) => {
+                let (from, to) = (read(from)?, read(to)?);
+                if from >= to {
+                    let (from, to) = (variable.show(from), variable.show(to));
+                    return Err(format!(
+                        "the range {from}..{to} does not rise: write the smaller end first, e.g. {}",
+                        variable.example()
+                    ));
+                }
+                if variable == Variable::Servers {
+                    return Err("servers come in 1, 3 and 5: list them, servers=1,3,5".into());
+                }
+                Values::Range { from, to }
+            }
+            None => {
+                let mut all = values.split(',').map(read).collect::<Result<Vec<f64>, String>>()?;
+                all.sort_by(f64::total_cmp);
+                all.dedup();
+                Values::List(all)
+            }
+        };
+        Ok(Self { variable, values })
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |value: &f64| self.variable.show(*value).replace(' ', "").replace('µ', "u");
+        write!(f, "{}=", self.variable.name())?;
+        match &self.values {
+            Values::Range { from, to } => write!(f, "{}..{}", show(from), show(to)),
+            Values::List(values) => f.write_str(&values.iter().map(show).collect::<Vec<_>>().join(",")),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Connect strings: where an ensemble is. They are taken apart, and found right or wrong, before anybody uses them.
+
+use std::net::Ipv6Addr;
+
+use crate::units::shown;
+
+const DEFAULT_PORT: u16 = 2181;
+/// Longer than any ensemble's: a hundred servers with names of eighty letters.
+const BYTES_AT_MOST: usize = 8 * 1024;
+const SERVERS_AT_MOST: usize = 100;
+const SHOWN: usize = 60;
+
+pub const FORM: &str = "host:port,host:port/chroot";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connect {
+    /// As it was given.
+    pub text: String,
+    /// `host:port` of each server.
+    pub addresses: Vec<String>,
+    /// The path under which everything happens, without a slash at its end; empty for the root.
+    pub chroot: String,
+}
+
+impl Connect {
+    /// Takes a connect string apart.
+    ///
+    /// # Errors
+    /// Says which part is wrong, and shows of it what fits a line; what could not be read on a terminal is escaped.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > BYTES_AT_MOST {
+            return Err(format!(
+                "a connect string has at most {BYTES_AT_MOST} bytes; this one has {}",
+                text.len()
+            ));
+        }
+        if text.contains(char::is_whitespace) {
+            return Err("a connect string has no spaces".into());
+        }
+        if let Some(at) = text.find("://") {
+            let scheme = shown(&text[..at + 3], SHOWN);
+            return Err(format!("drop `{scheme}`; use --tls for TLS ports"));
+        }
+        let (hosts, path) = text.find('/').map_or((text, ""), |slash| text.split_at(slash));
+        let servers = hosts.split(',').count();
+        if servers > SERVERS_AT_MOST {
+            return Err(format!(
+                "a connect string has at most {SERVERS_AT_MOST} servers; this one has {servers}"
+            ));
+        }
+        if path.contains(',') {
+            return Err(format!("`{}` is not a chroot: it goes after the last server", shown(path, SHOWN)));
+        }
+        if let Some(why) = chroot_problem(path) {
+            return Err(format!("`{}` is not a chroot: {why}", shown(path, SHOWN)));
+        }
+        let addresses = hosts.split(',').map(address).collect::<Result<_, _>>()?;
+        Ok(Self { text: text.to_owned(), addresses, chroot: path.trim_end_matches('/').to_owned() })
+    }
+}
+
+fn address(text: &str) -> Result<String, String> {
+    // An IPv6 address has colons of its own and therefore brackets.
+    let (host, port) = match text.rfind(':').filter(|colon| !text[*colon..].contains(']')) {
+        Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
+        None => (text, None),
+    };
+    if !is_host(host) {
+        return Err(format!("`{}` is not a host", shown(text, SHOWN)));
+    }
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(format!("`{}` has no valid port", shown(text, SHOWN))),
+        },
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+/// Whether it is an address or a name as names of hosts are; the client library takes no other for TLS.
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return address.parse::<Ipv6Addr>().is_ok();
+    }
+    let is_label = |label: &str| {
+        let fits = label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        (1..=63).contains(&label.len()) && fits && !label.starts_with('-') && !label.ends_with('-')
+    };
+    host.len() <= 253 && host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
+}
+
+/// What ZooKeeper would not take as a path, either.
+fn chroot_problem(path: &str) -> Option<&'static str> {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    if matches!(parts[..], [] | [""]) {
+        return None;
+    }
+    if parts.iter().any(|part| part.is_empty()) {
+        return Some("it has an empty part");
+    }
+    if parts.iter().any(|part| [".", ".."].contains(part)) {
+        return Some("no part of a ZooKeeper path is `.` or `..`");
+    }
+    let is_forbidden =
+        |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
+    path.contains(is_forbidden).then_some("it has a character that ZooKeeper paths cannot have")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_ports_and_chroot_are_told_apart() {
+        let connect = Connect::parse("zk1:2181,zk2,[::1]:2183/some/chroot").unwrap();
+        assert_eq!(connect.addresses, ["zk1:2181", "zk2:2181", "[::1]:2183"]);
+        assert_eq!(connect.chroot, "/some/chroot");
+        assert_eq!(Connect::parse("zk1/").unwrap().chroot, "");
+        assert_eq!(Connect::parse("[::1]").unwrap().addresses, ["[::1]:2181"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (connect, part) in [
+            ("", "`` is not a host"),
+            ("a:1,,b:2", "`` is not a host"),
+            ("a:port", "`a:port` has no valid port"),
+            ("a:0", "no valid port"),
+            ("a:70000", "`a:70000`"),
+            ("::1:2181", "`::1:2181` is not a host"),
+            ("[nothing]:1", "not a host"),
+            ("-a:1", "not a host"),
+            ("a..b:1", "not a host"),
+            ("é:1", "not a host"),
+            ("a b:1", "no spaces"),
+            ("tcp+tls://a:1", "drop `tcp+tls://`"),
+            ("a:1/b,c:2", "it goes after the last server"),
+            ("a:1//b", "it has an empty part"),
+            ("a:1/b/", "it has an empty part"),
+            ("a:1/b/../c", "`/b/../c` is not a chroot: no part"),
+            ("a:1/.", "no part"),
+            ("a:1/\u{7}", "`/\\u{7}` is not a chroot: it has a character"),
+        ] {
+            let problem = Connect::parse(connect).unwrap_err();
+            assert!(problem.contains(part), "{connect:?}: {problem}");
+        }
+    }
+
+    #[test]
+    fn what_no_ensemble_needs_is_refused_in_a_line_and_nothing_of_it_reaches_a_terminal_raw() {
+        for wrong in [
+            "a,".repeat(4_800_000),
+            "a,".repeat(150),
+            "x\u{1b}]0;y\u{7}".into(),
+            format!("a/{}", "b\u{1b}".repeat(500)),
+        ] {
+            let problem = Connect::parse(&wrong).unwrap_err();
+            assert!(problem.len() < 600 && !problem.contains(char::is_control), "{problem:?}");
+        }
+    }
+}

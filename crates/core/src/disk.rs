@@ -1,0 +1,369 @@
+//! Reading what others may have put on the disk: regular files of a bounded size, and no name that leads elsewhere.
+//!
+//! A directory of results comes from another machine, from a download or from a colleague. Whatever lies in it, a reader
+//! ends: it waits for no pipe, reads no device, follows no link below the directory that the user named, and never keeps
+//! more than a bound for each kind of file.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::units::{harmless, is_harmless};
+
+pub const MIB: u64 = 1 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("is missing")]
+    Missing,
+    /// It is nothing that this program would have written there.
+    #[error("{0}")]
+    Refused(String),
+    #[error("cannot be read: {0}")]
+    Failed(io::Error),
+}
+
+impl Unreadable {
+    /// As the error of a command that was given it, or the directory that it lies in.
+    pub fn of(self, path: &Path) -> Error {
+        match self {
+            Self::Failed(error) => {
+                Error::environment(format!("cannot read {}: {error}; check the disk", path.display()))
+            }
+            told => Error::usage(format!("{}: {told}; restore it from a copy", path.display())),
+        }
+    }
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+fn refused(why: &str) -> Unreadable {
+    Unreadable::Refused(why.to_owned())
+}
+
+/// Opens a regular file of at most that size by its name below a directory. The directory may be named by a link; from there
+/// on none is followed.
+pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
+    let steps: Option<Vec<&OsStr>> = name
+        .components()
+        .map(|step| match step {
+            Component::Normal(step) => Some(step),
+            _ => None,
+        })
+        .collect();
+    let Some((last, folders)) = steps.as_deref().and_then(<[_]>::split_last) else {
+        return Err(refused("leads out of its directory"));
+    };
+    let is_folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let mut at: OwnedFd = openat(rustix::fs::CWD, dir, is_folder, Mode::empty()).map_err(io::Error::from)?;
+    for folder in folders {
+        at = openat(&at, *folder, is_folder | OFlags::NOFOLLOW, Mode::empty()).map_err(
+            |error| match error {
+                Errno::LOOP | Errno::NOTDIR => refused("lies behind a link, or behind what is no directory"),
+                other => io::Error::from(other).into(),
+            },
+        )?;
+    }
+    // Without waiting for the writer of a pipe.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(&at, *last, flags, Mode::empty()).map_err(|error| match error {
+        Errno::LOOP => refused("is a link, and none is followed"),
+        Errno::NXIO => refused("is no regular file"),
+        other => io::Error::from(other).into(),
+    })?;
+    regular(file.into(), most)
+}
+
+fn regular(file: File, most: u64) -> Result<File, Unreadable> {
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(refused("is no regular file"));
+    }
+    if found.len() > most {
+        return Err(too_large(most));
+    }
+    if found.len() > NEVER_HOLLOW && is_hollow(&file, found.len()) {
+        return Err(refused("has holes, so it is not as it was written"));
+    }
+    Ok(file)
+}
+
+/// From this size on it matters whether there is anything in a file: a few bytes on the disk can pretend to be terabytes.
+const NEVER_HOLLOW: u64 = 64 * MIB;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_hollow(file: &File, length: u64) -> bool {
+    use rustix::fs::{SeekFrom, seek};
+    let hole = seek(file, SeekFrom::Hole(0));
+    // Where the file system does not know, there is none.
+    let _ = seek(file, SeekFrom::Start(0));
+    hole.is_ok_and(|hole| hole < length)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_hollow(_: &File, _: u64) -> bool {
+    false
+}
+
+fn too_large(most: u64) -> Unreadable {
+    Unreadable::Refused(format!("has more than {} MiB, the most that is read of such a file", most / MIB))
+}
+
+pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
+    bounded(open(dir, name.as_ref(), most)?, most)
+}
+
+/// Reads a file that the user named: a link is followed, and a pipe is read, up to that size.
+pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
+    bounded(File::open(path)?, most)
+}
+
+/// All that comes from there, if that is at most so much.
+pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    from.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
+}
+
+/// The value of a JSON text of a directory of results, with [`tame`] strings.
+pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(&tame(json))
+}
+
+/// The one text of several lines that results hold: the scenario as it was run.
+const OF_SEVERAL_LINES: &str = "scenario_text";
+
+/// A JSON text whose strings each stand on one line and do nothing to a terminal: what would, is escaped for people to read.
+/// Names and reasons come to sentences, tables and pages in a hundred places, and in none of them may a name begin a line of
+/// its own. Text that is no JSON is left to its parser.
+pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
+    // Most files have nothing of the kind, and some are large.
+    let is_read = |c: char| c.is_ascii_whitespace() || is_harmless(c);
+    if text.chars().all(is_read)
+        && !text.split('\\').skip(1).any(|after| after.starts_with(['n', 'r', 't', 'b', 'f', 'u']))
+    {
+        return Cow::Borrowed(json);
+    }
+    let mut tame = String::with_capacity(text.len());
+    let (mut rest, mut spared) = (text, false);
+    while let Some(begin) = rest.find('"') {
+        let (before, string) = rest.split_at(begin + 1);
+        let length = length_of_string(string);
+        let (string, after) = string.split_at(length);
+        tame += before;
+        tame += &if spared { Cow::Borrowed(string) } else { tame_string(string) };
+        let Some(closed) = after.strip_prefix('"') else { return Cow::Borrowed(json) };
+        spared = string == OF_SEVERAL_LINES && closed.trim_start().starts_with(':');
+        tame.push('"');
+        rest = closed;
+    }
+    tame += rest;
+    Cow::Owned(tame.into_bytes())
+}
+
+/// How long a string is whose opening quote has been read.
+fn length_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    let ends = |byte: u8| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    };
+    text.bytes().position(ends).unwrap_or(text.len())
+}
+
+fn tame_string(string: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte != b'\\' && (b' '..0x7f).contains(&byte);
+    if string.bytes().all(is_plain) {
+        return Cow::Borrowed(string);
+    }
+    let mut tame = String::with_capacity(string.len());
+    let mut rest = string.chars();
+    while let Some(letter) = rest.next() {
+        // As it is written, and what is meant.
+        let (written, meant) = match letter {
+            '\\' => {
+                let mut written = String::from('\\');
+                let kind = rest.next();
+                written.extend(kind);
+                let meant = match kind {
+                    Some('u') => {
+                        let digits: String = rest.by_ref().take(4).collect();
+                        written += &digits;
+                        u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32)
+                    }
+                    Some('n') => Some('\n'),
+                    Some('r') => Some('\r'),
+                    Some('t') => Some('\t'),
+                    Some('b') => Some('\u{8}'),
+                    Some('f') => Some('\u{c}'),
+                    // A quote, a slash, a backslash, or a mistake.
+                    _ => None,
+                };
+                (written, meant)
+            }
+            // Not allowed there, which the parser says.
+            '\0'..'\u{20}' => (letter.to_string(), None),
+            _ => (letter.to_string(), Some(letter)),
+        };
+        match meant {
+            Some(meant) if !is_harmless(meant) => {
+                tame += &harmless(meant).replace('\\', "\\\\");
+            }
+            _ => tame += &written,
+        }
+    }
+    Cow::Owned(tame)
+}
+
+/// Creates a file anew where others may have put something: what has its name is removed, so that nothing is written through
+/// a link, into a pipe, or into another name of the same file.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::create_new(path),
+    }
+}
+
+/// Whether something of that name lies in a directory. It may be what no reader takes, which reading it then says.
+pub fn has(dir: &Path, name: impl AsRef<Path>) -> bool {
+    dir.join(name).symlink_metadata().is_ok()
+}
+
+/// The directories in a directory, by their names: none that is hidden, and no link to one.
+pub fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !is_hidden && entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::symlink;
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(dir: &Path, name: &str) -> String {
+        read(dir, name, MIB).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_regular_file_below_is_read_and_whatever_else_lies_there_is_refused_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path();
+        std::fs::create_dir(dir.join("within")).unwrap();
+        std::fs::write(dir.join("within/file"), "text").unwrap();
+        symlink("/dev/zero", dir.join("endless")).unwrap();
+        symlink("within", dir.join("elsewhere")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, dir.join("pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)
+            .unwrap();
+        File::create(dir.join("large")).unwrap().set_len(MIB + 1).unwrap();
+        assert_eq!(read(dir, "within/file", MIB).unwrap(), b"text");
+        assert_eq!(told(dir, "absent"), "is missing");
+        assert_eq!(told(dir, "endless"), "is a link, and none is followed");
+        assert_eq!(told(dir, "elsewhere/file"), "lies behind a link, or behind what is no directory");
+        assert_eq!(told(dir, "pipe"), "is no regular file");
+        assert_eq!(told(dir, "within"), "is no regular file");
+        assert_eq!(told(dir, "large"), "has more than 1 MiB, the most that is read of such a file");
+        for name in ["../file", "/etc/passwd", "", "within/../../file"] {
+            assert_eq!(told(dir, name), "leads out of its directory", "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_pretends_to_be_large_is_refused_without_reading_it() {
+        let place = tempfile::tempdir().unwrap();
+        File::create(place.path().join("hollow")).unwrap().set_len(1 << 40).unwrap();
+        let found = open(place.path(), Path::new("hollow"), u64::MAX);
+        assert!(matches!(&found, Err(Unreadable::Refused(why)) if why.contains("holes")), "{found:?}");
+    }
+
+    fn is_tame(text: &str) -> bool {
+        text.chars().all(is_harmless)
+    }
+
+    proptest! {
+        #[test]
+        fn strings_of_results_stand_on_one_line_and_do_nothing(name: String, text: String, plain in "[ -~é✓]*") {
+            // In an object of its own, because any name may be drawn: those of the others, too.
+            let written = json!({ "named": { &name: [text] }, "plain": plain, "scenario_text": text, "n": 1.5 });
+            for json in [written.to_string(), serde_json::to_string_pretty(&written).unwrap()] {
+                let read: serde_json::Map<String, Value> = from_json(json.as_bytes()).unwrap();
+                let told = |value: &Value| value.as_str().unwrap().to_owned();
+                prop_assert_eq!(told(&read["plain"]), plain.clone());
+                prop_assert_eq!(told(&read["scenario_text"]), text.clone());
+                let named = read["named"].as_object().unwrap();
+                prop_assert!(read.keys().chain(named.keys()).all(|key| is_tame(key)));
+                let shown = told(&named.values().next().unwrap()[0]);
+                prop_assert!(is_tame(&shown));
+                if is_tame(&text) {
+                    prop_assert_eq!(&shown, &text);
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_no_json_is_no_reason_to_panic(text: String, bytes: Vec<u8>) {
+            for text in [text.as_bytes(), &bytes] {
+                prop_assert_eq!(from_json::<Value>(text).is_ok(), serde_json::from_slice::<Value>(text).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_looks_like_the_scenarios_name_spares_nothing() {
+        let json = br#"["scenario_text", "a\nb", "\u009b", "\ud83d\ude00", "\"\\n"]"#;
+        let read: Vec<String> = from_json(json).unwrap();
+        assert_eq!(read, ["scenario_text", "a\\u{a}b", "\\u{9b}", "😀", "\"\\n"]);
+    }
+
+    #[test]
+    fn what_is_created_anew_leaves_what_a_link_of_that_name_leads_to() {
+        let place = tempfile::tempdir().unwrap();
+        let (link, far) = (place.path().join("link"), place.path().join("far"));
+        std::fs::write(&far, "precious").unwrap();
+        symlink("far", &link).unwrap();
+        for text in ["first", "second"] {
+            create_anew(&link).unwrap().write_all(text.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&link).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_to_string(&far).unwrap(), "precious");
+        std::fs::create_dir(place.path().join("folder")).unwrap();
+        assert!(create_anew(&place.path().join("folder")).is_err());
+    }
+
+    #[test]
+    fn a_device_that_somebody_names_is_read_up_to_the_bound() {
+        let told = read_named(Path::new("/dev/zero"), MIB).unwrap_err().to_string();
+        assert_eq!(told, "has more than 1 MiB, the most that is read of such a file");
+    }
+}

@@ -1,0 +1,81 @@
+//! The herd's curve: how long after a release the first, second, … waiter that it wakes hears of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Histogram, value_at};
+
+/// How many classes of ranks there are: 1, 2, 3-4, 5-8 and so on by powers of two, the last one from 1025 on.
+pub const RANK_CLASSES: usize = 12;
+
+/// The class of a rank, which counts from 1.
+pub fn rank_class(rank: u32) -> usize {
+    rank.clamp(1, 1 << (RANK_CLASSES - 1)).next_power_of_two().trailing_zeros() as usize
+}
+
+/// The ranks of a class, as charts call them.
+pub fn rank_label(class: usize) -> String {
+    let last = 1_u32 << class;
+    match class {
+        0 | 1 => last.to_string(),
+        _ if class + 1 < RANK_CLASSES => format!("{}-{last}", last / 2 + 1),
+        _ => format!("{}+", last / 2 + 1),
+    }
+}
+
+/// How long after a release the waiters of one class of ranks heard of it. The first waiter that a release wakes has rank 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Woken {
+    /// The lowest rank of the class: 1, 2, 3, 5, 9 and so on.
+    pub from_rank: u32,
+    /// The highest; null in the last class, which has none.
+    pub to_rank: Option<u32>,
+    /// Notifications of these ranks.
+    pub count: u64,
+    /// From the release call to their arrival: the median.
+    pub p50_us: u64,
+    /// The 99th percentile.
+    pub p99_us: u64,
+}
+
+impl Woken {
+    /// The numbers of a class; `None` where no release woke so many.
+    pub fn of(class: usize, samples: &Histogram) -> Option<Self> {
+        let last = 1_u32 << class;
+        (!samples.is_empty()).then(|| Self {
+            from_rank: last / 2 + 1,
+            to_rank: (class + 1 < RANK_CLASSES).then_some(last),
+            count: samples.len(),
+            p50_us: value_at(samples, 0.5),
+            p99_us: value_at(samples, 0.99),
+        })
+    }
+
+    pub fn class(&self) -> usize {
+        rank_class(self.from_rank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::new_histogram;
+
+    #[test]
+    fn ranks_fall_into_classes_by_powers_of_two_and_the_last_one_is_open() {
+        let classes = [1, 2, 3, 4, 5, 8, 9, 512, 513, 1024, 1025, 5_000, u32::MAX].map(rank_class);
+        assert_eq!(classes, [0, 1, 2, 2, 3, 3, 4, 9, 10, 10, 11, 11, 11]);
+        assert_eq!([0, 1, 2, 3, 10, 11].map(rank_label), ["1", "2", "3-4", "5-8", "513-1024", "1025+"]);
+    }
+
+    #[test]
+    fn a_class_knows_its_ends_and_is_none_without_a_sample() {
+        let mut samples = new_histogram();
+        assert_eq!(Woken::of(0, &samples), None);
+        (1..=100).for_each(|value| samples.record(value).unwrap());
+        let ends = |class| Woken::of(class, &samples).map(|woken| (woken.from_rank, woken.to_rank)).unwrap();
+        assert_eq!([0, 1, 2, 11].map(ends), [(1, Some(1)), (2, Some(2)), (3, Some(4)), (1025, None)]);
+        let woken = Woken::of(4, &samples).unwrap();
+        assert_eq!((woken.class(), woken.count, woken.p50_us, woken.p99_us), (4, 100, 50, 99));
+    }
+}

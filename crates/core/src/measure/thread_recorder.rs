@@ -1,0 +1,484 @@
+//! The recorder on which one generator thread writes everything that it measures.
+//!
+//! A recorder belongs to one thread; the thread's contenders take turns on it, so writing needs neither a lock
+//! nor an atomic, and all its memory is allocated before the clock starts. Recorders are merged afterwards.
+//!
+//! A sample goes into a short list first, and from there into its histogram with many others. The histograms
+//! are megabytes, of which each sample touches a few bytes that the servers on the same host have driven out
+//! of the cache meanwhile; fetching them one sample at a time costs more than all the rest of recording.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Counts, HIGHEST_US, Histogram, Measure, OpenParts, RANK_CLASSES, Woken, new_histogram, rank_class,
+};
+use crate::clock::Stamp;
+
+/// The span of time whose samples count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    pub start: Stamp,
+    /// First stamp that no longer counts; `Stamp::MAX` while the window is open.
+    pub end: Stamp,
+}
+
+impl Window {
+    /// Before the measured phase: nothing counts.
+    pub const CLOSED: Window = Window { start: Stamp::MAX, end: Stamp::MAX };
+
+    pub fn contains(&self, at: Stamp) -> bool {
+        at >= self.start && at < self.end
+    }
+}
+
+/// What happened within one second of the measured phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Second {
+    /// Locks acquired.
+    pub acquisitions: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Notifications delivered.
+    pub notifications: u64,
+    /// Arrivals of an open load that were due.
+    pub offered: u64,
+    /// Waits that count here: that ended here, or of an open load those of arrivals that were due here.
+    pub waits: u64,
+    /// Their sum in microseconds.
+    pub wait_us: u64,
+    /// Of these, the sum of the times from the call of acquire to its return.
+    pub service_us: u64,
+    /// Handoffs that ended here.
+    pub handoffs: u64,
+    /// Their sum in microseconds.
+    pub handoff_us: u64,
+}
+
+added_up!(Second {
+    acquisitions,
+    requests,
+    notifications,
+    offered,
+    waits,
+    wait_us,
+    service_us,
+    handoffs,
+    handoff_us,
+});
+
+/// Samples that wait for their histograms, at most.
+const SAMPLES_AT_ONCE: usize = 512;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sample {
+    /// Up to [`super::HIGHEST_US`], which fits.
+    value_us: u32,
+    place: u32,
+}
+
+/// The wait of an arrival of an open load.
+#[derive(Debug, Clone, Copy)]
+pub struct ArrivalWait {
+    pub due: Stamp,
+    /// When a contender was free for it, and when that one called acquire; `None` where none did.
+    pub called: Option<(Stamp, Stamp)>,
+    pub ended: Stamp,
+    /// Whether it ended with the lock.
+    pub is_served: bool,
+}
+
+fn measures_of(part: Option<Measure>) -> impl Iterator<Item = Measure> {
+    [Some(Measure::Wait), part].into_iter().flatten()
+}
+
+fn parts_of(part: Option<Measure>) -> impl Iterator<Item = OpenParts> {
+    measures_of(part).filter_map(Measure::open_parts)
+}
+
+/// Histograms, counts and timeline of one generator thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadRecorder {
+    /// One for each measure, then one for each class of ranks.
+    histograms: Vec<Histogram>,
+    samples: Vec<Sample>,
+    window: Window,
+    pub measured: Counts,
+    /// Counts of the whole trial, from the first request to the last: what the servers' counters see.
+    pub whole: Counts,
+    timeline: Vec<Second>,
+}
+
+impl ThreadRecorder {
+    /// An empty recorder with room for a timeline of that many seconds; later seconds go into the last one.
+    pub fn new(seconds: usize) -> Self {
+        Self {
+            histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
+            samples: Vec::with_capacity(SAMPLES_AT_ONCE),
+            window: Window::CLOSED,
+            measured: Counts::default(),
+            whole: Counts::default(),
+            timeline: vec![Second::default(); seconds.max(1)],
+        }
+    }
+
+    pub fn set_window(&mut self, window: Window) {
+        self.window = window;
+    }
+
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Records one sample that ended at that time; outside the window it is dropped. Waits have methods of their own, which
+    /// keep those that did not end, too.
+    #[inline]
+    pub fn record(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
+        debug_assert!(measure.open_parts().is_none(), "{measure:?} needs what has not ended");
+        self.put(measure, ended, value_us);
+    }
+
+    #[inline]
+    fn put(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
+        if !self.window.contains(ended) {
+            return;
+        }
+        if value_us > HIGHEST_US {
+            self.measured.saturated += 1;
+            self.whole.saturated += 1;
+        }
+        self.keep(measure.index(), value_us);
+    }
+
+    /// Records when the waiter of that rank (from 1) heard of a release, since its call. Dropped outside the window.
+    #[inline]
+    pub fn record_woken(&mut self, rank: u32, heard: Stamp, after_us: u64) {
+        if self.window.contains(heard) {
+            self.keep(Measure::COUNT + rank_class(rank), after_us);
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, place: usize, value_us: u64) {
+        if self.samples.len() == SAMPLES_AT_ONCE {
+            self.settle();
+        }
+        let value_us = u32::try_from(value_us.max(1)).unwrap_or(u32::MAX);
+        self.samples.push(Sample { value_us, place: place as u32 });
+    }
+
+    /// Records a wait that ended without the lock, or had not ended when the window closed: as long as it lasted within
+    /// the window, and before it. Returns how long that was; `None` for one that had no part in the window.
+    ///
+    /// The part of the waits is that of readers or of writers, where some acquires ask to read.
+    pub fn record_unserved(&mut self, part: Option<Measure>, intended: Stamp, ended: Stamp) -> Option<u64> {
+        let until = ended.min(self.window.end);
+        if until < self.window.start || intended >= self.window.end {
+            return None;
+        }
+        let waited = until.saturating_sub(intended);
+        let at = until.min(self.window.end - 1);
+        for parts in parts_of(part) {
+            self.put(parts.not_ended, at, waited);
+            self.record_begun_before(parts, intended, at);
+        }
+        Some(waited)
+    }
+
+    /// Records the wait of a load without arrivals, which counts when it ends: served in the window, or not.
+    pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) {
+        if acquired >= self.window.end {
+            self.record_unserved(part, intended, acquired);
+            return;
+        }
+        for measure in measures_of(part) {
+            self.put(measure, acquired, acquired.saturating_sub(intended));
+        }
+        for parts in parts_of(part) {
+            self.record_begun_before(parts, intended, acquired);
+        }
+    }
+
+    /// Records how long a wait that ends at that time had lasted when the window opened, if it had begun.
+    fn record_begun_before(&mut self, parts: OpenParts, intended: Stamp, ended: Stamp) {
+        if let Some(measure) = parts.begun_before
+            && intended < self.window.start
+        {
+            self.put(measure, ended, self.window.start - intended);
+        }
+    }
+
+    /// Records the wait of an arrival, which counts when it was due, and its two stages.
+    pub fn record_arrival(&mut self, part: Option<Measure>, wait: ArrivalWait) {
+        let ArrivalWait { due, called, ended, .. } = wait;
+        let waited = ended.saturating_sub(due);
+        for measure in measures_of(part) {
+            self.put_stage(measure, due, waited, wait.is_served);
+        }
+        match called {
+            Some((taken, called)) => {
+                self.put_stage(Measure::ClientWait, due, taken.saturating_sub(due), true);
+                self.put_stage(Measure::Service, due, ended.saturating_sub(called), wait.is_served);
+                self.record(Measure::Lateness, due, called.saturating_sub(due.max(taken)));
+            }
+            None => self.put_stage(Measure::ClientWait, due, waited, false),
+        }
+    }
+
+    fn put_stage(&mut self, measure: Measure, due: Stamp, us: u64, has_ended: bool) {
+        match measure.open_parts() {
+            Some(parts) if !has_ended => self.put(parts.not_ended, due, us),
+            _ => self.put(measure, due, us),
+        }
+    }
+
+    pub fn settle(&mut self) {
+        for sample in self.samples.drain(..) {
+            self.histograms[sample.place as usize].saturating_record(u64::from(sample.value_us));
+        }
+    }
+
+    /// Applies a change to the whole trial's counts and, if the time is within the window, to the measured.
+    #[inline]
+    pub fn count(&mut self, at: Stamp, change: impl Fn(&mut Counts)) {
+        change(&mut self.whole);
+        if self.window.contains(at) {
+            change(&mut self.measured);
+        }
+    }
+
+    /// The timeline's second for that time, if it lies within the window.
+    #[inline]
+    pub fn second(&mut self, at: Stamp) -> Option<&mut Second> {
+        if !self.window.contains(at) {
+            return None;
+        }
+        let index = usize::try_from((at - self.window.start) / 1_000_000).unwrap_or(usize::MAX);
+        let last = self.timeline.len() - 1;
+        self.timeline.get_mut(index.min(last))
+    }
+
+    /// The histogram of one measure, as of the last [`ThreadRecorder::settle`].
+    pub fn histogram(&self, measure: Measure) -> &Histogram {
+        &self.histograms[measure.index()]
+    }
+
+    /// The classes of ranks that have samples, as of the last [`ThreadRecorder::settle`].
+    pub fn herd(&self) -> Vec<Woken> {
+        let classes = self.histograms[Measure::COUNT..].iter().enumerate();
+        classes.filter_map(|(class, samples)| Woken::of(class, samples)).collect()
+    }
+
+    pub fn timeline(&self) -> &[Second] {
+        &self.timeline
+    }
+
+    /// Adds all that another thread's settled recorder holds.
+    #[allow(clippy::expect_used, reason = "all recorders use the same bounds, so adding cannot fail")]
+    pub fn merge(&mut self, other: &Self) {
+        for (own, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
+            own.add(theirs).expect("recorders share their bounds");
+        }
+        self.measured += other.measured;
+        self.whole += other.whole;
+        for (own, theirs) in self.timeline.iter_mut().zip(&other.timeline) {
+            *own += *theirs;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_outside_the_window_are_dropped_from_measured_but_kept_in_whole() {
+        let mut recorder = ThreadRecorder::new(2);
+        recorder.count(5, |counts| counts.releases += 1);
+        recorder.set_window(Window { start: 10, end: 3_000_010 });
+        recorder.record(Measure::Hold, 9, 1);
+        recorder.record(Measure::Hold, 10, 1);
+        recorder.count(11, |counts| counts.releases += 1);
+        recorder.settle();
+        assert_eq!(recorder.histogram(Measure::Hold).len(), 1);
+        assert_eq!((recorder.measured.releases, recorder.whole.releases), (1, 2));
+    }
+
+    #[test]
+    fn a_wait_that_was_not_served_counts_as_long_as_it_lasted_before_the_window_closed() {
+        let mut recorder = ThreadRecorder::new(1);
+        assert_eq!(recorder.record_unserved(None, 1, 5), None, "no window has begun");
+        recorder.set_window(Window { start: 100, end: 200 });
+        assert_eq!(recorder.record_unserved(None, 10, 99), None, "it ended before the window");
+        assert_eq!(recorder.record_unserved(None, 200, 300), None, "it began after the window");
+        assert_eq!(recorder.record_unserved(None, 50, 150), Some(100), "it timed out within");
+        assert_eq!(
+            recorder.record_unserved(None, 50, 900),
+            Some(150),
+            "it had not ended when the window closed"
+        );
+        recorder.settle();
+        assert_eq!(recorder.histogram(Measure::Unserved).len(), 2);
+        assert_eq!(recorder.histogram(Measure::Unserved).max(), 150);
+    }
+
+    #[test]
+    fn of_a_wait_that_began_before_the_window_it_is_known_for_how_long() {
+        let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
+        recorder.set_window(Window { start: 100, end: 200 });
+        // Ended before it; ended within, begun before and within; ended after it, begun before and within
+        for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
+            recorder.record_wait(part, intended, acquired);
+        }
+        recorder.settle();
+        let of = |measure| {
+            let values = recorder.histogram(measure).iter_recorded();
+            values.map(|step| step.value_iterated_to()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Measure::Wait), [40, 90]);
+        assert_eq!(of(Measure::Unserved), [80, 130]);
+        assert_eq!(of(Measure::WaitedBefore), [30, 40]);
+        for (measure, expected) in [
+            (Measure::WriteWait, [40, 90]),
+            (Measure::WriteUnserved, [80, 130]),
+            (Measure::WriteWaitedBefore, [30, 40]),
+        ] {
+            assert_eq!(of(measure), expected, "all of them asked to write: {measure:?}");
+        }
+        assert!(of(Measure::ReadWait).is_empty() && of(Measure::ReadUnserved).is_empty());
+    }
+
+    #[test]
+    fn an_arrival_without_the_lock_counts_in_the_stage_that_it_reached() {
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 100, end: 200 });
+        let wait = ArrivalWait { due: 150, called: Some((160, 165)), ended: 400, is_served: true };
+        recorder.record_arrival(Some(Measure::ReadWait), wait);
+        recorder.record_arrival(Some(Measure::ReadWait), ArrivalWait { is_served: false, ..wait });
+        recorder
+            .record_arrival(Some(Measure::WriteWait), ArrivalWait { called: None, is_served: false, ..wait });
+        recorder.record_arrival(None, ArrivalWait { due: 300, ..wait });
+        recorder.settle();
+        let of = |measure| {
+            let values = recorder.histogram(measure).iter_recorded();
+            values
+                .flat_map(|step| vec![step.value_iterated_to(); step.count_at_value() as usize])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((of(Measure::Wait), of(Measure::Unserved)), (vec![250], vec![250, 250]));
+        assert_eq!((of(Measure::ReadWait), of(Measure::ReadUnserved)), (vec![250], vec![250]));
+        assert_eq!((of(Measure::WriteWait), of(Measure::WriteUnserved)), (vec![], vec![250]));
+        assert_eq!((of(Measure::ClientWait), of(Measure::ClientUnserved)), (vec![10, 10], vec![250]));
+        assert_eq!((of(Measure::Service), of(Measure::ServiceUnserved)), (vec![235], vec![235]));
+        assert_eq!(of(Measure::Lateness), [5, 5]);
+    }
+
+    #[test]
+    fn a_second_past_the_timeline_goes_into_the_last_one() {
+        let mut recorder = ThreadRecorder::new(2);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
+        recorder.second(9_000_000).unwrap().acquisitions += 1;
+        assert_eq!(recorder.timeline()[1].acquisitions, 1);
+        assert!(recorder.second(0).is_some());
+    }
+
+    #[test]
+    fn every_sample_reaches_its_histogram_however_many_there_are() {
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
+        let many = SAMPLES_AT_ONCE as u64 * 2 + 7;
+        for value in 1..=many {
+            recorder.record(Measure::Hold, value, value);
+            recorder.record(Measure::Release, value, 3);
+        }
+        recorder.settle();
+        assert_eq!(
+            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Release).len()),
+            (many, many)
+        );
+        assert_eq!(recorder.histogram(Measure::Release).max(), 3);
+    }
+
+    #[test]
+    fn a_value_above_the_range_is_kept_as_the_highest_and_counted() {
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: 10 });
+        for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
+            recorder.record(Measure::Hold, 1, value);
+            recorder.record(Measure::Hold, 10, value);
+        }
+        recorder.settle();
+        assert_eq!(recorder.histogram(Measure::Hold).len(), 3);
+        assert!(recorder.histogram(Measure::Hold).max() >= HIGHEST_US);
+        assert_eq!((recorder.measured.saturated, recorder.whole.saturated), (2, 2));
+    }
+
+    #[test]
+    fn a_window_holds_its_first_stamp_and_not_the_one_at_its_end() {
+        let window = Window { start: 10, end: 20 };
+        assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
+        assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
+        let mut recorder = ThreadRecorder::new(1);
+        assert_eq!(recorder.window(), Window::CLOSED, "nothing counts before somebody says so");
+        recorder.set_window(window);
+        assert_eq!(recorder.window(), window);
+    }
+
+    #[test]
+    fn what_happens_is_entered_in_the_second_of_the_window_in_which_it_happens() {
+        let mut recorder = ThreadRecorder::new(3);
+        recorder.set_window(Window { start: 500_000, end: 4_000_000 });
+        for at in [499_999, 500_000, 1_499_999, 1_500_000, 2_500_000, 3_999_999, 4_000_000] {
+            if let Some(second) = recorder.second(at) {
+                second.acquisitions += 1;
+            }
+        }
+        assert_eq!(
+            recorder.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(),
+            [2, 1, 2]
+        );
+        assert_eq!(ThreadRecorder::new(0).timeline().len(), 1, "there is always one to enter things in");
+    }
+
+    #[test]
+    fn sheets_of_several_threads_add_up_in_all_that_they_hold() {
+        let filled = |times: u64| {
+            let mut recorder = ThreadRecorder::new(2);
+            recorder.set_window(Window { start: 0, end: Stamp::MAX });
+            for value in 1..=times {
+                recorder.record(Measure::Handoff, 1, value);
+                recorder.record_woken(value as u32, 1, value);
+            }
+            recorder.count(1, |counts| counts.releases += times);
+            *recorder.second(1_000_000).unwrap() = Second {
+                acquisitions: times,
+                requests: 10 * times,
+                wait_us: 100 * times,
+                ..Second::default()
+            };
+            recorder.settle();
+            recorder
+        };
+        let mut both = filled(2);
+        both.merge(&filled(3));
+        assert_eq!(both.histogram(Measure::Handoff).len(), 5);
+        let herd: Vec<_> = both.herd().iter().map(|woken| (woken.from_rank, woken.count)).collect();
+        assert_eq!(herd, [(1, 2), (2, 2), (3, 1)]);
+        assert_eq!((both.measured.releases, both.whole.releases), (5, 5));
+        let second = Second { acquisitions: 5, requests: 50, wait_us: 500, ..Second::default() };
+        assert_eq!(both.timeline(), [Second::default(), second]);
+    }
+
+    #[test]
+    fn a_sample_shorter_than_the_shortest_is_kept_as_that() {
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
+        recorder.record(Measure::Hold, 1, 0);
+        recorder.settle();
+        assert_eq!(
+            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Hold).min()),
+            (1, 1)
+        );
+    }
+}

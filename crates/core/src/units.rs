@@ -1,0 +1,273 @@
+//! Quantities and names as people write them, parsed and printed; and lists in which each thing stands once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Parses a duration such as `20ms`, `1s` or `1m 30s`.
+///
+/// A bare number is refused, because its unit would be a guess; only `0` needs none.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let trimmed = text.trim();
+    if trimmed == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if !trimmed.is_empty() && trimmed.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(format!("`{trimmed}` has no unit; write `{trimmed}ms` or `{trimmed}s`"));
+    }
+    humantime::parse_duration(trimmed).map_err(|error| {
+        format!("`{trimmed}` is not a duration ({error}); write e.g. `20ms`, `1s` or `2m 30s`")
+    })
+}
+
+/// Prints a duration with the unit that keeps it readable: `350 µs`, `20 ms`, `1.5 s`, `2m 5s`.
+pub fn format_duration(duration: Duration) -> String {
+    format_micros(crate::clock::micros(duration))
+}
+
+/// Prints a duration in whole seconds, rounded up: about how long something takes.
+pub fn whole_seconds(time: Duration) -> String {
+    format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
+}
+
+/// Prints microseconds with the unit that keeps three significant digits readable.
+pub fn format_micros(us: u64) -> String {
+    let value = us as f64;
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{} ms", number(value / 1e3)),
+        1_000_000..120_000_000 => format!("{} s", number(value / 1e6)),
+        _ => humantime::format_duration(Duration::from_secs(us / 1_000_000)).to_string(),
+    }
+}
+
+/// Text from outside as a message shows it: without characters that do something to a terminal, and not longer than so
+/// many characters.
+pub fn shown(text: &str, most: usize) -> String {
+    // A text that is too long may be very long.
+    if text.chars().nth(most).is_none() {
+        return text.chars().map(harmless).collect();
+    }
+    text.chars().take(most.saturating_sub(1)).map(harmless).chain(["…".to_owned()]).collect()
+}
+
+pub fn one_line(text: &str) -> String {
+    text.chars().map(harmless).collect()
+}
+
+/// The whole of it, with its lines and tabs. Servers are asked many times a second, and answer with nothing but letters.
+pub fn harmless_lines(text: String) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return text;
+    }
+    text.chars().map(|c| if matches!(c, '\n' | '\t') { c.to_string() } else { harmless(c) }).collect()
+}
+
+/// A character as a terminal or a page may get it: one that would do something to it, or turn round the order of what
+/// follows, is escaped.
+pub fn harmless(c: char) -> String {
+    if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() }
+}
+
+/// Whether a terminal or a page may get it as it is.
+pub fn is_harmless(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns
+}
+
+/// Prints a number with three significant digits, whole numbers from 100 on in full.
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 || size == 0.0 => 2,
+        size if size >= 0.0995 => 3,
+        _ => 4,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A value as it is shown, with a sign where it is no more than a lower bound: `≥ 3 ms`.
+pub fn at_least(shown: String, is_bound: bool) -> String {
+    if is_bound { format!("≥ {shown}") } else { shown }
+}
+
+/// A share as people write it: `5 %` for 0.05.
+pub fn percent(share: f64) -> String {
+    format!("{} %", number(100.0 * share))
+}
+
+/// A ratio as people say a change: `40 % lower`, `3.2 times`.
+pub fn changed(ratio: f64) -> String {
+    match ratio {
+        _ if !ratio.is_finite() => "more than nothing".to_owned(),
+        1.5.. => format!("{} times", number(ratio)),
+        1.0.. => format!("{} higher", percent(ratio - 1.0)),
+        _ => format!("{} lower", percent(1.0 - ratio)),
+    }
+}
+
+/// Prints a count with its noun, of which there is one form for one and one for any other number.
+pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+pub fn contenders(count: usize) -> String {
+    counted(count, "contender", "contenders")
+}
+
+/// A combination as messages call it: `baton, 20 contenders`.
+pub fn cell_name(strategy: &str, count: usize) -> String {
+    format!("{strategy}, {}", contenders(count))
+}
+
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A text as a shell takes it for one word.
+pub fn as_a_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
+pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// Each once, the least first.
+pub fn distinct_sorted<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    all.into_iter().collect::<BTreeSet<T>>().into_iter().collect()
+}
+
+/// Each once, in the order in which they come.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for one in all {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+    }
+    distinct
+}
+
+/// Each key once, in the order in which they come, with all that it comes with.
+pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+/// A duration in files: whole microseconds. Its field's name ends with `_us`.
+pub mod as_us {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        crate::clock::micros(*time).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_micros)
+    }
+}
+
+/// The same where there may be none: null.
+pub mod as_us_if_any {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        time.map(crate::clock::micros).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_micros))
+    }
+}
+
+/// A wall time in files: RFC 3339 text in UTC, to the microsecond, such as `2026-11-21T08:45:08.123456Z`.
+pub mod as_utc {
+    use std::time::SystemTime;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&humantime::format_rfc3339_micros(*time))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        humantime::parse_rfc3339(&text).map_err(|_| {
+            D::Error::custom(format!("`{text}` is not a UTC time such as `2026-11-21T08:45:08.123456Z`"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_is_refused_with_the_two_likely_readings() {
+        assert!(parse_duration("20").unwrap_err().contains("`20ms` or `20s`"));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn what_would_turn_round_the_order_of_letters_is_escaped_like_what_a_terminal_obeys() {
+        let shown: String = "a\u{202e}b\u{7}é ש".chars().map(harmless).collect();
+        assert_eq!(shown, "a\\u{202e}b\\u{7}é ש");
+    }
+
+    #[test]
+    fn a_count_agrees_with_its_noun() {
+        let shown: Vec<_> = [0_u64, 1, 2].map(|count| counted(count, "entry", "entries")).into();
+        assert_eq!(shown, ["0 entries", "1 entry", "2 entries"]);
+        assert_eq!([1, 12].map(contenders), ["1 contender", "12 contenders"]);
+    }
+
+    #[test]
+    fn three_significant_digits_at_every_scale() {
+        let shown: Vec<_> =
+            [7, 999, 1_000, 1_234, 20_000, 123_456, 1_500_000, 125_000_000].map(format_micros).into();
+        assert_eq!(shown, ["7 µs", "999 µs", "1 ms", "1.23 ms", "20 ms", "123 ms", "1.5 s", "2m 5s"]);
+    }
+    #[test]
+    fn three_significant_digits_without_idle_zeros() {
+        let shown: Vec<_> = [0.0, 0.0312, 0.5, 1.0, 4.016, 12.34, 99.97, 412.4, 12_345.6].map(number).into();
+        assert_eq!(shown, ["0", "0.0312", "0.5", "1", "4.02", "12.3", "100", "412", "12346"]);
+    }
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        assert_eq!(
+            [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
+            ["a", "a and b", "a, b and c"]
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! Which clients an ensemble serves.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use zklockbench_zk::admin;
+
+/// Connections to an ensemble's servers other than those of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OtherClients {
+    Connected(u64),
+    /// Their number can't be known, for that reason.
+    Unknown(String),
+}
+
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A monitor that asks a server for its state is connected for a moment only.
+const READINGS: usize = 3;
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Counts the connections to these servers, before the run has any.
+pub async fn other_clients(addresses: &[String]) -> OtherClients {
+    let counts = join_all(addresses.iter().map(|address| least_connections(address))).await;
+    match counts.into_iter().sum::<Result<u64, String>>() {
+        Ok(all) => OtherClients::Connected(all),
+        Err(why) => OtherClients::Unknown(why),
+    }
+}
+
+async fn least_connections(address: &str) -> Result<u64, String> {
+    let mut least = u64::MAX;
+    for reading in 0..READINGS {
+        if reading > 0 {
+            tokio::time::sleep(BETWEEN).await;
+        }
+        let srvr = admin::srvr(address, PATIENCE).await.map_err(|error| format!("{address}: {error}"))?;
+        let connections = srvr.and_then(|srvr| srvr.connections);
+        // The server counts the connection that asks, too.
+        least = least.min(connections.ok_or_else(|| format!("{address} gives no count"))?.saturating_sub(1));
+        if least == 0 {
+            break;
+        }
+    }
+    Ok(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// A server that reports these numbers of connections, one after the other.
+    async fn server(counts: &'static [u64]) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            for count in counts {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.read_exact(&mut [0; 4]).await.unwrap();
+                let answer =
+                    format!("Zookeeper version: 3.8.0\nConnections: {count}\nZxid: 0x1\nMode: follower\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn connections_of_questions_are_not_counted() {
+        let servers = [server(&[5, 4, 6]).await, server(&[1]).await, server(&[3, 1]).await];
+        assert_eq!(other_clients(&servers).await, OtherClients::Connected(3));
+    }
+
+    #[tokio::test]
+    async fn count_is_unknown_when_a_server_does_not_answer() {
+        let servers = [server(&[1]).await, "127.0.0.1:1".to_owned()];
+        let OtherClients::Unknown(why) = other_clients(&servers).await else { panic!("known") };
+        assert!(why.starts_with("127.0.0.1:1: "), "{why}");
+    }
+}

@@ -1,0 +1,298 @@
+//! Docker: its commands, and Compose by whichever name this machine has it; and what `docker inspect` tells of a
+//! container.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde::Deserialize;
+
+use zklockbench_core::error::Error;
+
+/// The port on which a server in a container listens for clients.
+pub const CLIENT_PORT: &str = "2181/tcp";
+const SERVICE: &str = "com.docker.compose.service";
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Container {
+    pub id: String,
+    pub image: String,
+    pub state: ContainerState,
+    pub config: Config,
+    pub host_config: HostConfig,
+    pub mounts: Vec<Mount>,
+    pub network_settings: NetworkSettings,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ContainerState {
+    /// Its process is there, be it held still.
+    pub running: bool,
+    pub paused: bool,
+    pub exit_code: i64,
+    /// The system ended it, because it used too much memory.
+    #[serde(rename = "OOMKilled")]
+    pub oom_killed: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Config {
+    pub image: String,
+    /// `NAME=value`.
+    pub env: Option<Vec<String>>,
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HostConfig {
+    pub restart_policy: RestartPolicy,
+    pub tmpfs: Option<BTreeMap<String, String>>,
+    /// Where its ports are to be found on the host.
+    pub port_bindings: Option<BTreeMap<String, Option<Vec<Binding>>>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RestartPolicy {
+    /// `no`, `always`, `on-failure`, `unless-stopped`; empty for `no`.
+    pub name: String,
+}
+
+/// A port of the host that leads to one of the container.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Binding {
+    /// Empty for all addresses.
+    pub host_ip: String,
+    /// Empty or 0 for one that Docker chooses at each start.
+    pub host_port: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Mount {
+    /// `volume`, `bind` or `tmpfs`.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// Where it lies on the host; empty for memory.
+    #[serde(default)]
+    pub source: String,
+    pub destination: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkSettings {
+    pub networks: BTreeMap<String, Endpoint>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Endpoint {
+    /// The names by which others find it.
+    pub aliases: Option<Vec<String>>,
+    #[serde(rename = "IPAMConfig")]
+    pub asked: Option<RequestedAddress>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct RequestedAddress {
+    #[serde(rename = "IPv4Address")]
+    pub address: Option<String>,
+}
+
+impl Container {
+    pub fn service(&self) -> &str {
+        self.config.labels.get(SERVICE).map_or("", String::as_str)
+    }
+
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let variables = self.config.env.iter().flatten();
+        variables
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
+    }
+
+    /// Whether a path of it lies in memory, which is lost when it ends.
+    pub fn is_in_memory(&self, path: &str) -> bool {
+        let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
+        short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
+    }
+
+    pub fn mount_of(&self, path: &str) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| contains(&mount.destination, path))
+    }
+
+    pub fn asked_binding(&self) -> Option<&Binding> {
+        self.host_config.port_bindings.as_ref()?.get(CLIENT_PORT)?.as_ref()?.first()
+    }
+}
+
+impl Mount {
+    /// Where it lies on the host; of a volume, where all volumes do: its own name tells nobody anything.
+    pub fn shared_directory(&self) -> &Path {
+        let source = Path::new(&self.source);
+        let volumes = source.ancestors().nth(2).filter(|_| self.kind == "volume");
+        volumes.unwrap_or(source)
+    }
+}
+
+impl Binding {
+    /// `host:port`, from this host.
+    pub fn address(&self) -> String {
+        let host = match self.host_ip.as_str() {
+            "" | "0.0.0.0" | "::" => "127.0.0.1",
+            host => host,
+        };
+        format!("{host}:{}", self.host_port)
+    }
+
+    /// Whether it is the same after the container was started again.
+    pub fn stays(&self) -> bool {
+        !matches!(self.host_port.as_str(), "" | "0")
+    }
+}
+
+fn contains(directory: &str, path: &str) -> bool {
+    Path::new(path).starts_with(directory)
+}
+
+pub async fn inspect(ids: &[&str]) -> Result<Vec<Container>, String> {
+    parse(&docker(&[&["container", "inspect"], ids].concat()).await?)
+}
+
+pub fn inspect_now(ids: &[&str]) -> Result<Vec<Container>, String> {
+    parse(&docker_now(&[&["container", "inspect"], ids].concat())?)
+}
+
+fn parse(told: &str) -> Result<Vec<Container>, String> {
+    serde_json::from_str(told)
+        .map_err(|error| format!("`docker container inspect` is not understood: {error}"))
+}
+
+/// Compose as a part of `docker`, and by itself as it was before version 2.
+const COMPOSE: [&[&str]; 2] = [&["docker", "compose"], &["docker-compose"]];
+
+/// What `docker` said on stdout. Given up, the command is killed.
+pub async fn docker(arguments: &[&str]) -> Result<String, String> {
+    run(command(&["docker"], arguments)).await
+}
+
+/// The same, waiting for it: for the end of a life, when nothing more can be awaited.
+pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
+    let mut command = command(&["docker"], arguments);
+    let output = command.output();
+    said(&command, output)
+}
+
+/// A command of these words. In a group of its own no Ctrl-C reaches it: what is half made could not be removed.
+pub fn command(program: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).args(arguments).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// What a command said on stdout. Given up, it is killed.
+pub async fn run(command: Command) -> Result<String, String> {
+    let mut command = tokio::process::Command::from(command);
+    let output = command.kill_on_drop(true).output().await;
+    said(command.as_std(), output)
+}
+
+pub async fn find_compose() -> Result<&'static [&'static str], Error> {
+    docker(&["version", "--format", "{{.Server.Version}}"]).await.map_err(|why| {
+        Error::environment(format!("a Compose ensemble needs Docker, but its daemon does not answer: {why}"))
+    })?;
+    installed_compose().await.ok_or_else(|| Error::environment(NO_COMPOSE))
+}
+
+pub const NO_COMPOSE: &str = "there is neither `docker compose` nor `docker-compose`. Install Docker's Compose plugin \
+                              (Debian, Ubuntu: apt-get install -y docker-compose)";
+
+/// Compose, which can read files without Docker's daemon.
+pub async fn installed_compose() -> Option<&'static [&'static str]> {
+    for program in COMPOSE {
+        if run(command(program, &["version"])).await.is_ok() {
+            return Some(program);
+        }
+    }
+    None
+}
+
+fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, String> {
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy());
+    let words: Vec<_> = std::iter::once(command.get_program().to_string_lossy()).chain(arguments).collect();
+    let words = words.join(" ");
+    let output = output.map_err(|error| {
+        format!("`{words}` cannot be run: {error}. Install Docker (Debian: apt-get install -y docker.io)")
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("`{words}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Docker 20.10 told it of a container that Compose had made and not started, shortened.
+    const TOLD: &str = r#"[{"Id": "8427ff", "Image": "sha256:c430",
+        "State": {"Status": "created", "Running": false, "Paused": false, "OOMKilled": false, "ExitCode": 0},
+        "Config": {"Image": "zookeeper:3.9", "Env": ["ZOO_MY_ID=1", "ZOO_CFG_EXTRA=a=1 b=2"],
+            "Labels": {"com.docker.compose.service": "zoo1"}},
+        "HostConfig": {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}, "Tmpfs": {"/datalog": ""},
+            "PortBindings": {"2181/tcp": [{"HostIp": "127.0.0.1", "HostPort": "21831"}]}},
+        "Mounts": [{"Type": "volume", "Source": "/docker/volumes/0123/_data", "Destination": "/data"}],
+        "NetworkSettings": {"Ports": {}, "Networks": {"x_default": {
+            "IPAMConfig": {"IPv4Address": "172.28.213.11"}, "Aliases": ["zoo1", "8427ff"]}}}}]"#;
+
+    #[test]
+    fn a_container_that_was_made_tells_what_it_will_be() {
+        let container = parse(TOLD).unwrap().remove(0);
+        assert_eq!(container.service(), "zoo1");
+        assert_eq!(container.variable("ZOO_CFG_EXTRA"), Some("a=1 b=2"));
+        assert_eq!(container.variable("ZOO_CFG"), None);
+        let asked = container.asked_binding().unwrap();
+        assert!(asked.stays());
+        assert_eq!(asked.address(), "127.0.0.1:21831");
+        assert!(container.is_in_memory("/datalog/version-2") && !container.is_in_memory("/data"));
+        let mount = container.mount_of("/data").unwrap();
+        assert_eq!(mount.shared_directory(), Path::new("/docker/volumes"));
+        assert!(container.mount_of("/datalog").is_none());
+    }
+
+    #[test]
+    fn what_is_no_list_of_containers_is_an_error() {
+        assert!(parse("{}").unwrap_err().contains("docker container inspect"));
+    }
+
+    #[tokio::test]
+    async fn a_failure_names_the_command_and_what_it_said_or_how_to_get_it() {
+        let why = run(command(&["sh", "-c"], &["echo no >&2; exit 7"])).await.unwrap_err();
+        assert!(why.contains("`sh -c echo no >&2; exit 7` failed") && why.ends_with(": no"), "{why}");
+        let why = run(command(&["zklockbench-no-such-program"], &["x"])).await.unwrap_err();
+        assert!(
+            why.contains("`zklockbench-no-such-program x` cannot be run") && why.contains("Install"),
+            "{why}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_given_up_does_not_go_on() {
+        let mark = tempfile::NamedTempFile::new().unwrap();
+        let script = format!("sleep 1; rm {}", mark.path().display());
+        let work = run(command(&["sh", "-c"], &[&script]));
+        let given_up = tokio::time::timeout(std::time::Duration::from_millis(200), work).await;
+        assert!(given_up.is_err());
+        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        assert!(mark.path().exists());
+    }
+}

@@ -1,0 +1,166 @@
+//! One server of a Compose ensemble: a container, and what of it stays as it is.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::docker::{Binding, CLIENT_PORT, Container};
+use crate::directory::describe_placement;
+
+const LOG_LINES: &str = "8";
+
+#[derive(Debug)]
+pub struct Member {
+    /// From 1.
+    pub number: usize,
+    pub made: Container,
+    /// It is meant to be down: that it is so is no news.
+    pub meant_down: AtomicBool,
+}
+
+/// A container's place on its network, to be given back to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkAttachment {
+    pub network: String,
+    pub address: Ipv4Addr,
+    /// The names by which others find it.
+    pub aliases: Vec<String>,
+}
+
+impl Member {
+    /// Servers in the order of their numbers (`ZOO_MY_ID`).
+    pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
+        if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
+            return Err(format!(
+                "the service `{}` publishes no port {CLIENT_PORT}: it is no ZooKeeper server, or its clients cannot \
+                 reach it. A Compose file for the suite has servers only, each with `ports: \
+                 [\"127.0.0.1:PORT:2181\"]`",
+                other.service()
+            ));
+        }
+        let id = |one: &Container| one.variable("ZOO_MY_ID").and_then(|id| id.parse::<u32>().ok());
+        made.sort_by_key(|one| (id(one).unwrap_or(u32::MAX), one.service().to_owned()));
+        let numbered = made.into_iter().enumerate();
+        Ok(numbered
+            .map(|(index, made)| Self { number: index + 1, made, meant_down: AtomicBool::new(false) })
+            .collect())
+    }
+
+    pub fn id(&self) -> &str {
+        &self.made.id
+    }
+
+    /// `server 2 (zoo2)`.
+    pub fn name(&self) -> String {
+        format!("server {} ({})", self.number, self.made.service())
+    }
+
+    /// Where clients find it, from this host.
+    pub fn address(&self) -> String {
+        self.made.asked_binding().map(Binding::address).unwrap_or_default()
+    }
+
+    /// Where it keeps its transaction logs, in the container.
+    pub fn log_dir(&self) -> &str {
+        self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog")
+    }
+
+    /// Where it keeps its snapshots and its number, in the container.
+    pub fn data_dir(&self) -> &str {
+        self.made.variable("ZOO_DATA_DIR").unwrap_or("/data")
+    }
+
+    /// On what its transaction logs lie, and what that means.
+    pub fn placement(&self) -> String {
+        let directory = self.log_dir();
+        if self.made.is_in_memory(directory) {
+            return format!("tmpfs ({directory} in each container): in memory, fsync costs nothing");
+        }
+        match self.made.mount_of(directory) {
+            Some(mount) => format!("Docker volumes; {}", describe_placement(mount.shared_directory())),
+            None => "the containers' own layers".into(),
+        }
+    }
+
+    /// Whether it can be ended and is itself again when it is started.
+    pub fn can_be_ended(&self) -> Result<(), String> {
+        let service = self.made.service();
+        let policy = &self.made.host_config.restart_policy.name;
+        if !matches!(policy.as_str(), "" | "no") {
+            return Err(format!(
+                "Docker starts the service `{service}` by itself when it has ended (`restart: {policy}`), which undoes a \
+                 fault: write `restart: \"no\"`"
+            ));
+        }
+        let in_memory =
+            [self.log_dir(), self.data_dir()].into_iter().find(|path| self.made.is_in_memory(path));
+        if let Some(path) = in_memory {
+            return Err(format!(
+                "the service `{service}` keeps {path} in memory (tmpfs), and Docker throws that away when it ends: a \
+                 server that is only killed would lose what was written. Keep it in a volume"
+            ));
+        }
+        self.keeps_its_port()
+    }
+
+    /// Whether it can be taken off its network and put back where it was.
+    pub fn can_be_isolated(&self) -> Result<(), String> {
+        self.place()?;
+        self.keeps_its_port()
+    }
+
+    fn keeps_its_port(&self) -> Result<(), String> {
+        if self.made.asked_binding().is_some_and(super::docker::Binding::stays) {
+            return Ok(());
+        }
+        Err(format!(
+            "Docker publishes port 2181 of the service `{}` under another number each time it starts: write \
+             `ports: [\"127.0.0.1:PORT:2181\"]` with a number",
+            self.made.service()
+        ))
+    }
+
+    pub fn place(&self) -> Result<NetworkAttachment, String> {
+        let service = self.made.service();
+        let networks: Vec<_> = self.made.network_settings.networks.iter().collect();
+        let [(network, endpoint)] = networks[..] else {
+            return Err(format!(
+                "the service `{service}` is in {} networks: leave it in one",
+                networks.len()
+            ));
+        };
+        let asked = endpoint.asked.as_ref().and_then(|asked| asked.address.as_ref()?.parse().ok());
+        let address = asked.ok_or_else(|| {
+            format!(
+                "the service `{service}` has no address of its own, so Docker would put it back on its network under \
+                 another one: give it an `ipv4_address` in a network with a `subnet`"
+            )
+        })?;
+        // Docker gives the beginning of the id back by itself.
+        let names = endpoint.aliases.iter().flatten().filter(|alias| !self.id().starts_with(*alias));
+        let aliases = names.cloned().chain([service.to_owned()]).collect::<std::collections::BTreeSet<_>>();
+        Ok(NetworkAttachment { network: network.clone(), address, aliases: aliases.into_iter().collect() })
+    }
+
+    pub fn mean_down(&self, down: bool) {
+        self.meant_down.store(down, Ordering::Release);
+    }
+
+    /// How it ended, if it has ended by itself, as that look at it tells.
+    pub fn ended(&self, now: &Container) -> Option<String> {
+        if now.state.running || self.meant_down.load(Ordering::Acquire) {
+            return None;
+        }
+        let why = if now.state.oom_killed { ", out of memory" } else { "" };
+        Some(format!("{} ended (exit code {}{why})", self.name(), now.state.exit_code))
+    }
+
+    pub async fn log_tail(&self) -> String {
+        // What a container writes on stderr comes on stderr.
+        let mut command = super::docker::command(&["docker"], &["logs", "--tail", LOG_LINES, self.id()]);
+        let output = tokio::task::spawn_blocking(move || command.output()).await;
+        let Ok(Ok(output)) = output else { return "its log cannot be read".into() };
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).trim_end().replace('\n', "\n  ");
+        format!("the end of the log of {}:\n  {text}", self.name())
+    }
+}

@@ -1,0 +1,279 @@
+//! What is done to servers in containers and to their network, and what is seen of it from within the containers.
+//!
+//! Whether one container reaches another is asked by a connection to a closed port: the other
+//! system's refusal has come all the way back, and no server is disturbed.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+
+use super::docker::docker;
+use super::member::Member;
+use super::running::Compose;
+use crate::state::{self, Numbered};
+use crate::{Done, Fact, Links, Processes, eventually};
+use zklockbench_zk::admin;
+
+/// How long a server may take to end when asked, before Docker kills it; in seconds.
+const STOPPED_WITHIN: &str = "10";
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+/// How long a server may take until it listens. Alone on two cores it takes a second.
+const LISTENS_WITHIN: Duration = Duration::from_secs(60);
+
+#[async_trait]
+impl Processes for Compose {
+    fn servers(&self) -> usize {
+        self.members.len()
+    }
+
+    fn address(&self, server: usize) -> Result<String, String> {
+        Ok(self.member(server)?.address())
+    }
+
+    async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let now = self.look().await?;
+        let awake = self.members.iter().zip(now).filter(|(_, now)| now.state.running && !now.state.paused);
+        let numbered = |member: &Member| Numbered { number: member.number, address: member.address() };
+        Ok(awake.map(|(member, _)| numbered(member)).collect())
+    }
+
+    async fn kill(&self, server: usize) -> Done {
+        self.end(server, &["kill", "--signal", "KILL"]).await
+    }
+
+    async fn stop(&self, server: usize) -> Done {
+        self.end(server, &["stop", "--time", STOPPED_WITHIN]).await
+    }
+
+    async fn start(&self, server: usize) -> Done {
+        let member = self.member(server)?;
+        if self.look_at(server).await?.state.running {
+            return Err(format!("cannot start server {server}: it runs already"));
+        }
+        docker(&["start", member.id()]).await?;
+        if let Err(why) = self.listens(member).await {
+            return Err(format!("server {server} did not start again: {why}\n{}", member.log_tail().await));
+        }
+        member.mean_down(false);
+        Ok(())
+    }
+
+    async fn pause(&self, server: usize) -> Done {
+        docker(&["pause", self.member(server)?.id()]).await.map(drop)
+    }
+
+    async fn resume(&self, server: usize) -> Done {
+        let now = self.look_at(server).await?.state;
+        if now.running {
+            // Its end was asked for, and cut short before it came.
+            self.member(server)?.mean_down(false);
+        }
+        // Docker refuses to wake what is awake.
+        if !now.paused {
+            return Ok(());
+        }
+        docker(&["unpause", self.member(server)?.id()]).await.map(drop)
+    }
+
+    async fn wipe(&self, server: usize) -> Done {
+        let member = self.member(server)?;
+        if self.look_at(server).await?.state.running {
+            return Err(format!("cannot wipe server {server} while it runs"));
+        }
+        self.wipe_volumes(member).await.map_err(|why| format!("cannot wipe server {server}: {why}"))
+    }
+
+    async fn is_running(&self, server: usize) -> bool {
+        self.look_at(server).await.is_ok_and(|now| now.state.running)
+    }
+
+    async fn is_down(&self, server: usize) -> Fact {
+        let state = self.look_at(server).await?.state;
+        if state.running {
+            return Err(format!("the container of server {server} runs"));
+        }
+        let address = self.address(server)?;
+        match admin::ruok(&address, state::PATIENCE).await {
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
+                "the container of server {server} has ended (exit code {}), and {address} refuses",
+                state.exit_code
+            )),
+            _ => Err(format!("{address} is open though server {server} is gone")),
+        }
+    }
+
+    async fn is_silent(&self, server: usize) -> Fact {
+        if !self.look_at(server).await?.state.paused {
+            return Err(format!("the container of server {server} is not paused"));
+        }
+        let silent = state::answers_nothing(server, &self.address(server)?).await?;
+        Ok(format!("the container of server {server} is paused; {silent}"))
+    }
+}
+
+impl Compose {
+    async fn end(&self, server: usize, how: &[&str]) -> Done {
+        let member = self.member(server)?;
+        // Said before, so that its end is no news to a look in between.
+        member.mean_down(true);
+        let ended = async {
+            docker(&[how, &[member.id()]].concat()).await?;
+            eventually(GONE_WITHIN, || async {
+                if self.look_at(server).await?.state.running {
+                    return Err(format!("the container of server {server} still runs"));
+                }
+                Ok(())
+            })
+            .await
+        };
+        let ended = ended.await;
+        // It goes on, as far as Docker tells: if it ends later, that was not intended.
+        if ended.is_err() && !self.look_at(server).await.is_ok_and(|now| !now.state.running) {
+            member.mean_down(false);
+        }
+        ended
+    }
+
+    async fn listens(&self, member: &Member) -> Done {
+        let address = member.address();
+        let seen = eventually(LISTENS_WITHIN, || async {
+            if let Err(error) = admin::ruok(&address, state::PATIENCE).await {
+                let state = self.look_at(member.number).await?.state;
+                // Of one that has ended nothing more is to come.
+                return if state.running {
+                    Err(format!("{address}: {error}"))
+                } else {
+                    Ok(Err(format!("it ended (exit code {})", state.exit_code)))
+                };
+            }
+            Ok(Ok(()))
+        });
+        seen.await?
+    }
+
+    /// Removes snapshots and transaction logs by another container, which has the same volumes.
+    async fn wipe_volumes(&self, member: &Member) -> Done {
+        let directories = [member.data_dir(), member.log_dir()];
+        if let Some(path) = directories.iter().find(|path| member.made.mount_of(path).is_none()) {
+            return Err(format!("{path} of the service `{}` is in no volume", member.made.service()));
+        }
+        let [data, log] = directories.map(|directory| format!("{directory}/version-2"));
+        let label = self.project.label();
+        let container = [
+            &["run", "--rm", "--network", "none", "--user", "0", "--entrypoint", "rm", "--label", &label],
+            &["--volumes-from", member.id(), &member.made.image, "-rf", &data, &log][..],
+        ];
+        docker(&container.concat()).await.map(drop)
+    }
+
+    /// Whether something gets from one container to the other and back.
+    async fn connects(&self, from: usize, to: usize) -> Result<bool, String> {
+        let (from, to): (&Member, &Member) = (self.member(from)?, self.member(to)?);
+        let connect = format!("exec 3<>/dev/tcp/{}/{DISCARD}", to.place()?.address);
+        let asked = ["exec", from.id(), "timeout", PATIENCE, "bash", "-c", &connect];
+        match docker(&asked).await {
+            Ok(_) => Ok(true),
+            Err(why) if why.contains("Connection refused") => Ok(true),
+            Err(why) if is_lost(&why) => Ok(false),
+            Err(why) => Err(format!("what {} reaches cannot be seen: {why}", from.name())),
+        }
+    }
+}
+
+/// A port that is closed (RFC 863).
+const DISCARD: u16 = 9;
+/// How long a connection may take, in seconds; otherwise it takes a millisecond.
+const PATIENCE: &str = "1";
+/// Docker takes a container off its network, and that is all that it does to networks.
+const NO_CUTS: &str =
+    "Docker can take a server off its network, but not drop what one server sends to another";
+
+#[async_trait]
+impl Links for Compose {
+    async fn isolate(&self, server: usize) -> Done {
+        let member = self.member(server)?;
+        docker(&["network", "disconnect", &member.place()?.network, member.id()]).await.map(drop)
+    }
+
+    async fn rejoin(&self, server: usize) -> Done {
+        let member = self.member(server)?;
+        let place = member.place()?;
+        if self.look_at(server).await?.network_settings.networks.contains_key(&place.network) {
+            return Ok(());
+        }
+        let address = place.address.to_string();
+        let aliases: Vec<&str> = place.aliases.iter().flat_map(|alias| ["--alias", alias]).collect();
+        let connect =
+            [&["network", "connect", "--ip", &address], &aliases[..], &[&place.network, member.id()]];
+        docker(&connect.concat()).await.map(drop)
+    }
+
+    async fn cut(&self, _: usize, _: usize) -> Done {
+        Err(NO_CUTS.into())
+    }
+
+    async fn heal(&self, _: usize, _: usize) -> Done {
+        // What was not cut is whole.
+        Ok(())
+    }
+
+    async fn heal_all(&self) -> Done {
+        let mut healed = Ok(());
+        for member in &self.members {
+            healed = healed.and(self.rejoin(member.number).await);
+        }
+        healed
+    }
+
+    async fn reaches(&self, from: usize, to: usize) -> Fact {
+        if self.connects(from, to).await? {
+            return Ok(format!("a packet got from server {from} to {to} and back"));
+        }
+        Err(format!("nothing came back to server {from} from {to} within {PATIENCE} s"))
+    }
+
+    async fn is_cut(&self, from: usize, to: usize) -> Fact {
+        if self.connects(from, to).await? {
+            return Err(format!("a packet got from server {from} to {to} and back"));
+        }
+        Ok(format!("nothing came back to server {from} from {to} within {PATIENCE} s"))
+    }
+
+    async fn is_isolated(&self, server: usize) -> Fact {
+        let networks = self.look_at(server).await?.network_settings.networks;
+        if !networks.is_empty() {
+            return Err(format!("server {server} is in a network"));
+        }
+        let others =
+            self.awake().await?.into_iter().map(|other| other.number).filter(|other| *other != server);
+        let ways = others.flat_map(|other| [(server, other), (other, server)]);
+        try_join_all(ways.map(|(from, to)| self.is_cut(from, to))).await?;
+        let address = self.address(server)?;
+        match admin::ruok(&address, state::PATIENCE).await {
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
+                "server {server} is in no network: it and the others cannot connect to each other, and {address} refuses"
+            )),
+            _ => Err(format!("{address} still leads to server {server}")),
+        }
+    }
+
+    async fn all_reach(&self) -> Fact {
+        // One that is down or held still cannot be asked, and is none of this fault's business.
+        let awake = self.awake().await?;
+        let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
+        let pairs = pairs.filter(|(from, to)| from != to);
+        try_join_all(pairs.map(|(from, to)| self.reaches(from, to))).await?;
+        try_join_all(awake.iter().map(|Numbered { number, address }| async move {
+            let answer = admin::ruok(address, state::PATIENCE).await;
+            answer.map_err(|error| format!("server {number} cannot be reached from here: {address}: {error}"))
+        }))
+        .await?;
+        Ok("every server is reached by every other and by the suite".into())
+    }
+}
+
+/// Whether that is what bash says of a connection that leads nowhere, or `timeout` by its exit code.
+fn is_lost(why: &str) -> bool {
+    ["Network is unreachable", "No route to host", "exit status: 124"].iter().any(|said| why.contains(said))
+}

@@ -1,0 +1,202 @@
+//! All that Compose makes for one run: containers, networks and volumes under one project name, gone with its owner.
+//!
+//! The name is on every one of them, as Compose's own label. The holder of the lock on it owns them all; a name whose
+//! free lock is what a killed run left, and the next run removes it.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::docker::docker_now;
+use crate::private;
+
+const PREFIX: &str = "zklockbench-";
+/// What Compose puts on all that it makes.
+const LABEL: &str = "com.docker.compose.project";
+/// How many times what is left is looked for: what Docker was making when the suite was killed appears late.
+const LOOKS_AT_MOST: usize = 20;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A project name that is ours until dropped; all that bears it goes then.
+#[derive(Debug)]
+pub struct Project {
+    name: String,
+    lock: PathBuf,
+    removed: AtomicBool,
+    _held: File,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftProject {
+    /// Its name, as `docker ps` shows it before the names of its containers.
+    pub name: String,
+    pub in_use: bool,
+}
+
+impl Project {
+    pub fn create() -> io::Result<Self> {
+        Self::create_in(&locks())
+    }
+
+    fn create_in(locks: &Path) -> io::Result<Self> {
+        private::make(locks)?;
+        let name = format!("{PREFIX}{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
+        // It is locked before it gets its name, so that it is never found open.
+        let unnamed = tempfile::NamedTempFile::new_in(locks)?;
+        flock(unnamed.as_file(), FlockOperation::NonBlockingLockExclusive)?;
+        let lock = locks.join(&name);
+        let held = unnamed.persist(&lock)?;
+        Ok(Self { name, lock, removed: AtomicBool::new(false), _held: held })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What puts the project's label on a container that Compose does not make.
+    pub fn label(&self) -> String {
+        format!("{LABEL}={}", self.name)
+    }
+
+    /// Removes all that bears the name. Doing it twice does no harm.
+    pub fn remove(&self) -> Result<(), String> {
+        remove(&self.name)?;
+        let _ = std::fs::remove_file(&self.lock);
+        self.removed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        // Once removed it is not looked for again: that takes Docker a while.
+        if !self.removed.load(Ordering::Acquire) {
+            let _ = self.remove();
+        }
+    }
+}
+
+pub fn left_projects() -> Vec<LeftProject> {
+    // Looking fails only where there is nothing of ours.
+    left_in(&locks(), |_| Ok(false)).unwrap_or_default()
+}
+
+/// The same; and those whose runs are gone are removed.
+pub fn remove_left_projects() -> Result<Vec<LeftProject>, String> {
+    left_in(&locks(), |name| remove(name).map(|()| true))
+}
+
+/// `removing` is asked about each whose run is gone, and says whether it has removed it.
+fn left_in(
+    locks: &Path,
+    removing: impl Fn(&str) -> Result<bool, String>,
+) -> Result<Vec<LeftProject>, String> {
+    if !locks.exists() {
+        return Ok(Vec::new());
+    }
+    // Other files there name nothing of ours.
+    private::check(locks).map_err(|error| error.to_string())?;
+    let entries = std::fs::read_dir(locks).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();
+    names.sort_unstable();
+    let mut left = Vec::new();
+    for name in names {
+        let path = locks.join(&name);
+        let Ok(lock) = private::open_lock(&path, false) else { continue };
+        let in_use = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err();
+        if !in_use && removing(&name)? {
+            let _ = std::fs::remove_file(&path);
+        }
+        left.push(LeftProject { name, in_use });
+    }
+    Ok(left)
+}
+
+/// Beside no other program's files, not where a variable may point, and still there after a reboot.
+fn locks() -> PathBuf {
+    PathBuf::from(format!("/var/tmp/zklockbench-compose-{}", rustix::process::getuid().as_raw()))
+}
+
+fn remove(project: &str) -> Result<(), String> {
+    let mut failed = Ok(());
+    for look in 0..LOOKS_AT_MOST {
+        if look > 0 {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let found = [
+            remove_kind(project, &["ps", "--all", "--quiet"], &["rm", "--force", "--volumes"]),
+            remove_kind(project, &["network", "ls", "--quiet"], &["network", "rm"]),
+            remove_kind(project, &["volume", "ls", "--quiet"], &["volume", "rm", "--force"]),
+        ];
+        let mut found = found.into_iter();
+        match found.try_fold(false, |any, found| found.map(|found| any || found)) {
+            // Something is looked for once more after it was removed, and nothing at least twice.
+            Ok(false) if look > 0 => return Ok(()),
+            Ok(_) => {}
+            // A network may be in use for a moment yet.
+            Err(why) => failed = Err(why),
+        }
+    }
+    failed.and_then(|()| Err(format!("the project {project} comes back again and again")))
+}
+
+fn remove_kind(project: &str, list: &[&str], remove: &[&str]) -> Result<bool, String> {
+    let filter = format!("label={LABEL}={project}");
+    let told = docker_now(&[list, &["--filter", &filter]].concat())?;
+    let ids: Vec<&str> = told.split_whitespace().collect();
+    if ids.is_empty() {
+        return Ok(false);
+    }
+    docker_now(&[remove, &ids[..]].concat()).map(|_| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_project_is_removed_when_nobody_holds_its_lock_and_left_alone_while_somebody_does() {
+        let locks = tempfile::tempdir().unwrap();
+        let in_use = std::mem::ManuallyDrop::new(Project::create_in(locks.path()).unwrap());
+        std::fs::write(locks.path().join("zklockbench-dead"), "").unwrap();
+        std::fs::write(locks.path().join("somebody-elses"), "").unwrap();
+        let removed = RefCell::new(Vec::new());
+        let removing = |name: &str| {
+            removed.borrow_mut().push(name.to_owned());
+            Ok(true)
+        };
+        let left = left_in(locks.path(), removing).unwrap();
+        assert_eq!(left.len(), 2);
+        assert_eq!(*removed.borrow(), ["zklockbench-dead"]);
+        // And then it is gone, and the other still there.
+        let left = left_in(locks.path(), |_| panic!("nothing is to be removed")).unwrap();
+        assert_eq!(left, [LeftProject { name: in_use.name().into(), in_use: true }]);
+    }
+
+    #[test]
+    fn a_directory_of_locks_that_others_can_write_to_names_nothing_that_is_removed() {
+        use std::os::unix::fs::PermissionsExt;
+        let locks = tempfile::tempdir().unwrap();
+        std::fs::write(locks.path().join("zklockbench-planted"), "").unwrap();
+        std::fs::set_permissions(locks.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = left_in(locks.path(), |_| panic!("nothing is to be removed")).unwrap_err();
+        assert!(refused.contains("can be written to by others"), "{refused}");
+        assert!(Project::create_in(locks.path()).is_err());
+    }
+
+    #[test]
+    fn what_could_not_be_removed_is_tried_again() {
+        let locks = tempfile::tempdir().unwrap();
+        std::fs::write(locks.path().join("zklockbench-dead"), "").unwrap();
+        assert!(left_in(locks.path(), |_| Err("no daemon".into())).is_err());
+        assert_eq!(left_in(locks.path(), |_| Ok(true)).unwrap().len(), 1);
+        assert_eq!(left_in(locks.path(), |_| Ok(true)).unwrap(), []);
+    }
+}

@@ -1,0 +1,293 @@
+//! A Compose project that was brought up for one run, and the transaction logs copied out of its containers.
+
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::docker::{
+    Container, NO_COMPOSE, command, docker, find_compose, inspect, inspect_now, installed_compose, run,
+};
+use super::member::Member;
+use super::project::{Project, remove_left_projects};
+use crate::ports::ClaimedPorts;
+use crate::{Links, Logs, Started, network, state};
+use zklockbench_core::error::Error;
+
+/// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+/// Poll interval for a server that ends meanwhile.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// As many servers as a block of ports is for.
+const MOST: usize = 5;
+/// How many ranges of addresses are tried when one turns out to be taken.
+const ATTEMPTS: usize = 5;
+const TAKEN: &str = "Pool overlaps";
+
+/// An ensemble of containers. Closed or dropped, all of it is gone, its data included.
+#[derive(Debug)]
+pub struct Compose {
+    pub(super) members: Vec<Member>,
+    pub(super) project: Project,
+    file: PathBuf,
+    _ports: ClaimedPorts,
+}
+
+impl Compose {
+    /// Makes the containers of a Compose file, and starts none: first it can be asked what can be done to them.
+    ///
+    /// # Errors
+    /// Usage when the file is no Compose file of ZooKeeper servers; environment when Docker is missing, its daemon
+    /// does not answer, or an image is not there. Nothing is left behind then.
+    pub async fn create(file: &Path) -> Result<Self, Error> {
+        readable(file)?;
+        let program = find_compose().await?;
+        remove_left_projects().map_err(|why| {
+            Error::environment(format!("cannot remove what a killed run left on Docker: {why}"))
+        })?;
+        let path = file.to_string_lossy();
+        let ports = ClaimedPorts::new(services(program, file).await?, 0)?;
+        let project = Project::create()
+            .map_err(|error| Error::environment(format!("cannot note down a Compose project: {error}")))?;
+        make(program, &path, &project, &ports).await?;
+        let made = containers(&project).await.map_err(Error::environment)?;
+        let members =
+            Member::all_of(made).map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+        Ok(Self { members, project, file: file.to_path_buf(), _ports: ports })
+    }
+
+    /// Checks a Compose file without making anything. Returns why this machine cannot do even that, where it cannot.
+    ///
+    /// # Errors
+    /// Usage when it is no Compose file, or one of too many services.
+    pub async fn check(file: &Path) -> Result<Option<String>, Error> {
+        readable(file)?;
+        match installed_compose().await {
+            Some(program) => services(program, file).await.map(|_| None),
+            None => Ok(Some(format!("{} cannot be checked: {NO_COMPOSE}", file.display()))),
+        }
+    }
+
+    pub async fn start(&self) -> Result<(), Error> {
+        let ids: Vec<&str> = self.members.iter().map(Member::id).collect();
+        let failed = |why| Error::environment(format!("{} did not start: {why}", self.file.display()));
+        docker(&[&["start"], &ids[..]].concat()).await.map_err(failed)?;
+        let addresses = self.addresses();
+        let ready = state::become_whole(&addresses, Instant::now() + READY_WITHIN, || None);
+        let why = tokio::select! {
+            ready = ready => match ready {
+                Ok(()) => return Ok(()),
+                Err(why) => why,
+            },
+            why = self.until_one_ended() => why,
+        };
+        let tail = self.guilty().await.log_tail().await;
+        Err(failed(format!("{why}\n{tail}")))
+    }
+
+    async fn until_one_ended(&self) -> String {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if let Some(why) = self.look().await.ok().and_then(|now| self.ended_in(&now)) {
+                return why;
+            }
+        }
+    }
+
+    /// The server whose log is to be shown: one that has ended, else one that does not serve.
+    async fn guilty(&self) -> &Member {
+        let now = self.look().await.unwrap_or_default();
+        let ended = self.members.iter().zip(&now).find(|(member, now)| member.ended(now).is_some());
+        let roles = state::roles(&self.addresses()).await;
+        let silent = self.members.iter().zip(&roles).find(|(_, role)| role.state.is_err());
+        ended.map(|(member, _)| member).or(silent.map(|(member, _)| member)).unwrap_or(&self.members[0])
+    }
+
+    pub(super) async fn look(&self) -> Result<Vec<Container>, String> {
+        inspect(&self.members.iter().map(Member::id).collect::<Vec<_>>()).await
+    }
+
+    pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
+        let member = number.checked_sub(1).and_then(|index| self.members.get(index));
+        member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
+    }
+
+    pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
+        let mut told = inspect(&[self.member(number)?.id()]).await?;
+        told.pop().ok_or_else(|| format!("Docker reports nothing about server {number}"))
+    }
+
+    pub fn addresses(&self) -> Vec<String> {
+        self.members.iter().map(Member::address).collect()
+    }
+
+    pub fn connect(&self) -> String {
+        self.addresses().join(",")
+    }
+
+    /// The name of its Compose project, as `docker ps` shows it before the names of the containers.
+    pub fn project(&self) -> &str {
+        self.project.name()
+    }
+
+    pub fn can_be_ended(&self) -> Result<(), String> {
+        self.members.iter().try_for_each(Member::can_be_ended)
+    }
+
+    pub fn can_be_isolated(&self) -> Result<(), String> {
+        self.members.iter().try_for_each(Member::can_be_isolated)
+    }
+
+    pub fn placement(&self) -> String {
+        self.members.first().map(Member::placement).unwrap_or_default()
+    }
+
+    pub async fn config(&self) -> Vec<(String, String)> {
+        let engine = docker(&["version", "--format", "{{.Server.Version}}"]).await;
+        let mut images: Vec<_> = self
+            .members
+            .iter()
+            .map(|one| format!("{} ({})", one.made.config.image, one.made.image))
+            .collect();
+        images.dedup();
+        let pairs = [
+            ("compose file", self.file.display().to_string()),
+            ("image", images.join(", ")),
+            ("docker", engine.map_or_else(|_| "not known".into(), |told| told.trim().to_owned())),
+            ("clients come by", "published ports, through Docker's forwarding".into()),
+        ];
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
+    pub fn ended(&self) -> Option<String> {
+        let now = inspect_now(&self.members.iter().map(Member::id).collect::<Vec<_>>());
+        now.ok().and_then(|now| self.ended_in(&now))
+    }
+
+    fn ended_in(&self, now: &[Container]) -> Option<String> {
+        self.members.iter().zip(now).find_map(|(member, now)| member.ended(now))
+    }
+
+    pub fn save_logs(&self, directory: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        for member in &self.members {
+            let file = File::create(directory.join(format!("server-{}.log", member.number)))?;
+            let mut logs = command(&["docker"], &["logs", member.id()]);
+            logs.stdout(file.try_clone()?).stderr(file).status()?;
+        }
+        Ok(())
+    }
+
+    /// Takes all of it down, even if others still share it. Where that fails, the next run tries again.
+    pub fn close(&self) -> Result<(), String> {
+        self.project.remove()
+    }
+}
+
+fn readable(file: &Path) -> Result<(), Error> {
+    if !file.is_file() {
+        return Err(Error::usage(format!("{}: there is no such Compose file", file.display())));
+    }
+    File::open(file).map(drop).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
+}
+
+/// The number of services in a Compose file, each of which is to be a server.
+async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
+    let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
+    let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+    let count = services.lines().count();
+    if count > MOST {
+        let file = file.display();
+        return Err(Error::usage(format!("{file} has {count} services; {MOST} servers are the most")));
+    }
+    Ok(count)
+}
+
+async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPorts) -> Result<(), Error> {
+    let mut attempt = 1;
+    loop {
+        let mut up = command(program, &["-p", project.name(), "-f", file, "up", "--no-start"]);
+        up.envs(variables(ports));
+        match run(up).await {
+            Ok(_) => return Ok(()),
+            Err(why) if attempt < ATTEMPTS && why.contains(TAKEN) => attempt += 1,
+            Err(why) => return Err(not_made(&why)),
+        }
+    }
+}
+
+fn not_made(why: &str) -> Error {
+    let said = why.to_lowercase();
+    let is_image = ["pull", "manifest", "registry", "image"].iter().any(|word| said.contains(word));
+    let help = if is_image {
+        "\nIf the image cannot be had here, name another one with ZOOKEEPER_IMAGE=…, or make one from this machine's \
+         packages: scripts/base-image"
+    } else {
+        ""
+    };
+    Error::environment(format!("{why}{help}"))
+}
+
+/// What a Compose file may leave to the suite, so that any number of runs get along: ports of this host for each
+/// server, and the first three parts of the network's addresses.
+fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
+    let of = |(index, ports): (usize, &crate::ports::ServerPorts)| {
+        let number = index + 1;
+        [
+            (format!("ZOO{number}_PORT"), ports.client.to_string()),
+            (format!("ZOO{number}_METRICS_PORT"), ports.quorum.to_string()),
+        ]
+    };
+    let network = network::any_free_subnet().map(|first| {
+        let [a, b, c, _] = Ipv4Addr::octets(&first);
+        ("ZOOKEEPER_NETWORK".to_owned(), format!("{a}.{b}.{c}"))
+    });
+    ports.servers.iter().enumerate().flat_map(of).chain(network).collect()
+}
+
+async fn containers(project: &Project) -> Result<Vec<Container>, String> {
+    let filter = format!("label={}", project.label());
+    let ids = docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).await?;
+    let ids: Vec<&str> = ids.split_whitespace().collect();
+    if ids.is_empty() {
+        return Err("Compose has made no container".into());
+    }
+    inspect(&ids).await
+}
+
+#[async_trait]
+impl Started for Compose {
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
+    async fn logs(&self) -> io::Result<Logs> {
+        // Elsewhere the containers live in a virtual machine, whose clock is not that of the contenders.
+        if !cfg!(target_os = "linux") {
+            return Err(io::Error::other("the servers' clock is not this machine's"));
+        }
+        let copies = tempfile::tempdir()?;
+        let mut directories = Vec::new();
+        for member in &self.members {
+            let directory = copies.path().join(format!("server-{}", member.number));
+            std::fs::create_dir(&directory)?;
+            let from = format!("{}:{}/version-2", member.id(), member.log_dir());
+            match docker(&["cp", &from, &directory.to_string_lossy()]).await {
+                Ok(_) => {}
+                // Wiped, and not started since; or in memory, where Docker copies nothing from.
+                Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
+                Err(why) => return Err(io::Error::other(why)),
+            }
+            directories.push(directory);
+        }
+        Ok(Logs { directories, _copies: Some(copies) })
+    }
+
+    fn logs_at_hand(&self) -> Option<Logs> {
+        None
+    }
+}

@@ -1,0 +1,243 @@
+//! The directory of a local ensemble's data, and on what it lies: owned by a lock while its owner lives, removed
+//! afterwards.
+//!
+//! A runner that is killed can't remove its directory. The next one does: a directory whose lock nobody holds
+//! has lost its owner.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::private;
+use zklockbench_core::error::Error;
+
+const PREFIX: &str = "zklockbench-ensemble-";
+const LOCK: &str = "owner.lock";
+/// Marks a directory whose servers outlive the process that made it.
+const KEPT: &str = "kept";
+
+/// A directory that is removed when dropped, and by the next run if it could not be.
+#[derive(Debug)]
+pub struct EnsembleDir {
+    path: PathBuf,
+    keep: bool,
+    _lock: File,
+}
+
+impl EnsembleDir {
+    /// Makes a directory below the given one (by default the system's directory for temporary files), after
+    /// having removed those whose owners are gone. The given one has to be there: it would not be removed again.
+    pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        if !parent.is_dir() {
+            let what = if parent.symlink_metadata().is_ok() { "is no directory" } else { "does not exist" };
+            return Err(Error::usage(format!(
+                "cannot keep server data in {}: it {what}. Create it first, or choose another directory with \
+                 --data-dir",
+                parent.display()
+            )));
+        }
+        let make = || -> io::Result<Self> {
+            let parent = parent.canonicalize()?;
+            remove_stale(&parent);
+            let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            let lock = lock(directory.path())?;
+            Ok(Self { path: directory.keep(), keep: false, _lock: lock })
+        };
+        make().map_err(|error| {
+            Error::environment(format!(
+                "cannot create a data directory in {}: {error}. Choose another with --data-dir",
+                parent.display()
+            ))
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+
+    /// Leaves the directory to servers that outlive this process.
+    pub fn leave(mut self) -> io::Result<PathBuf> {
+        std::fs::write(self.path.join(KEPT), "")?;
+        self.keep = true;
+        Ok(self.path.clone())
+    }
+}
+
+/// Locks a new directory. The lock is taken before it gets its name, so that it is never found open.
+fn lock(directory: &Path) -> io::Result<File> {
+    let unnamed = directory.join("owner.new");
+    let lock = File::create(&unnamed)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    std::fs::rename(unnamed, directory.join(LOCK))?;
+    Ok(lock)
+}
+
+impl Drop for EnsembleDir {
+    fn drop(&mut self) {
+        if !self.keep {
+            self.remove();
+        }
+    }
+}
+
+/// Whether a directory is one that [`EnsembleDir::leave`] has left: deleting it deletes nothing else.
+pub fn check_left(directory: &Path) -> Result<(), String> {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    if !directory.is_absolute() || !name.starts_with(PREFIX) {
+        return Err(format!("its name does not begin with `{PREFIX}`"));
+    }
+    match directory.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.to_string()),
+        Ok(found) if !found.is_dir() => Err("it is no directory".into()),
+        Ok(_) if !directory.join(KEPT).is_file() => Err(format!("the file `{KEPT}` is not in it")),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Removes the directories below the given one whose owner is gone. What belongs to another user stays.
+fn remove_stale(parent: &Path) {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    for directory in ours.map(|entry| entry.path()).filter(|path| is_stale(path)) {
+        let _ = std::fs::remove_dir_all(directory);
+    }
+}
+
+fn is_stale(directory: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = directory.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+    if !is_own || directory.join(KEPT).exists() {
+        return false;
+    }
+    // Without a lock file it may just be on its way.
+    let Ok(lock) = private::open_lock(&directory.join(LOCK), false) else { return false };
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Says on what a directory lies and what that means for fsync, e.g. `ext4 on /dev/sda1 (/tmp): …`.
+pub fn describe_placement(directory: &Path) -> String {
+    let real = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    match file_system(&mounts, &real) {
+        Some((kind, _)) if kind == "tmpfs" || kind == "ramfs" => {
+            format!("{kind} ({}): in memory, fsync costs nothing", directory.display())
+        }
+        Some((kind, source)) => {
+            format!("{kind} on {source} ({}): every write waits for an fsync", directory.display())
+        }
+        None => format!("{}: file system not known", directory.display()),
+    }
+}
+
+/// Kind and source of the file system with the longest mount point above the path.
+fn file_system(mountinfo: &str, path: &Path) -> Option<(String, String)> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let mount_point = PathBuf::from(left.split(' ').nth(4)?.replace("\\040", " "));
+        let mut right = right.split(' ');
+        Some((mount_point, right.next()?.to_owned(), right.next()?.to_owned()))
+    });
+    // The last of equally long ones is mounted on top.
+    mounts
+        .filter(|(mount_point, ..)| path.starts_with(mount_point))
+        .max_by_key(|(mount_point, ..)| mount_point.components().count())
+        .map(|(_, kind, source)| (kind, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_runner_left_is_removed_by_the_next_but_not_what_is_in_use_or_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        let stale = parent.path().join("zklockbench-ensemble-stale");
+        let kept = parent.path().join("zklockbench-ensemble-kept");
+        for directory in [&stale, &kept] {
+            std::fs::create_dir(directory).unwrap();
+            std::fs::write(directory.join(LOCK), "").unwrap();
+        }
+        std::fs::write(kept.join(KEPT), "").unwrap();
+        let in_use = EnsembleDir::create(Some(parent.path())).unwrap();
+        let another = EnsembleDir::create(Some(parent.path())).unwrap();
+        assert!(!stale.exists() && kept.exists() && in_use.path().exists());
+        drop(another);
+        assert!(in_use.path().exists());
+    }
+
+    #[test]
+    fn what_lies_there_as_a_link_is_neither_removed_nor_waited_for() {
+        let parent = tempfile::tempdir().unwrap();
+        let (elsewhere, link) =
+            (parent.path().join("elsewhere"), parent.path().join("zklockbench-ensemble-x"));
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::write(elsewhere.join(LOCK), "").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        remove_stale(parent.path());
+        assert!(link.symlink_metadata().is_ok() && elsewhere.join(LOCK).exists());
+    }
+
+    #[test]
+    fn only_a_directory_that_was_left_to_servers_is_found_to_be_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = EnsembleDir::create(Some(parent.path())).unwrap().leave().unwrap();
+        assert_eq!(check_left(&left), Ok(()));
+        let other = parent.path().join("zklockbench-ensemble-other");
+        std::fs::create_dir(&other).unwrap();
+        let wrong =
+            [other, parent.path().to_path_buf(), "/".into(), "".into(), "zklockbench-ensemble-x".into()];
+        for wrong in wrong {
+            assert!(check_left(&wrong).is_err(), "{}", wrong.display());
+        }
+        assert_eq!(check_left(&parent.path().join("zklockbench-ensemble-gone")), Ok(()));
+    }
+
+    #[test]
+    fn a_parent_that_is_not_there_or_is_a_file_is_refused_and_not_made() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, missing) = (place.path().join("file"), place.path().join("no/where"));
+        std::fs::write(&file, "").unwrap();
+        for (parent, what) in [(&missing, "it does not exist"), (&file, "it is no directory")] {
+            let error = EnsembleDir::create(Some(parent)).unwrap_err();
+            let message = error.to_string();
+            assert!(matches!(error, Error::Usage(_)), "{message}");
+            assert!(message.contains(&format!("{}: {what}", parent.display())), "{message}");
+            assert!(message.contains("--data-dir"), "{message}");
+        }
+        assert!(!place.path().join("no").exists());
+    }
+
+    #[test]
+    fn a_parent_that_cannot_be_written_to_is_an_error_that_names_it() {
+        let message = EnsembleDir::create(Some(Path::new("/proc"))).unwrap_err().to_string();
+        assert!(message.contains("in /proc: ") && message.contains("--data-dir"), "{message}");
+    }
+
+    const MOUNTS: &str = "\
+22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+25 22 0:22 / /dev/shm rw,nosuid - tmpfs tmpfs rw
+";
+
+    #[test]
+    fn the_longest_mount_point_above_the_path_counts() {
+        let kind = |path: &str| file_system(MOUNTS, Path::new(path)).unwrap().0;
+        assert_eq!(kind("/dev/shm/zk"), "tmpfs");
+        assert_eq!(kind("/dev/shmutter"), "ext4");
+        assert_eq!(kind("/tmp"), "ext4");
+    }
+
+    #[test]
+    fn the_description_tells_what_fsync_costs() {
+        let text = describe_placement(&std::env::temp_dir());
+        assert!(text.contains("fsync") || text.contains("not known"), "{text}");
+    }
+}

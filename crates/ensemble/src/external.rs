@@ -1,0 +1,354 @@
+//! An ensemble that others run: its connect string taken apart, and its servers, broken by commands of the user's own, such as
+//! `ssh zk1 systemctl kill -s KILL zookeeper`. What they do is not believed but looked at, by the servers' client ports.
+//!
+//! The commands are in a file that the command line names. A scenario, which may come from anywhere, never says what is run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use super::processes::Processes;
+use super::state::{Done, Fact, Numbered, answers_nothing, eventually};
+use super::{Logs, Started};
+use zklockbench_core::connect::{Connect, FORM};
+use zklockbench_core::error::Error;
+use zklockbench_core::locked::locked;
+use zklockbench_core::units::{counted, one_line, shown};
+use zklockbench_zk::reach;
+
+/// Takes the connect string of an ensemble that others run apart: `host:port,host:port/chroot`.
+pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
+    Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
+}
+
+/// Finds out whether there is anything to wait for.
+pub async fn reach_servers(of: &Connect) -> Result<(), Error> {
+    reach::listens(&of.addresses)
+        .await
+        .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", of.text)))
+}
+
+/// The top-level node that a path below the chroot lies under: servers keep metrics for each of them.
+pub fn namespace_of(chroot: &str, top: &str) -> String {
+    let whole = format!("{chroot}{top}");
+    whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
+}
+
+#[derive(Clone, Copy)]
+struct Action {
+    key: &'static str,
+    command: fn(&Commands) -> &Option<String>,
+}
+
+const KILL: Action = Action { key: "kill", command: |of| &of.kill };
+const STOP: Action = Action { key: "stop", command: |of| &of.stop };
+const START: Action = Action { key: "start", command: |of| &of.start };
+const PAUSE: Action = Action { key: "pause", command: |of| &of.pause };
+const RESUME: Action = Action { key: "resume", command: |of| &of.resume };
+const WIPE: Action = Action { key: "wipe", command: |of| &of.wipe };
+
+/// The commands for one server; each is a line for a shell.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Commands {
+    kill: Option<String>,
+    stop: Option<String>,
+    start: Option<String>,
+    pause: Option<String>,
+    resume: Option<String>,
+    wipe: Option<String>,
+}
+
+impl Commands {
+    /// What could be done to the server and not undone, with what would undo it.
+    fn without_a_way_back(&self) -> Option<(Action, Action)> {
+        let has = |action: &Action| (action.command)(self).is_some();
+        let pairs = [(KILL, START), (STOP, START), (WIPE, START), (PAUSE, RESUME)];
+        pairs.into_iter().find(|(done, undone)| has(done) && !has(undone))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostsFile {
+    hosts: BTreeMap<String, Commands>,
+}
+
+#[derive(Debug)]
+pub struct Hosts {
+    /// As the connect string names them: server 1 is the first.
+    addresses: Vec<String>,
+    commands: Vec<Commands>,
+    paused: Mutex<BTreeSet<usize>>,
+}
+
+const COMMAND_WITHIN: Duration = Duration::from_secs(60);
+const SEEN_WITHIN: Duration = Duration::from_secs(60);
+/// Long enough for an election that is under way.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
+const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
+
+impl Hosts {
+    pub fn read(file: &Path, addresses: &[String]) -> Result<Self, Error> {
+        let wrong = |what: &str| Error::usage(format!("{}: {what}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
+        let read: HostsFile = toml::from_str(&text).map_err(|error| wrong(&error.to_string()))?;
+        let mut commands = vec![Commands::default(); addresses.len()];
+        for (name, own) in read.hosts {
+            let number = name.strip_prefix("server-").and_then(|number| number.parse::<usize>().ok());
+            let place = number.and_then(|number| commands.get_mut(number.checked_sub(1)?));
+            let Some(place) = place else {
+                let servers = counted(addresses.len(), "server", "servers");
+                return Err(wrong(&format!(
+                    "[hosts.{}] is no server: the connect string names {servers}, server-1 to server-{}",
+                    shown(&name, 40),
+                    addresses.len()
+                )));
+            };
+            if let Some((done, undone)) = own.without_a_way_back() {
+                return Err(wrong(&format!(
+                    "[hosts.{name}] has `{}` and no `{}`: what is broken must be mended again",
+                    done.key, undone.key
+                )));
+            }
+            *place = own;
+        }
+        Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
+    }
+
+    /// Makes sure that the ensemble is seen to be healthy, as it has to be again after each fault.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.is_healthy(HEALTHY_WITHIN).await
+    }
+
+    async fn is_healthy(&self, within: Duration) -> Result<(), Error> {
+        eventually(within, || self.whole()).await.map(drop).map_err(|why| {
+            Error::environment(format!(
+                "refusing to break servers of an ensemble that is not seen to be healthy: {why}"
+            ))
+        })
+    }
+
+    async fn run(&self, action: Action, server: usize) -> Done {
+        self.address(server)?;
+        let key = action.key;
+        let Some(command) = (action.command)(&self.commands[server - 1]) else {
+            return Err(format!("[hosts.server-{server}] has no `{key}`"));
+        };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command.as_str()]).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let failed = |why: String| format!("`{}` ({key} of server {server}): {why}", shown(command, 200));
+        let output = tokio::time::timeout(COMMAND_WITHIN, shell.output()).await;
+        let output = output
+            .map_err(|_| failed(format!("it did not end within {COMMAND_WITHIN:?}")))?
+            .map_err(|error| failed(error.to_string()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = one_line(String::from_utf8_lossy(&output.stderr).trim());
+        Err(failed(format!("{}: {}", output.status, shown(&said, 300))))
+    }
+
+    fn holds_still(&self, server: usize, is_still: bool) {
+        let mut paused = locked(&self.paused);
+        let _ = if is_still { paused.insert(server) } else { paused.remove(&server) };
+    }
+
+    async fn connects(&self, server: usize) -> io::Result<()> {
+        let address = self.address(server).map_err(io::Error::other)?;
+        match tokio::time::timeout(CONNECTS_WITHIN, TcpStream::connect(address)).await {
+            Ok(connected) => connected.map(drop),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Processes for Hosts {
+    fn servers(&self) -> usize {
+        self.addresses.len()
+    }
+
+    fn address(&self, server: usize) -> Result<String, String> {
+        let address = server.checked_sub(1).and_then(|at| self.addresses.get(at));
+        address.cloned().ok_or_else(|| format!("there is no server {server}"))
+    }
+
+    /// Whether one is down is not known before it is asked.
+    async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let paused = locked(&self.paused);
+        let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
+        Ok(numbered.map(|(address, number)| Numbered { number, address: address.clone() }).collect())
+    }
+
+    async fn kill(&self, server: usize) -> Done {
+        self.run(KILL, server).await?;
+        eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
+    }
+
+    async fn stop(&self, server: usize) -> Done {
+        self.run(STOP, server).await?;
+        eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
+    }
+
+    async fn start(&self, server: usize) -> Done {
+        self.run(START, server).await?;
+        let listens = || async { self.connects(server).await.map_err(|error| error.to_string()) };
+        eventually(SEEN_WITHIN, listens).await
+    }
+
+    async fn pause(&self, server: usize) -> Done {
+        // Before it is tried: what was tried and interrupted has to be undone as well.
+        self.holds_still(server, true);
+        self.run(PAUSE, server).await?;
+        eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
+    }
+
+    async fn resume(&self, server: usize) -> Done {
+        if !locked(&self.paused).contains(&server) {
+            // A server that is never paused needs no command for that.
+            return Ok(());
+        }
+        self.run(RESUME, server).await?;
+        let goes_on = || async {
+            match self.is_silent(server).await {
+                Ok(silent) => Err(silent),
+                Err(_) => Ok(()),
+            }
+        };
+        eventually(SEEN_WITHIN, goes_on).await?;
+        self.holds_still(server, false);
+        Ok(())
+    }
+
+    async fn wipe(&self, server: usize) -> Done {
+        self.run(WIPE, server).await
+    }
+
+    async fn is_running(&self, server: usize) -> bool {
+        // The system takes connections for a process that is held still.
+        self.connects(server).await.is_ok()
+    }
+
+    async fn is_down(&self, server: usize) -> Fact {
+        let address = self.address(server)?;
+        match self.connects(server).await {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                Ok(format!("{address} refuses"))
+            }
+            // A host that is gone refuses nothing, and looks like one that is slow.
+            Err(error) => Err(format!("{address}: {error}")),
+            Ok(()) => Err(format!("{address} takes connections")),
+        }
+    }
+
+    async fn is_silent(&self, server: usize) -> Fact {
+        answers_nothing(server, &self.address(server)?).await
+    }
+}
+
+#[async_trait]
+impl Started for Hosts {
+    async fn logs(&self) -> io::Result<Logs> {
+        Err(io::Error::other("the logs of servers on other hosts cannot be read"))
+    }
+
+    fn logs_at_hand(&self) -> Option<Logs> {
+        None
+    }
+
+    fn has_logs(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_names_the_option_and_the_form() {
+        let message = parse_connect("a:port").unwrap_err().to_string();
+        assert_eq!(message, "--connect: `a:port` has no valid port. Write host:port,host:port/chroot");
+    }
+
+    #[test]
+    fn metrics_are_kept_under_the_first_node_of_the_chroot() {
+        assert_eq!(namespace_of("", "/zklockbench"), "zklockbench");
+        assert_eq!(namespace_of("/some/chroot", "/zklockbench"), "some");
+    }
+
+    fn told(text: &str) -> Result<Hosts, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("hosts.toml");
+        std::fs::write(&file, text).unwrap();
+        let addresses = ["127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned()];
+        Hosts::read(&file, &addresses).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_that_could_not_undo_what_it_does_or_names_no_server_is_refused() {
+        let wrong = |text| told(text).unwrap_err();
+        assert!(
+            wrong("[hosts.server-1]\nkill = \"true\"\n")
+                .ends_with("has `kill` and no `start`: what is broken must be mended again")
+        );
+        assert!(
+            wrong("[hosts.server-3]\n")
+                .contains("[hosts.server-3] is no server: the connect string names 2 servers")
+        );
+        assert!(wrong("[hosts.server-0]\n").contains("is no server"));
+        assert!(wrong("[hosts.server-1]\nreboot = \"true\"\n").contains("unknown field `reboot`"));
+        assert!(told("[hosts.server-2]\npause = \"true\"\nresume = \"true\"\n").is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_a_command_says_when_it_fails_is_told_with_the_command() {
+        let hosts =
+            told("[hosts.server-1]\nwipe = \"echo no such host >&2; exit 255\"\nstart = \"true\"\n").unwrap();
+        let why = hosts.wipe(1).await.unwrap_err();
+        assert!(why.contains("`echo no such host >&2; exit 255` (wipe of server 1)"), "{why}");
+        assert!(why.contains("255") && why.ends_with("no such host"), "{why}");
+        assert_eq!(hosts.wipe(2).await, Err("[hosts.server-2] has no `wipe`".into()));
+        // And nothing listens there, which is what is looked at
+        assert!(hosts.is_down(1).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn server_that_was_not_paused_is_not_resumed() {
+        let hosts = told("[hosts.server-1]\nkill = \"true\"\nstart = \"true\"\n").unwrap();
+        assert_eq!(hosts.resume(1).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn ensemble_that_is_not_seen_to_be_healthy_is_not_broken() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = [listener.local_addr().unwrap().to_string()];
+        let hosts = Hosts { addresses: addresses.into(), commands: Vec::new(), paused: Mutex::default() };
+        let serving = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut word = [0; 4];
+                stream.read_exact(&mut word).await.unwrap();
+                stream
+                    .write_all(b"mntr is not executed because it is not in the whitelist.\n")
+                    .await
+                    .unwrap();
+            }
+        };
+        let checked = tokio::select! {
+            checked = hosts.is_healthy(Duration::from_millis(50)) => checked,
+            () = serving => Ok(()),
+        };
+        let why = checked.unwrap_err().to_string();
+        assert!(why.contains("4lw.commands.whitelist=srvr,"), "{why}");
+    }
+}

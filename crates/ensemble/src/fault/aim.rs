@@ -1,0 +1,200 @@
+//! Whom a fault hits, and how it is seen that it did. Words such as `holder` have a meaning only at the moment when it
+//! fires. Whatever has been done once must be undone, so what is done to several does not give up in the middle.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use rand::Rng;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::reach::FaultReach;
+use crate::eventually;
+use zklockbench_core::catalog::fault::{Proof, Target};
+use zklockbench_core::clock;
+use zklockbench_zk::SessionKey;
+
+/// How long it may take until a contender is what the word says, or has what is to be broken. Another fault may just have
+/// ended all sessions, or made the servers elect.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+pub async fn contenders(
+    target: &Target,
+    reach: &FaultReach<'_>,
+    draw: &mut ChaCha8Rng,
+) -> Result<Vec<usize>, String> {
+    let all = reach.contenders.all();
+    let begin = clock::now();
+    let word = match target {
+        Target::Contender(number) if all.contains(number) => return Ok(vec![*number]),
+        Target::Contender(number) => return Err(format!("there is no contender {number}")),
+        Target::Word("any") => return Ok(all.choose(draw).copied().into_iter().collect()),
+        Target::Word("all") | Target::Fixed => return Ok(all),
+        Target::Word(word) => *word,
+        Target::Server(number) => return Err(format!("server {number} is no contender")),
+    };
+    loop {
+        let those = if word == "holder" { reach.contenders.inside() } else { reach.contenders.waiting() };
+        if let Some(one) = those.choose(draw) {
+            return Ok(vec![*one]);
+        }
+        if clock::now() - begin > clock::micros(PATIENCE) {
+            return Err(format!("there was no {word} for {PATIENCE:?}"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// A contender's session. One that has just lost its own, by another fault perhaps, opens the next one.
+pub async fn session(contender: usize, reach: &FaultReach<'_>) -> Result<SessionKey, String> {
+    let look = || async {
+        let key = reach.contenders.session(contender);
+        key.ok_or_else(|| format!("contender {contender} had no session"))
+    };
+    eventually(PATIENCE, look).await
+}
+
+pub async fn servers(
+    target: &Target,
+    reach: &FaultReach<'_>,
+    draw: &mut ChaCha8Rng,
+) -> Result<Vec<usize>, String> {
+    let processes = reach.processes()?;
+    let count = processes.servers();
+    match target {
+        Target::Server(number) if (1..=count).contains(number) => Ok(vec![*number]),
+        Target::Server(number) => Err(format!("there is no server {number}")),
+        Target::Word("leader") => Ok(vec![leader(reach).await?]),
+        Target::Word("follower") => {
+            let followers = reach.while_loaded(eventually(PATIENCE, || processes.followers())).await?;
+            Ok(followers.choose(draw).copied().into_iter().collect())
+        }
+        Target::Word("any") => Ok(vec![draw.random_range(1..=count)]),
+        _ => Ok((1..=count).collect()),
+    }
+}
+
+/// The server that leads. While servers elect, the next one that does.
+pub async fn leader(reach: &FaultReach<'_>) -> Result<usize, String> {
+    let processes = reach.processes()?;
+    reach.while_loaded(eventually(PATIENCE, || processes.leader())).await
+}
+
+/// How outputs call these servers, of which that one led.
+pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
+    let role = |server: usize| match leader {
+        Some(leader) if leader == server => " (leader)",
+        Some(_) => " (follower)",
+        None => "",
+    };
+    if matches!(target, Target::Word("all")) {
+        return "all servers".into();
+    }
+    let names = servers.iter().map(|server| format!("server {server}{}", role(*server)));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+pub fn name(contenders: &[usize], target: &Target) -> String {
+    let role = match target {
+        Target::Word(word @ ("holder" | "waiter")) => format!(" ({word})"),
+        _ => String::new(),
+    };
+    match contenders {
+        [one] => format!("contender {one}{role}"),
+        many => zklockbench_core::units::contenders(many.len()),
+    }
+}
+
+/// What was running or passing when something was stopped is through within this.
+const SETTLES: Duration = Duration::from_millis(20);
+
+pub fn proof(seen: Result<String, String>) -> Proof {
+    match seen {
+        Ok(how) => Proof::Proved(how),
+        Err(why) => Proof::NotProved(why),
+    }
+}
+
+/// Nothing, or why it is not so.
+pub fn only_if(is_so: bool, otherwise: &str) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+pub async fn all_still<T: Copy, F>(all: &[T], look: impl Fn(T) -> F) -> Result<(), String>
+where
+    F: Future<Output = Result<String, String>>,
+{
+    try_join_all(all.iter().map(|one| look(*one))).await.map(drop)
+}
+
+/// Does something to each of these, also after a failure.
+pub async fn do_each<T: Copy, F>(all: &[T], deed: impl Fn(T) -> F) -> Result<(), String>
+where
+    F: Future<Output = Result<(), String>>,
+{
+    let mut done = Ok(());
+    for one in all {
+        done = done.and(deed(*one).await);
+    }
+    done
+}
+
+/// Does something to each of these, and looks at each until it took effect.
+pub async fn do_and_see<T: Copy, D, S>(
+    all: &[T],
+    deed: impl Fn(T) -> D,
+    within: Duration,
+    look: impl Fn(T) -> S,
+) -> Result<String, String>
+where
+    D: Future<Output = Result<(), String>>,
+    S: Future<Output = Result<String, String>>,
+{
+    do_each(all, deed).await?;
+    let mut seen = Vec::new();
+    for one in all {
+        seen.push(eventually(within, || look(*one)).await?);
+    }
+    Ok(seen.join("; "))
+}
+
+pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) -> Result<(), String> {
+    let look = || async { only_if(is_so(), otherwise) };
+    eventually(within, look).await
+}
+
+/// Whether something that counts stands still for so long.
+pub async fn stands_still<T: PartialEq>(count: &impl Fn() -> T, lasts: Duration) -> bool {
+    tokio::time::sleep(SETTLES).await;
+    let before = count();
+    tokio::time::sleep(lasts).await;
+    count() == before
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_is_done_also_after_a_failure_and_the_first_failure_is_told() {
+        let done = RefCell::new(Vec::new());
+        let all = do_each(&[1, 2, 3], async |one| {
+            done.borrow_mut().push(one);
+            if one == 1 { Ok(()) } else { Err(format!("{one} failed")) }
+        });
+        assert_eq!(all.await, Err("2 failed".into()));
+        assert_eq!(*done.borrow(), [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn what_counts_on_does_not_stand_still() {
+        let count = std::cell::Cell::new(0);
+        let moving = || count.replace(count.get() + 1);
+        assert!(!stands_still(&moving, Duration::from_millis(1)).await);
+        assert!(stands_still(&|| 7, Duration::from_millis(1)).await);
+    }
+}

@@ -1,0 +1,98 @@
+//! `counter-near-end`: the sequence counters of the locks' directories are raised to just before their end.
+
+use std::time::Duration;
+
+use super::aim::proof;
+use super::outage::{COMES_BACK, lift};
+use super::reach::{Effect, FaultReach, How};
+use super::{Active, FaultEntry, Firing};
+use crate::{eventually, raise_counters};
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_core::catalog::fault::{Ends, FaultCard, FaultChoice};
+use zklockbench_core::catalog::{Param, ParamKind};
+use zklockbench_core::units::counted;
+use zklockbench_zk::counter;
+
+pub const NAME: &str = "counter-near-end";
+
+const LEFT: Param = Param {
+    name: "left",
+    kind: ParamKind::Count(0, 10_000_000),
+    default: "20",
+    doc: "How many more children can be created in each directory until its counter is used up.",
+};
+
+pub const CARD: FaultCard = FaultCard {
+    name: NAME,
+    summary: "takes the sequence counters of the locks' directories to just below 2^31",
+    source: "ZooKeeper's DataTree.createNode and PrepRequestProcessor, as seen on 3.8.0",
+    details: "\
+Inject: all servers are stopped (SIGTERM). A transaction log with a high parentCVersion for each directory is put behind the
+newest transaction; the server that has it is started first, then the others.
+Proof: the directories' stats show the new counter.
+Ends by itself, when the ensemble is whole. Only for servers that the suite has started as processes of this host.
+
+A correct lock: goes on until the counter is used up, and from then on fails every acquire, leaves no node behind and never
+lets two in. A counter does not wrap: every further node gets the number 2147483647, or a negative one, and a restart does
+not heal that.
+Where it misleads: the ensemble is down for a few seconds, so sessions with a short timeout end.",
+    ends: Ends::ByItself,
+    stops_service: true,
+    params: &[LEFT],
+    ..FaultCard::FIXED
+};
+
+const GOES_DOWN: Duration = Duration::from_secs(20);
+
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+
+async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
+    let processes = reach.processes()?;
+    let data = processes.data().ok_or("the servers' data are not on this host")?;
+    let number = i32::try_from(counter::END - left(choice)).map_err(|_| "`left` is out of range")?;
+    let found = reach.target.directories(&reach.contenders.locks()).await;
+    let found = found.map_err(|failure| format!("cannot read the locks' directories: {failure}"))?;
+    let directories: Vec<String> = found.into_iter().map(|(path, _)| path).collect();
+    let effects: Vec<Effect> = (1..=processes.servers()).map(Effect::Down).collect();
+    let raised = async {
+        for server in 1..=processes.servers() {
+            reach.begin_down(server, How::Stopped).await?;
+        }
+        for server in 1..=processes.servers() {
+            eventually(GOES_DOWN, || processes.is_down(server)).await?;
+        }
+        let newest = raise_counters(&data, &directories, number)
+            .map_err(|error| format!("cannot write a log: {error}"))?;
+        reach.end(Effect::Down(newest)).await?;
+        Ok::<usize, String>(newest)
+    };
+    let raised = raised.await;
+    let others = effects
+        .into_iter()
+        .filter(|effect| raised.as_ref().ok().is_none_or(|newest| *effect != Effect::Down(*newest)));
+    let lifted = lift(reach, others.collect()).await;
+    let seen = match raised.and(lifted) {
+        Ok(()) => eventually(COMES_BACK, || is_raised(reach, &directories, number)).await,
+        Err(why) => Err(why),
+    };
+    Ok(Active::over("all servers".into(), proof(seen)))
+}
+
+fn left(choice: &FaultChoice) -> i64 {
+    match choice.params.get(LEFT.name) {
+        Some(ParamValue::Count(left)) => i64::try_from(*left).unwrap_or(i64::MAX),
+        _ => 20,
+    }
+}
+
+async fn is_raised(reach: &FaultReach<'_>, directories: &[String], number: i32) -> Result<String, String> {
+    let found = reach.target.directories(directories).await.map_err(|failure| failure.to_string())?;
+    let next = |directory| found.iter().find(|(path, _)| path == directory).map(|(_, next)| *next);
+    for directory in directories {
+        if next(directory).is_none_or(|next| next < i64::from(number)) {
+            return Err(format!("the counter of {directory} was not raised"));
+        }
+    }
+    let count = directories.len();
+    Ok(format!("the counters of {} are at {number} or beyond", counted(count, "directory", "directories")))
+}

@@ -1,0 +1,42 @@
+//! `expire`: a contender's session ends while the contender is alive.
+
+use super::{Active, FaultEntry, Firing, aim};
+use std::time::Duration;
+use zklockbench_core::catalog::fault::{FaultCard, Proof};
+
+pub const CARD: FaultCard = FaultCard {
+    name: "expire",
+    summary: "closes a contender's session from another connection",
+    source: "ZooKeeper FAQ, expiring a session for testing; kazoo's expire_session",
+    details: "\
+Inject: a second connection presents the session's id and password, and closes the session.
+Proof: a server has answered the close, which also deletes the session's ephemeral nodes. Of a driver's session the
+password is known only if its `open` tells it; without it the fault has no effect, and is reported so.
+Ends by itself: the contender opens a new session.
+
+A correct lock: the nodes go at once, so the next one acquires at once. The former holder still believes that it
+holds until its client has reconnected and is told; what it does in between is a zombie's work. It must not release
+with the new session what it acquired with the old one.",
+    ..FaultCard::CONTENDERS
+};
+
+/// How long it may take to reach a server and to have it close the session: servers may just be electing.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
+    let mut closed = Vec::new();
+    for contender in &hit {
+        let key = aim::session(*contender, reach).await?;
+        let id = key.id();
+        // Said before: the next one may enter before the answer is here.
+        reach.contenders.is_being_closed(*contender, id);
+        reach.target.expire(key, DEADLINE).await.map_err(|failure| failure.to_string())?;
+        reach.contenders.was_closed(*contender, id);
+        closed.push(format!("0x{id:x}"));
+    }
+    let proof = Proof::Proved(format!("the server has closed session {}", closed.join(", ")));
+    Ok(Active::over(aim::name(&hit, &choice.target), proof))
+}

@@ -1,0 +1,74 @@
+//! `freeze`: a contender stands still together with its session.
+
+use super::aim::{self, only_if, stands_still};
+use super::reach::FaultReach;
+use super::{Active, FaultEntry, Firing};
+use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+use std::time::Duration;
+use zklockbench_core::catalog::fault::{Ends, FaultCard, FaultChoice, Proof, Target};
+use zklockbench_zk::gate::{Gate, Shut};
+
+pub const CARD: FaultCard = FaultCard {
+    name: "freeze",
+    summary: "a contender and its session stop for a while, as in a long garbage collection",
+    source: "Kleppmann, How to do distributed locking (2016), the client that pauses",
+    details: "\
+Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply or event is looked at.
+Proof: neither the contender nor its client ran for 30 ms. If the holder had released before it stopped, another
+holder is chosen.
+Heal: the contender carries on where it stopped.
+
+A correct lock: a freeze shorter than the session timeout is a long hold or a long wait. After a longer one the
+contender wakes up as a zombie: it believes that it holds although the next one already does. No lock can prevent
+that; it can only let the contender know soon, and give it a fencing token that lets the protected resource refuse
+the zombie's work. The end of its session tells a zombie's entries apart from violations.",
+    ends: Ends::Healed,
+    ..FaultCard::CONTENDERS
+};
+
+/// What was running when the gate was shut ends within this.
+const SETTLES: Duration = Duration::from_millis(20);
+/// For so long nothing may have run.
+const LOOKS_FOR: Duration = Duration::from_millis(30);
+/// A holder may have left before its gate was shut; then another one is chosen.
+const TRIES: u32 = 100;
+
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let (hit, gates, shut) = shut(choice, reach, &mut draw).await?;
+    let passed = move || -> u64 { gates.iter().map(|gate| gate.times_passed()).sum() };
+    let proof = if stands_still(&passed, LOOKS_FOR).await {
+        Proof::Proved(format!("nothing of it ran for {LOOKS_FOR:?}"))
+    } else {
+        Proof::NotProved("it went on".into())
+    };
+    let before = passed();
+    let target = aim::name(&hit, &choice.target);
+    let stood = async move { only_if(passed() == before, "it has gone on") };
+    Ok(Active::until_dropped(target, proof, shut).still_if(stood))
+}
+
+/// Shuts the gates of those that the target names, and makes sure that they are still what it says.
+async fn shut(
+    choice: &FaultChoice,
+    reach: &FaultReach<'_>,
+    draw: &mut ChaCha8Rng,
+) -> Result<(Vec<usize>, Vec<Arc<Gate>>, Shut), String> {
+    for _ in 0..TRIES {
+        let hit = aim::contenders(&choice.target, reach, draw).await?;
+        let gates: Vec<_> = hit.iter().map(|contender| reach.contenders.gate(*contender)).collect();
+        let shut = Shut::these(&gates);
+        tokio::time::sleep(SETTLES).await;
+        let is_still = match choice.target {
+            Target::Word("holder") => hit.iter().all(|one| reach.contenders.inside().contains(one)),
+            Target::Word("waiter") => hit.iter().all(|one| reach.contenders.waiting().contains(one)),
+            _ => true,
+        };
+        if is_still {
+            return Ok((hit, gates, shut));
+        }
+    }
+    Err(format!("{TRIES} times whoever was to stand still had done its part already; hold longer"))
+}

@@ -1,0 +1,109 @@
+//! What goes wrong on purpose: one kind a file, each with its card and how it is done.
+//!
+//! A new one is a file and a line in `registry`.
+
+mod aim;
+mod bandwidth;
+mod burst;
+mod clock_jump;
+mod contenders;
+mod counter_near_end;
+mod crash;
+mod delay;
+mod drop_reply;
+mod drop_request;
+mod expire;
+mod freeze;
+mod isolate;
+mod kill;
+mod lose_majority;
+mod outage;
+mod partition;
+mod pause;
+mod reach;
+mod refuse;
+mod registry;
+mod reset;
+mod restart;
+mod rolling_restart;
+mod schedule;
+mod slow_consumer;
+mod stall;
+mod wipe;
+mod wire;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use rand_chacha::ChaCha8Rng;
+
+use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Proof};
+use zklockbench_core::clock::Stamp;
+
+pub use contenders::{Admission, Contenders, CrashOrder, CrashOrders, Doing};
+pub use counter_near_end::NAME as COUNTER_NEAR_END;
+pub use reach::{FaultReach, InEffect};
+pub use registry::{FAULTS, cards, find, reference};
+pub use schedule::{Fired, News, Schedule, run};
+pub use wire::{REQUEST, requests};
+
+/// A fault that is being done; the error says why it could not be.
+pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;
+
+#[derive(Debug, Clone, Copy)]
+pub struct FaultEntry {
+    pub card: FaultCard,
+    /// Does it, and returns when its effect was seen, or could not be.
+    pub inject: fn(Firing<'_>) -> Injecting<'_>,
+}
+
+pub struct Firing<'a> {
+    pub choice: &'a FaultChoice,
+    pub reach: &'a FaultReach<'a>,
+    /// From which it draws whatever it draws.
+    pub draw: ChaCha8Rng,
+}
+
+/// What undoes a fault, and sees that it is undone; or what looks at it before.
+pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
+
+#[must_use = "a fault is undone by its healing"]
+pub struct Active<'a> {
+    /// What it has hit: `contender 7 (holder)`.
+    pub target: String,
+    pub proof: Proof,
+    /// When its effect was seen, where that was before this was made.
+    pub seen_at: Option<Stamp>,
+    /// Whether it is in effect still: a look just before it is undone.
+    pub still: Healing<'a>,
+    pub healing: Healing<'a>,
+}
+
+impl<'a> Active<'a> {
+    /// One that is to be healed so.
+    pub fn until(
+        target: String,
+        proof: Proof,
+        healing: impl Future<Output = Result<(), String>> + 'a,
+    ) -> Self {
+        let still = Box::pin(async { Ok(()) });
+        Self { target, proof, seen_at: None, still, healing: Box::pin(healing) }
+    }
+
+    /// The same, looked at so once more before it is undone.
+    pub fn still_if(self, look: impl Future<Output = Result<(), String>> + 'a) -> Self {
+        Self { still: Box::pin(look), ..self }
+    }
+
+    /// One that is in effect as long as this lives.
+    pub fn until_dropped(target: String, proof: Proof, guard: impl Sized + 'a) -> Self {
+        Self::until(target, proof, async move {
+            drop(guard);
+            Ok(())
+        })
+    }
+
+    pub fn over(target: String, proof: Proof) -> Self {
+        Self::until(target, proof, async { Ok(()) })
+    }
+}

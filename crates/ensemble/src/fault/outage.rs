@@ -1,0 +1,173 @@
+//! What faults of servers and of the links between them have in common: they are in effect until they are lifted, and the
+//! ensemble is whole again. Above all servers that go down and are started again: `kill`, `restart`, `wipe` and `lose-majority`.
+//! Also how a fault of servers is undone that was cut short in the middle, of which it is not known how far it had come.
+
+use std::time::Duration;
+
+use super::aim::{self, all_still, do_and_see, do_each, proof};
+use super::reach::{Effect, FaultReach, How};
+use super::{Active, Firing};
+use crate::{Leader, Processes, eventually};
+use zklockbench_core::catalog::fault::{Capability, Target};
+use zklockbench_core::clock;
+
+const GOES_DOWN: Duration = Duration::from_secs(20);
+/// How long it may take until links are seen to be cut, or whole again.
+pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
+/// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
+pub const COMES_BACK: Duration = Duration::from_secs(60);
+
+/// Does this to the servers that the fault is aimed at until it is healed.
+pub async fn break_targets(
+    effect: fn(usize) -> Effect,
+    within: Duration,
+    firing: Firing<'_>,
+) -> Result<Active<'_>, String> {
+    let Firing { choice, reach, mut draw } = firing;
+    let processes = reach.processes()?;
+    let servers = aim::servers(&choice.target, reach, &mut draw).await?;
+    let leader = processes.leader().await.ok();
+    let name = aim::server_name(&servers, &choice.target, leader);
+    let effects: Vec<Effect> = servers.into_iter().map(effect).collect();
+    let seen = begin(&effects, within, reach).await;
+    Ok(until_lifted(name, seen, effects, reach))
+}
+
+/// Does all of this, and looks at each until it took effect.
+pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>) -> Result<String, String> {
+    do_and_see(effects, |effect| reach.begin(effect), within, |effect| reach.is_in_effect(effect)).await
+}
+
+/// A fault that is in effect until these effects are undone, with what was seen of them; each is looked at once more just before.
+pub fn until_lifted<'a>(
+    target: String,
+    seen: Result<String, String>,
+    effects: Vec<Effect>,
+    reach: &'a FaultReach<'_>,
+) -> Active<'a> {
+    let looked_at = effects.clone();
+    let still = async move { all_still(&looked_at, |effect| reach.is_in_effect(effect)).await };
+    Active::until(target, proof(seen), lift(reach, effects)).still_if(still)
+}
+
+/// Takes the servers that the fault is aimed at down until it is healed.
+pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
+    let Firing { choice, reach, mut draw } = firing;
+    let servers = aim::servers(&choice.target, reach, &mut draw).await?;
+    take_down(how, servers, &choice.target, reach).await
+}
+
+/// Takes a server down, throws its data away, and starts it empty when it is healed.
+///
+/// What was acknowledged may be on this server and on just so many others as make a majority. So nothing is thrown away
+/// before every other server has it: one that is down, or that has itself been wiped and fetches its data still, has not.
+pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
+    let Firing { choice, reach, mut draw } = firing;
+    let processes = reach.processes()?;
+    let _alone = reach.while_loaded(async { Ok(reach.in_effect.wipes_alone().await) }).await?;
+    let servers = aim::servers(&choice.target, reach, &mut draw).await?;
+    let others: Vec<usize> = (1..=processes.servers()).filter(|server| !servers.contains(server)).collect();
+    let all_serve = eventually(aim::PATIENCE, || all_still(&others, |server| processes.serves(server)));
+    reach.while_loaded(all_serve).await.map_err(|why| {
+        format!("nothing was wiped, because the data of a majority might have been lost with it: {why}")
+    })?;
+    take_down(How::Wiped, servers, &choice.target, reach).await
+}
+
+/// Takes servers down until it is healed. Where the leader was among them and a majority is left, another one has
+/// been elected when this returns.
+pub async fn take_down<'a>(
+    how: How,
+    servers: Vec<usize>,
+    target: &Target,
+    reach: &'a FaultReach<'_>,
+) -> Result<Active<'a>, String> {
+    let processes = reach.processes()?;
+    let before = processes.leader_and_epoch().await.ok();
+    let name = aim::server_name(&servers, target, before.map(|leader| leader.server));
+    let take_down = |server| reach.begin_down(server, how);
+    let fallen = do_and_see(&servers, take_down, GOES_DOWN, |server| processes.is_down(server)).await;
+    let seen_at = fallen.is_ok().then(clock::now);
+    let seen = match fallen {
+        Ok(seen) => see_consequences(seen, how, &servers, before, reach).await,
+        why => why,
+    };
+    let effects = servers.into_iter().map(Effect::Down).collect();
+    Ok(Active { seen_at, ..until_lifted(name, seen, effects, reach) })
+}
+
+/// Throws the data away, where they are to go; where the leader fell, sees another one.
+async fn see_consequences(
+    mut seen: String,
+    how: How,
+    servers: &[usize],
+    before: Option<Leader>,
+    reach: &FaultReach<'_>,
+) -> Result<String, String> {
+    let processes = reach.processes()?;
+    if how == How::Wiped {
+        // While it was going down, another may have fallen, too.
+        eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
+        reach.is_loaded()?;
+        do_each(servers, |server| processes.wipe(server)).await?;
+        seen += "; its data are gone";
+    }
+    let fell = before.filter(|leader| servers.contains(&leader.server));
+    if let Some(before) = fell.filter(|_| reach.in_effect.leaves_a_majority_of(processes.servers())) {
+        seen += "; ";
+        seen += &eventually(COMES_BACK, || later_than(processes, before.epoch)).await?;
+    }
+    Ok(seen)
+}
+
+async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, String> {
+    let leader = processes.leader_and_epoch().await?;
+    if leader.epoch > epoch {
+        return Ok(format!("server {} leads since epoch {}", leader.server, leader.epoch));
+    }
+    Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
+}
+
+/// Undoes all of this, and waits until every server serves and is in step; where links were broken, first until everything gets
+/// everywhere. A fault may keep it from that, whose healing then waits for it.
+pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
+    do_each(&effects, |effect| reach.end(effect)).await?;
+    if effects.iter().any(Effect::breaks_a_link) {
+        let links = reach.links()?;
+        let joined = || async {
+            if reach.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
+        };
+        eventually(LINKS_CHANGE, joined).await?;
+    }
+    let processes = reach.processes()?;
+    let whole =
+        || async { if reach.in_effect.is_any() { Ok(()) } else { processes.whole().await.map(drop) } };
+    eventually(COMES_BACK, whole).await
+}
+
+/// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that
+/// was cut short. What is done to contenders and their connections is undone by itself when it is dropped; servers have
+/// to be started, woken and joined again.
+pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
+    if !needs.reaches_servers() {
+        return Ok(());
+    }
+    let processes = reach.processes()?;
+    reach.in_effect.forget().await;
+    let servers: Vec<usize> = (1..=processes.servers()).collect();
+    let joined = if needs == Capability::Processes { Ok(()) } else { reach.links()?.heal_all().await };
+    // A server that was being ended when the fault was cut short may be there at one look and gone at the next.
+    let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
+    joined.and(whole.await.map(drop))
+}
+
+async fn wake_and_start(servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
+    let (mut there, mut down) = (Vec::new(), Vec::new());
+    for server in servers {
+        if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
+    }
+    let woken = do_each(&there, |server| processes.resume(server)).await;
+    do_each(&down, |server| processes.start(server)).await?;
+    woken?;
+    processes.whole().await
+}

@@ -1,0 +1,107 @@
+//! `partition`: the servers fall apart into groups that do not hear of each other.
+
+use super::aim;
+use super::outage::{LINKS_CHANGE, begin, until_lifted};
+use super::reach::Effect;
+use super::{Active, FaultEntry, Firing};
+use zklockbench_core::catalog::fault::{Capability, FaultCard, FaultChoice};
+use zklockbench_core::catalog::{Param, ParamKind, ParamValue};
+
+pub const CARD: FaultCard = FaultCard {
+    name: "partition",
+    summary: "splits the network between the servers, in one of four shapes",
+    source: "Jepsen's partition nemeses: halves, bridge, one-way",
+    details: "\
+Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` says
+which:
+`minority`: the leader is on the smaller side, so the others elect another one and it steps down.
+`majority`: the leader is on the larger side and carries on; the servers on the smaller side stop serving.
+`one-way`: what the leader sends to the others is lost, what they send to it arrives. It looks alive to
+itself only.
+`bridge`: two halves do not hear each other, but one server, not the leader, hears both.
+Proof: datagrams do not arrive where nothing may pass.
+Heal: the packets pass again; healed when every server reaches every other and the ensemble is whole.
+
+A correct lock: contenders on the losing side are sent away or time out, and move. For a moment two servers take
+themselves for the leader, but only one can commit. The other answers reads with the past for up to a tick before it
+steps down and sends its contenders away. Nobody may enter because of what it says: a later holder always has the
+larger fencing token. Under `one-way` and `bridge` elections may take several rounds; nobody acquires meanwhile,
+which is slow but not wrong.
+Where it misleads: servers on one host elect within tenths of a second; over a network it takes longer.",
+    needs: Capability::Links,
+    least_servers: 3,
+    params: &[Param {
+        name: "shape",
+        kind: ParamKind::OneOf(&["minority", "majority", "one-way", "bridge"]),
+        default: "minority",
+        doc: "The leader on the smaller or on the larger side, deaf in one direction, or halves with a bridge.",
+    }],
+    ..FaultCard::FIXED
+};
+
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+
+async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
+    let processes = reach.processes()?;
+    reach.links()?;
+    let leader = aim::leader(reach).await?;
+    let ways = ways(shape(choice), leader, processes.servers());
+    let cuts: Vec<Effect> = ways.iter().map(|(from, to)| Effect::Cut(*from, *to)).collect();
+    let seen = begin(&cuts, LINKS_CHANGE, reach).await;
+    let seen = seen.map(|_| format!("nothing gets {}", described(&ways)));
+    Ok(until_lifted(format!("the network, leader {leader}"), seen, cuts, reach))
+}
+
+fn shape(choice: &FaultChoice) -> &str {
+    match choice.params.get("shape") {
+        Some(ParamValue::Word(shape)) => shape,
+        _ => "minority",
+    }
+}
+
+/// From where nothing is to get where.
+fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
+    let others: Vec<usize> = (1..=servers).filter(|server| *server != leader).collect();
+    let minority = (servers - 1) / 2;
+    match shape {
+        "one-way" => others.iter().map(|other| (leader, *other)).collect(),
+        "majority" => {
+            let (small, large) = others.split_at(minority);
+            between(small, &[large, &[leader]].concat())
+        }
+        "bridge" => {
+            // The first of them hears of all.
+            let rest = &others[1..];
+            let (one, other) = rest.split_at(rest.len() / 2);
+            between(&[one, &[leader]].concat(), other)
+        }
+        _ => {
+            let (with_leader, large) = others.split_at(minority - 1);
+            between(&[with_leader, &[leader]].concat(), large)
+        }
+    }
+}
+
+fn between(one: &[usize], other: &[usize]) -> Vec<(usize, usize)> {
+    one.iter().flat_map(|a| other.iter().flat_map(|b| [(*a, *b), (*b, *a)])).collect()
+}
+
+fn described(ways: &[(usize, usize)]) -> String {
+    ways.iter().map(|(from, to)| format!("from {from} to {to}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_cuts_off_whom_it_says() {
+        assert_eq!(ways("minority", 2, 3), between(&[2], &[1, 3]));
+        assert_eq!(ways("majority", 2, 3), between(&[1], &[3, 2]));
+        assert_eq!(ways("one-way", 2, 3), [(2, 1), (2, 3)]);
+        // Of three, the bridge is 1: the leader and 3 do not hear of each other.
+        assert_eq!(ways("bridge", 2, 3), between(&[2], &[3]));
+        assert_eq!(ways("minority", 1, 5), between(&[2, 1], &[3, 4, 5]));
+        assert_eq!(ways("bridge", 1, 5), between(&[3, 1], &[4, 5]));
+    }
+}

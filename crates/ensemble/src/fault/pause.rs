@@ -1,0 +1,32 @@
+//! `pause`: a server's process stands still, and goes on when the fault ends.
+
+use std::time::Duration;
+
+use super::FaultEntry;
+use super::outage::break_targets;
+use super::reach::Effect;
+use zklockbench_core::catalog::fault::FaultCard;
+
+pub const CARD: FaultCard = FaultCard {
+    name: "pause",
+    summary: "pauses a server (SIGSTOP, then SIGCONT), as a long garbage collection would",
+    source: "Jepsen's pause nemesis",
+    details: "\
+Inject: SIGSTOP to the server's Java process. Its sockets stay open and swallow what is sent.
+Proof: the system says that the process is stopped, and the server does not answer.
+Heal: SIGCONT; healed when the ensemble is whole. It is sent however the trial ends, because a stopped process
+cannot even be ended cleanly.
+
+A correct lock: nobody is told. Contenders of that server notice when nothing is answered for two thirds of their
+session timeout, and move. A leader is replaced after `syncLimit` ticks. When it wakes up it still takes itself for
+the leader for up to a tick, and clients that read from it then read the past; its writes find no majority. A lock
+that decides by a read must not enter because of an old list.
+Where it misleads: a pause shorter than what the others tolerate shows up only as waiting.",
+    stops_service: true,
+    ..FaultCard::SERVERS
+};
+
+const FALLS_SILENT: Duration = Duration::from_secs(20);
+
+pub const ENTRY: FaultEntry =
+    FaultEntry { card: CARD, inject: |firing| Box::pin(break_targets(Effect::Still, FALLS_SILENT, firing)) };

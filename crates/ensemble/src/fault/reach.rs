@@ -1,0 +1,305 @@
+//! All that a fault may be done to, and what faults do to servers and to the links between them at this moment.
+//!
+//! A fault adds what it does, and takes it away when it ends. What a server is to be follows from all that is there:
+//! so no fault undoes what another one still does, whichever of them ends first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+
+use super::contenders::Contenders;
+use crate::proxy::Proxy;
+use crate::{Done, Fact, Links, Processes};
+use zklockbench_core::locked::locked;
+use zklockbench_zk::Target;
+
+pub struct FaultReach<'a> {
+    pub contenders: &'a dyn Contenders,
+    /// The ensemble, by another connection than theirs.
+    pub target: &'a Target,
+    /// The servers' processes, where they are ours.
+    pub processes: Option<&'a dyn Processes>,
+    /// The links between servers, where they live apart.
+    pub links: Option<&'a dyn Links>,
+    pub proxy: Option<&'a Proxy>,
+    pub in_effect: InEffect,
+}
+
+/// Why a fault was not injected, or not for long enough.
+pub const LOAD_ENDED: &str = "the load ended";
+
+impl<'a> FaultReach<'a> {
+    /// Waits for something to aim at, unless the load ends first.
+    pub async fn while_loaded<T>(&self, wait: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        self.in_effect.load_ended.run_until_cancelled(wait).await.unwrap_or_else(|| Err(LOAD_ENDED.into()))
+    }
+
+    /// Fails once the load has ended.
+    pub fn is_loaded(&self) -> Done {
+        if self.in_effect.load_ended.is_cancelled() { Err(LOAD_ENDED.into()) } else { Ok(()) }
+    }
+
+    pub fn processes(&self) -> Result<&'a dyn Processes, String> {
+        self.processes.ok_or_else(|| "the ensemble was not started for this run".into())
+    }
+
+    pub fn links(&self) -> Result<&'a dyn Links, String> {
+        self.links.ok_or_else(|| "the servers share one network".into())
+    }
+
+    pub fn proxy(&self) -> Result<&'a Proxy, String> {
+        self.proxy.ok_or_else(|| "nothing stands between contenders and servers".into())
+    }
+
+    /// Does this, unless another fault has done it already. It is to be ended, also after a failure.
+    pub async fn begin(&self, effect: Effect) -> Done {
+        self.in_effect.add(effect);
+        self.is_loaded()?;
+        self.bring_about(effect, How::Killed).await
+    }
+
+    /// Takes a server down in that way, unless it is down already. It is to be ended, also after a failure.
+    pub async fn begin_down(&self, server: usize, how: How) -> Done {
+        self.in_effect.add(Effect::Down(server));
+        self.is_loaded()?;
+        self.bring_about(Effect::Down(server), how).await
+    }
+
+    /// Undoes this, unless another fault does it still.
+    pub async fn end(&self, effect: Effect) -> Done {
+        self.in_effect.take_away(effect);
+        self.bring_about(effect, How::Killed).await
+    }
+
+    pub async fn is_in_effect(&self, effect: Effect) -> Fact {
+        match effect {
+            Effect::Down(server) => self.processes()?.is_down(server).await,
+            Effect::Still(server) => {
+                // Who looks while another fault makes something of it would see it half-way, such as one that is started again to
+                // stand still.
+                let _settled = self.in_effect.made(server).lock_owned().await;
+                let processes = self.processes()?;
+                if self.in_effect.has(Effect::Down(server)) {
+                    // It will stand still when that fault ends.
+                    return Ok(format!("{}, by another fault", processes.is_down(server).await?));
+                }
+                processes.is_silent(server).await
+            }
+            Effect::Off(server) => self.links()?.is_isolated(server).await,
+            Effect::Cut(from, to) => self.links()?.is_cut(from, to).await,
+        }
+    }
+
+    async fn bring_about(&self, effect: Effect, how: How) -> Done {
+        match effect {
+            Effect::Down(server) | Effect::Still(server) => {
+                self.in_effect.make_of(server, how, self.processes()?).await
+            }
+            Effect::Off(_) | Effect::Cut(..) => self.in_effect.link(effect, self.links()?).await,
+        }
+    }
+}
+
+/// One thing that is done to servers, which are numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    Down(usize),
+    Still(usize),
+    Off(usize),
+    /// Nothing that the first sends reaches the second.
+    Cut(usize, usize),
+}
+
+impl Effect {
+    pub fn breaks_a_link(&self) -> bool {
+        matches!(self, Self::Off(_) | Self::Cut(..))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Killed,
+    Stopped,
+    /// Killed, and its data thrown away.
+    Wiped,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    Running,
+    Still,
+    /// Who is gone need not be held still, too.
+    Down,
+}
+
+/// All that is in effect, and what has been made of it.
+#[derive(Debug, Default)]
+pub struct InEffect {
+    counts: Mutex<BTreeMap<Effect, usize>>,
+    /// What was last made of each server; taken for as long as something is made of it.
+    made: Mutex<BTreeMap<usize, Arc<tokio::sync::Mutex<Wanted>>>>,
+    /// The links that are broken; taken for as long as one is broken or mended.
+    broken: tokio::sync::Mutex<BTreeSet<Effect>>,
+    /// Taken for as long as the data of a server are being thrown away.
+    wiping: tokio::sync::Mutex<()>,
+    /// The measured load has ended: nothing is injected any more.
+    load_ended: CancellationToken,
+}
+
+impl InEffect {
+    /// The measured load has ended. From now on faults are only undone.
+    pub fn load_ends(&self) {
+        self.load_ended.cancel();
+    }
+
+    fn add(&self, effect: Effect) {
+        *locked(&self.counts).entry(effect).or_default() += 1;
+    }
+
+    fn take_away(&self, effect: Effect) {
+        let mut counts = locked(&self.counts);
+        let Some(count) = counts.get_mut(&effect) else { return };
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&effect);
+        }
+    }
+
+    fn has(&self, effect: Effect) -> bool {
+        locked(&self.counts).contains_key(&effect)
+    }
+
+    /// Whether any fault does anything to servers, so that they need not be whole.
+    pub fn is_any(&self) -> bool {
+        !locked(&self.counts).is_empty()
+    }
+
+    /// Whether the links between servers are as they should be, as far as faults go.
+    pub fn links_are_whole(&self) -> bool {
+        !locked(&self.counts).keys().any(Effect::breaks_a_link)
+    }
+
+    /// Whether so many servers are enough to decide anything, as far as faults go.
+    pub fn leaves_a_majority_of(&self, servers: usize) -> bool {
+        let mut lost = BTreeSet::new();
+        for effect in locked(&self.counts).keys() {
+            match effect {
+                Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
+                // Which servers hear each other depends on who leads.
+                Effect::Cut(..) => return false,
+            };
+        }
+        2 * servers.saturating_sub(lost.len()) > servers
+    }
+
+    fn wanted(&self, server: usize) -> Wanted {
+        if self.has(Effect::Down(server)) {
+            Wanted::Down
+        } else if self.has(Effect::Still(server)) {
+            Wanted::Still
+        } else {
+            Wanted::Running
+        }
+    }
+
+    fn made(&self, server: usize) -> Arc<tokio::sync::Mutex<Wanted>> {
+        let mut made = locked(&self.made);
+        Arc::clone(made.entry(server).or_default())
+    }
+
+    /// Makes of a server what all that is in effect makes of it.
+    async fn make_of(&self, server: usize, how: How, processes: &dyn Processes) -> Done {
+        let made = self.made(server);
+        let mut made = made.lock().await;
+        let wanted = self.wanted(server);
+        // Said before it is tried: what was tried and failed half-way has to be undone as well.
+        let before = std::mem::replace(&mut *made, wanted);
+        let runs = processes.is_running(server).await;
+        match wanted {
+            Wanted::Down if runs => end(processes, server, how).await,
+            Wanted::Down => Ok(()),
+            Wanted::Still if runs && before == Wanted::Still => Ok(()),
+            Wanted::Still => {
+                if !runs {
+                    processes.start(server).await?;
+                }
+                processes.pause(server).await
+            }
+            Wanted::Running if !runs => processes.start(server).await,
+            Wanted::Running if before == Wanted::Running => Ok(()),
+            Wanted::Running => processes.resume(server).await,
+        }
+    }
+
+    /// Waits until no other fault throws data away, and keeps it so.
+    pub async fn wipes_alone(&self) -> impl Sized {
+        self.wiping.lock().await
+    }
+
+    async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
+        let mut broken = self.broken.lock().await;
+        let is_to_be = self.has(effect);
+        // As above: what was tried is taken for done.
+        let was = if is_to_be { !broken.insert(effect) } else { broken.remove(&effect) };
+        match (effect, was, is_to_be) {
+            (Effect::Off(server), false, true) => links.isolate(server).await,
+            (Effect::Off(server), true, false) => links.rejoin(server).await,
+            (Effect::Cut(from, to), false, true) => links.cut(from, to).await,
+            (Effect::Cut(from, to), true, false) => links.heal(from, to).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything is going to be undone, whatever has been done so far.
+    pub async fn forget(&self) {
+        locked(&self.counts).clear();
+        self.broken.lock().await.clear();
+        locked(&self.made).clear();
+    }
+}
+
+async fn end(processes: &dyn Processes, server: usize, how: How) -> Done {
+    match how {
+        How::Stopped => processes.stop(server).await,
+        How::Killed | How::Wiped => processes.kill(server).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_what_the_strongest_of_all_that_is_done_to_it_makes_of_it() {
+        let all = InEffect::default();
+        for effect in [Effect::Still(1), Effect::Down(1), Effect::Down(1), Effect::Still(2)] {
+            all.add(effect);
+        }
+        assert_eq!(
+            [1, 2, 3].map(|server| all.wanted(server)),
+            [Wanted::Down, Wanted::Still, Wanted::Running]
+        );
+        all.take_away(Effect::Down(1));
+        assert_eq!(all.wanted(1), Wanted::Down, "the other fault still holds it down");
+        all.take_away(Effect::Down(1));
+        assert_eq!(all.wanted(1), Wanted::Still);
+        all.take_away(Effect::Still(1));
+        assert_eq!((all.wanted(1), all.is_any()), (Wanted::Running, true));
+        all.take_away(Effect::Still(2));
+        assert!(!all.is_any());
+    }
+
+    #[test]
+    fn a_majority_is_counted_over_all_faults_and_cuts_leave_it_open() {
+        let all = InEffect::default();
+        all.add(Effect::Down(1));
+        all.add(Effect::Still(1));
+        assert!(all.leaves_a_majority_of(3) && all.links_are_whole());
+        all.add(Effect::Off(2));
+        assert!(!all.leaves_a_majority_of(3) && all.leaves_a_majority_of(5) && !all.links_are_whole());
+        all.add(Effect::Cut(4, 5));
+        assert!(!all.leaves_a_majority_of(5));
+    }
+}

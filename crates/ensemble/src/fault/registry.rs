@@ -1,0 +1,129 @@
+//! The list of faults, one line each, and `docs/faults.md`, made from their descriptions.
+
+use super::{
+    FaultEntry, bandwidth, burst, clock_jump, counter_near_end, crash, delay, drop_reply, drop_request,
+    expire, freeze, isolate, kill, lose_majority, partition, pause, refuse, reset, restart, rolling_restart,
+    slow_consumer, stall, wipe,
+};
+use zklockbench_core::catalog::fault::FaultCard;
+use zklockbench_core::units::capitalised;
+
+/// Every kind, in the order in which lists show them.
+pub const FAULTS: &[FaultEntry] = &[
+    kill::ENTRY,
+    restart::ENTRY,
+    rolling_restart::ENTRY,
+    pause::ENTRY,
+    wipe::ENTRY,
+    lose_majority::ENTRY,
+    counter_near_end::ENTRY,
+    isolate::ENTRY,
+    partition::ENTRY,
+    delay::ENTRY,
+    bandwidth::ENTRY,
+    stall::ENTRY,
+    reset::ENTRY,
+    refuse::ENTRY,
+    drop_reply::ENTRY,
+    drop_request::ENTRY,
+    crash::ENTRY,
+    freeze::ENTRY,
+    expire::ENTRY,
+    slow_consumer::ENTRY,
+    clock_jump::ENTRY,
+    burst::ENTRY,
+];
+
+pub fn cards() -> Vec<FaultCard> {
+    FAULTS.iter().map(|entry| entry.card).collect()
+}
+
+pub fn find(name: &str) -> Option<&'static FaultEntry> {
+    FAULTS.iter().find(|entry| entry.card.name == name)
+}
+
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Faults\n\n\
+         Generated from the code; `zklockbench faults NAME` prints the same. [scenario.md](scenario.md) says \
+         how to put them into a scenario.\n\n\
+         | fault | what | hits | ends | needs |\n\
+         |---|---|---|---|---|\n",
+    );
+    text.extend(cards().iter().map(row));
+    text.extend(cards().iter().map(section));
+    text
+}
+
+fn row(card: &FaultCard) -> String {
+    format!(
+        "| [`{0}`](#{0}) | {1} | {2} | {3} | {4} |\n",
+        card.name,
+        card.summary,
+        card.targets.noun(),
+        card.ends.in_words(),
+        card.needs.in_words(),
+    )
+}
+
+fn section(card: &FaultCard) -> String {
+    let mut text = format!(
+        "\n## {}\n\n{}.\n\nSource: {}.\n\n```text\n{}\n```\n",
+        card.name,
+        capitalised(card.summary),
+        card.source,
+        card.details.trim()
+    );
+    text += &targets(card);
+    if !card.params.is_empty() {
+        text += "\n| parameter | values | default | meaning |\n|---|---|---|---|\n";
+    }
+    for param in card.params {
+        let values = param.kind.in_words("`");
+        text += &format!("| `{}` | {values} | `{}` | {} |\n", param.name, param.default, param.doc);
+    }
+    text
+}
+
+fn targets(card: &FaultCard) -> String {
+    let words: Vec<_> = card.words().iter().map(|word| format!("`{word}`")).collect();
+    if words.is_empty() {
+        return String::new();
+    }
+    format!("\nTargets: {}, or one by its number; default `{}`.\n", words.join(", "), card.default_target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::catalog::fault::Targets;
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own_and_can_be_found_by_it() {
+        for card in cards() {
+            assert_eq!(cards().iter().filter(|other| other.name == card.name).count(), 1, "{}", card.name);
+            assert_eq!(find(card.name).map(|found| found.card.summary), Some(card.summary));
+        }
+    }
+
+    #[test]
+    fn a_kind_hits_one_of_its_own_words_unless_a_scenario_says_otherwise() {
+        for card in cards() {
+            let fixed = card.targets == Targets::Fixed;
+            assert_eq!(fixed, card.default_target.is_empty(), "{}", card.name);
+            assert!(fixed || card.words().contains(&card.default_target), "{}", card.name);
+        }
+    }
+
+    #[test]
+    fn every_kind_says_how_it_is_injected_proved_and_ended_and_what_a_right_lock_does() {
+        for card in cards() {
+            for part in ["Inject: ", "\nProof: ", "\n\nA correct lock: "] {
+                assert!(card.details.contains(part), "{}: {part}", card.name);
+            }
+            let healed = card.ends == zklockbench_core::catalog::fault::Ends::Healed;
+            assert_eq!(healed, card.details.contains("\nHeal: "), "{}", card.name);
+            assert_eq!(!healed, card.details.contains("\nEnds by itself"), "{}", card.name);
+        }
+    }
+}

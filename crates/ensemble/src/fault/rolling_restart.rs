@@ -1,0 +1,64 @@
+//! `rolling-restart`: every server is stopped and started again, one after the other.
+
+use std::time::Duration;
+
+use super::aim::{self, proof};
+use super::outage::lift;
+use super::reach::{Effect, FaultReach, How};
+use super::{Active, FaultEntry, Firing};
+use crate::eventually;
+use zklockbench_core::catalog::fault::{Ends, FaultCard};
+use zklockbench_core::clock::{self, Stamp};
+
+pub const CARD: FaultCard = FaultCard {
+    name: "rolling-restart",
+    summary: "restarts every server in turn: followers first, the leader last",
+    source: "ZooKeeper's page on dynamic reconfiguration, rolling restarts",
+    details: "\
+Inject: the followers in the order of their numbers, then the leader: SIGTERM, start, and wait until the
+ensemble is whole (all servers serve, and as many followers are in step as there should be) before the next
+one.
+Proof: each server was seen down, and the ensemble whole before the next one's turn.
+Ends by itself, when the former leader serves again. How long that takes depends on the servers.
+
+A correct lock: nothing is lost. There is one election, at the end; before it, only the contenders of the stopping
+server move to another one, up to once for each server. Sessions survive.
+Where it misleads: followers that come back do not get their contenders back, so the load is uneven afterwards. With
+a single server, nobody serves during the restart.",
+    ends: Ends::ByItself,
+    ..FaultCard::FIXED
+};
+
+const GOES_DOWN: Duration = Duration::from_secs(20);
+
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+
+async fn inject(Firing { reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
+    let processes = reach.processes()?;
+    let leader = aim::leader(reach).await?;
+    let others = (1..=processes.servers()).filter(|server| *server != leader);
+    let order: Vec<usize> = others.chain([leader]).collect();
+    let (mut seen_at, mut down) = (None, Vec::new());
+    let seen = roll(&order, reach, &mut down, &mut seen_at).await;
+    // One that stayed down on the way is started, too.
+    let healing = lift(reach, down);
+    Ok(Active { seen_at, ..Active::until("all servers".into(), proof(seen), healing) })
+}
+
+async fn roll(
+    order: &[usize],
+    reach: &FaultReach<'_>,
+    down: &mut Vec<Effect>,
+    seen_at: &mut Option<Stamp>,
+) -> Result<String, String> {
+    let processes = reach.processes()?;
+    for server in order {
+        down.push(Effect::Down(*server));
+        reach.begin_down(*server, How::Stopped).await?;
+        eventually(GOES_DOWN, || processes.is_down(*server)).await?;
+        seen_at.get_or_insert_with(clock::now);
+        lift(reach, std::mem::take(down)).await?;
+    }
+    let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+    Ok(format!("servers {} were down one after the other, and served again", order.join(", ")))
+}

@@ -1,0 +1,283 @@
+//! Finding Java and ZooKeeper on this machine, or saying exactly what to install.
+
+use std::path::{Path, PathBuf};
+
+use super::private;
+use zklockbench_core::error::Error;
+
+/// Where to look. [`Places::of_this_machine`] fills it; tests fill it otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// From `--zookeeper-home`.
+    pub asked: Option<PathBuf>,
+    /// From the variable `ZOOKEEPER_HOME`.
+    pub environment: Option<PathBuf>,
+    /// The release that `scripts/install --zookeeper` installed.
+    pub installed: Option<PathBuf>,
+    /// Directories of jars put there by a system package.
+    pub packaged: Vec<PathBuf>,
+    /// Homes of a release put there by another package manager.
+    pub homes: Vec<PathBuf>,
+    pub java_home: Option<PathBuf>,
+    /// Directories in which programs are looked for.
+    pub path: Vec<PathBuf>,
+}
+
+impl Places {
+    pub fn of_this_machine(asked: Option<PathBuf>) -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self {
+            asked,
+            environment: variable("ZOOKEEPER_HOME"),
+            installed: private::state_directory().and_then(|directory| installed_below(&directory)),
+            packaged: vec!["/usr/share/java".into()],
+            homes: vec![
+                "/opt/homebrew/opt/zookeeper/libexec".into(),
+                "/usr/local/opt/zookeeper/libexec".into(),
+            ],
+            java_home: variable("JAVA_HOME"),
+            path: std::env::var_os("PATH")
+                .map(|path| std::env::split_paths(&path).collect())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    pub java: PathBuf,
+    pub class_path: String,
+    /// Where it was found, for people.
+    pub origin: String,
+}
+
+impl Installation {
+    /// Finds ZooKeeper and Java: `--zookeeper-home`, then `ZOOKEEPER_HOME`, then what `scripts/install --zookeeper`
+    /// installed, then Debian's jars, then Homebrew's. A home that was named but holds no ZooKeeper is an error, not a
+    /// reason to measure another version than the one that was asked for.
+    pub fn find(places: &Places) -> Result<Self, Error> {
+        let java = find_java(places);
+        let jars = find_jars(places);
+        match (java, jars) {
+            (Ok(java), Ok((class_path, origin))) => Ok(Self { java, class_path, origin }),
+            (java, jars) => {
+                let missing: Vec<String> = [jars.err(), java.err()].into_iter().flatten().flatten().collect();
+                Err(Error::environment(advice(&missing)))
+            }
+        }
+    }
+}
+
+const INSTALLER: &str = "scripts/install --zookeeper";
+
+/// The release to which the link of `scripts/install` leads, if there is one. It is resolved here, so that servers that are
+/// started again are of the same release even if another has been installed meanwhile. One that is gone is named, too.
+fn installed_below(state: &Path) -> Option<PathBuf> {
+    let link = state.join("zookeeper");
+    let target = std::fs::read_link(&link).ok()?;
+    Some(link.canonicalize().unwrap_or(target))
+}
+
+type Found<T> = Result<T, Vec<String>>;
+
+fn find_jars(places: &Places) -> Found<(String, String)> {
+    let named = [
+        ("--zookeeper-home", &places.asked),
+        ("ZOOKEEPER_HOME", &places.environment),
+        (INSTALLER, &places.installed),
+    ];
+    let mut looked = Vec::new();
+    for (by, home) in named {
+        match home {
+            None => looked.push(format!("{by}: not given")),
+            Some(home) => {
+                let found =
+                    of_release(home).map(|class_path| (class_path, format!("{} ({by})", home.display())));
+                return found.map_err(|why| vec![format!("{by} = {}: {why}", home.display())]);
+            }
+        }
+    }
+    let packaged = places.packaged.iter().map(|place| (place, of_package(place), "system package"));
+    let homes = places.homes.iter().map(|place| (place, of_release(place), "Homebrew"));
+    for (place, found, by) in packaged.chain(homes) {
+        match found {
+            Ok(class_path) => return Ok((class_path, format!("{} ({by})", place.display()))),
+            Err(why) => looked.push(format!("{}: {why}", place.display())),
+        }
+    }
+    Err(looked)
+}
+
+/// The layout of a release tarball: `lib/zookeeper-<version>.jar` among all it needs (before 3.5 the jar lay
+/// beside `lib`).
+fn of_release(home: &Path) -> Result<String, String> {
+    if !home.is_dir() {
+        return Err("no such directory".into());
+    }
+    // A server runs in a directory of its own.
+    let home = &std::path::absolute(home).map_err(|error| error.to_string())?;
+    let has_server = |directory: &Path| jars_in(directory).iter().any(|name| is_server_jar(name));
+    let (lib, top) = (home.join("lib"), home.to_path_buf());
+    if has_server(&lib) {
+        return Ok(format!("{}/*", lib.display()));
+    }
+    if has_server(&top) {
+        return Ok(format!("{}/*:{}/*", top.display(), lib.display()));
+    }
+    Err("no lib/zookeeper-<version>.jar in it (is it the directory of an unpacked release?)".into())
+}
+
+fn is_server_jar(name: &str) -> bool {
+    name.strip_prefix("zookeeper-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn jars_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "jar")).collect()
+}
+
+/// Debian's layout: `zookeeper.jar`, whose manifest brings the rest, plus a binding for its log.
+fn of_package(directory: &Path) -> Result<String, String> {
+    let (server, log) = (directory.join("zookeeper.jar"), directory.join("slf4j-simple.jar"));
+    if !server.is_file() {
+        return Err("no zookeeper.jar".into());
+    }
+    if !log.is_file() {
+        return Err("zookeeper.jar, but no slf4j-simple.jar (package libslf4j-java)".into());
+    }
+    Ok(format!("{}:{}", server.display(), log.display()))
+}
+
+fn find_java(places: &Places) -> Found<PathBuf> {
+    let from_home = places.java_home.iter().map(|home| home.join("bin"));
+    let directories: Vec<PathBuf> = from_home.chain(places.path.iter().cloned()).collect();
+    let candidates = directories.iter().map(|directory| directory.join("java"));
+    // macOS has a /usr/bin/java that only says where to get one; Homebrew's is used first where it exists.
+    let brewed =
+        [PathBuf::from("/opt/homebrew/opt/openjdk/bin/java"), "/usr/local/opt/openjdk/bin/java".into()];
+    let java = brewed.into_iter().filter(|_| cfg!(target_os = "macos")).chain(candidates);
+    java.into_iter()
+        .find(|java| java.is_file())
+        .ok_or_else(|| vec!["java: neither in JAVA_HOME/bin nor on the PATH".into()])
+}
+
+fn advice(looked: &[String]) -> String {
+    let looked: Vec<String> = looked.iter().map(|line| format!("  - {line}")).collect();
+    format!(
+        "a local ensemble needs Java and ZooKeeper, which were not found. Looked for:\n{}\n\
+         To install:\n  \
+         Debian, Ubuntu:  apt-get install -y zookeeper default-jre-headless\n  \
+         macOS:           brew install zookeeper openjdk\n  \
+         elsewhere:       unpack a release of https://zookeeper.apache.org/releases.html and give \
+         --zookeeper-home DIR, or install it for all runs: scripts/install --zookeeper DIR\n  \
+         Docker:          give --compose docker/compose.3.yaml instead",
+        looked.join("\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+
+    fn machine() -> (tempfile::TempDir, Places) {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        touch(&at("bin/java"));
+        touch(&at("asked/lib/zookeeper-3.9.3.jar"));
+        touch(&at("variable/lib/zookeeper-3.8.4.jar"));
+        touch(&at("state/releases/of-the-user/lib/zookeeper-3.9.4.jar"));
+        touch(&at("debian/zookeeper.jar"));
+        touch(&at("debian/slf4j-simple.jar"));
+        let places = Places {
+            asked: Some(at("asked")),
+            environment: Some(at("variable")),
+            installed: Some(at("state/releases/of-the-user")),
+            packaged: vec![at("debian")],
+            path: vec![at("bin")],
+            ..Places::default()
+        };
+        (root, places)
+    }
+
+    #[test]
+    fn a_home_that_is_named_from_here_is_found_from_the_directory_of_a_server() {
+        let (root, mut places) = machine();
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = up.join(root.path().strip_prefix("/").unwrap()).join("asked");
+        assert!(relative.is_relative());
+        places.asked = Some(relative);
+        let found = Installation::find(&places).unwrap();
+        assert!(found.class_path.starts_with('/'), "{}", found.class_path);
+    }
+
+    #[test]
+    fn the_option_comes_first_then_the_variable_then_what_was_installed_then_the_package() {
+        let (_root, mut places) = machine();
+        let origin = |places: &Places| Installation::find(places).unwrap().origin;
+        assert!(origin(&places).ends_with("(--zookeeper-home)"));
+        places.asked = None;
+        assert!(origin(&places).ends_with("(ZOOKEEPER_HOME)"));
+        places.environment = None;
+        assert!(origin(&places).ends_with("releases/of-the-user (scripts/install --zookeeper)"));
+        places.installed = None;
+        assert!(origin(&places).ends_with("(system package)"));
+    }
+
+    #[test]
+    fn what_was_installed_is_named_by_where_it_lies_and_missed_when_it_is_gone() {
+        let (root, _) = machine();
+        let state = root.path().join("state");
+        assert_eq!(installed_below(&state), None);
+        let release = state.join("releases/of-the-user");
+        std::os::unix::fs::symlink(&release, state.join("zookeeper")).unwrap();
+        assert_eq!(installed_below(&state), release.canonicalize().ok());
+        std::fs::remove_dir_all(&release).unwrap();
+        assert_eq!(installed_below(&state), Some(release.clone()));
+        let places = Places { installed: Some(release), ..Places::default() };
+        let message = Installation::find(&places).unwrap_err().to_string();
+        assert!(
+            message.contains("scripts/install --zookeeper = ") && message.contains("of-the-user"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_named_home_without_zookeeper_is_an_error_and_not_another_version() {
+        let (root, mut places) = machine();
+        places.asked = Some(root.path().join("nowhere"));
+        let message = Installation::find(&places).unwrap_err().to_string();
+        assert!(message.contains("--zookeeper-home") && message.contains("no such directory"), "{message}");
+    }
+
+    #[test]
+    fn when_nothing_is_there_the_error_lists_every_place_and_every_way_to_install() {
+        let places = Places { packaged: vec!["/nowhere/java".into()], ..Places::default() };
+        let message = Installation::find(&places).unwrap_err().to_string();
+        for part in [
+            "--zookeeper-home",
+            "ZOOKEEPER_HOME",
+            "/nowhere/java",
+            "java:",
+            "apt-get install",
+            "brew",
+            "docker",
+        ] {
+            assert!(message.contains(part), "{part} is missing in: {message}");
+        }
+    }
+
+    #[test]
+    fn old_releases_have_the_server_beside_lib() {
+        let root = tempfile::tempdir().unwrap();
+        touch(&root.path().join("zookeeper-3.4.14.jar"));
+        assert!(of_release(root.path()).unwrap().contains("/lib/*"));
+        assert!(of_release(&root.path().join("lib")).is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! A local ensemble that lives on between runs: `ensemble up`, `status`, `down`.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
+
+use super::directory::check_left;
+use super::install::Installation;
+use super::local::{Local, LocalSpec};
+use super::private;
+use super::server::{Lifetime, Server, is_server_of};
+use zklockbench_core::error::Error;
+
+/// How long a server may take to end when asked, before it is killed.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptServer {
+    pub pid: u32,
+    /// `127.0.0.1:port` for clients.
+    pub address: String,
+    pub log: PathBuf,
+}
+
+/// What is written down of a kept ensemble.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptEnsemble {
+    pub connect: String,
+    pub servers: Vec<KeptServer>,
+    /// The directory of its data; removed with it.
+    pub directory: PathBuf,
+    /// Where the data lie, and on what.
+    pub placement: String,
+    pub config: Vec<(String, String)>,
+    /// Since when it is up (RFC 3339, UTC).
+    pub since: String,
+}
+
+impl KeptEnsemble {
+    /// The file in which the user's kept ensemble is written down, in the directory for the suite's state.
+    pub fn state_file() -> Result<PathBuf, Error> {
+        let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
+            Error::environment(format!(
+                "no place to remember the ensemble ({error}): set ZKLOCKBENCH_STATE_DIR"
+            ))
+        })?;
+        Ok(directory.join("ensemble.json"))
+    }
+
+    pub fn load(state: &Path) -> Result<Option<Self>, Error> {
+        let text = match std::fs::read_to_string(state) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(about(state, &error)),
+        };
+        serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
+    }
+
+    /// Starts an ensemble that outlives this process, and writes it down; ends it again where that cannot be done.
+    pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
+        let local = Local::start_for(spec, installation, Lifetime::Lasting).await?;
+        let kept = Self {
+            connect: local.connect(),
+            servers: local.each().filter_map(|server| KeptServer::of(&server)).collect(),
+            directory: local.directory().to_path_buf(),
+            placement: local.placement().to_owned(),
+            config: local.config(),
+            since: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+        };
+        kept.save(state).and_then(|()| local.leave()).map_err(|error| {
+            let _ = std::fs::remove_file(state);
+            about(state, &error)
+        })?;
+        Ok(kept)
+    }
+
+    fn save(&self, state: &Path) -> std::io::Result<()> {
+        let directory = state.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        serde_json::to_writer_pretty(&mut file, self)?;
+        file.persist(state)?;
+        Ok(())
+    }
+
+    pub fn lies_below(&self, directory: &Path) -> bool {
+        let own = self.directory.parent().and_then(|above| above.canonicalize().ok());
+        own.is_some() && own == directory.canonicalize().ok()
+    }
+
+    /// The servers that are alive. A process id alone proves nothing, it may have been given to another
+    /// since; the process must also be the server of this directory.
+    pub fn alive(&self) -> Vec<&KeptServer> {
+        let mut system = System::new();
+        let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();
+        let what = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always);
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, what);
+        let is_ours = |server: &&KeptServer| {
+            let process = system.process(sysinfo::Pid::from_u32(server.pid));
+            process.is_some_and(|process| is_server_of(process.cmd(), &self.directory))
+        };
+        self.servers.iter().filter(is_ours).collect()
+    }
+
+    /// Ends the servers, removes their data and the note of them. Returns how many servers were alive.
+    ///
+    /// # Errors
+    /// When a server can't be ended, the data can't be removed, or the note names a directory that is none of a kept
+    /// ensemble, in which case nothing is ended and nothing removed; the note stays then.
+    pub async fn down(&self, state: &Path) -> Result<usize, Error> {
+        check_left(&self.directory).map_err(|why| {
+            Error::environment(format!(
+                "{}: the directory of data that it names, {}, is none of a kept ensemble: {why}. Nothing was ended or \
+                 deleted; delete the note if it is wrong",
+                state.display(),
+                self.directory.display()
+            ))
+        })?;
+        let alive = self.alive().len();
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + END_WITHIN;
+        while !self.alive().is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.signal(Signal::KILL);
+        match std::fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(about(&self.directory, &error));
+            }
+            _ => {}
+        }
+        std::fs::remove_file(state).map_err(|error| about(state, &error))?;
+        Ok(alive)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pids =
+            self.alive().into_iter().filter_map(|server| Pid::from_raw(i32::try_from(server.pid).ok()?));
+        for pid in pids {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl KeptServer {
+    fn of(server: &Server) -> Option<Self> {
+        Some(Self { pid: server.pid()?, address: server.address(), log: server.log.clone() })
+    }
+}
+
+fn about(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::environment(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(directory: PathBuf) -> KeptEnsemble {
+        KeptEnsemble {
+            connect: "127.0.0.1:1".into(),
+            servers: vec![KeptServer {
+                pid: std::process::id(),
+                address: String::new(),
+                log: PathBuf::new(),
+            }],
+            directory,
+            placement: String::new(),
+            config: Vec::new(),
+            since: String::new(),
+        }
+    }
+
+    #[test]
+    fn where_its_data_lie_is_told_by_the_place_and_not_by_how_it_is_written() {
+        let place = tempfile::tempdir().unwrap();
+        let kept = of(place.path().join("zklockbench-ensemble-x"));
+        assert!(kept.lies_below(place.path()) && kept.lies_below(&place.path().join(".")));
+        assert!(!kept.lies_below(Path::new("/")) && !kept.lies_below(&place.path().join("nowhere")));
+    }
+
+    #[tokio::test]
+    async fn no_directory_is_deleted_and_no_process_ended_because_a_note_names_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (state, precious) = (place.path().join("ensemble.json"), place.path().join("precious"));
+        std::fs::create_dir(&precious).unwrap();
+        for named in [precious.clone(), PathBuf::new()] {
+            of(named.clone()).save(&state).unwrap();
+            let refused =
+                KeptEnsemble::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
+            assert!(
+                refused.contains("ensemble.json") && refused.contains("does not begin with"),
+                "{refused}"
+            );
+        }
+        assert!(precious.is_dir() && state.exists());
+    }
+
+    #[test]
+    fn a_process_id_that_now_belongs_to_somebody_else_is_not_taken_for_a_server() {
+        assert!(of("/nowhere/zklockbench-ensemble-x".into()).alive().is_empty());
+        // Nor is a process that looks at one of its files.
+        let place = tempfile::tempdir().unwrap();
+        let cfg = place.path().join("server-1").join("zoo.cfg");
+        std::fs::create_dir(cfg.parent().unwrap()).unwrap();
+        std::fs::write(&cfg, "").unwrap();
+        let mut looking = std::process::Command::new("tail").arg("-f").arg(&cfg).spawn().unwrap();
+        let mut kept = of(place.path().to_owned());
+        kept.servers[0].pid = looking.id();
+        let alive = kept.alive().len();
+        looking.kill().unwrap();
+        looking.wait().unwrap();
+        assert_eq!(alive, 0);
+    }
+
+    #[test]
+    fn no_note_means_no_kept_ensemble_and_a_broken_note_is_an_error_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("ensemble.json");
+        assert_eq!(KeptEnsemble::load(&state).unwrap(), None);
+        std::fs::write(&state, "{").unwrap();
+        assert!(KeptEnsemble::load(&state).unwrap_err().to_string().contains("ensemble.json"));
+    }
+}

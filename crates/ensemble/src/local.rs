@@ -1,0 +1,276 @@
+//! An ensemble of real servers on this machine, for one run.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::directory::{EnsembleDir, describe_placement};
+use super::install::Installation;
+use super::network::Network;
+use super::ports::{ClaimedPorts, ServerPorts};
+use super::server::{self, Lifetime, Server, ServerSite};
+use super::state;
+use zklockbench_core::error::Error;
+use zklockbench_core::locked::locked;
+
+/// How long the servers may take until they are ready. Alone on two cores they take 1 to 2 s.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How many blocks of ports are tried when a port turns out to be taken.
+const ATTEMPTS: usize = 5;
+pub(super) const TAKEN: &str = "Address already in use";
+const LOG_LINES: usize = 8;
+/// So much of the end of a server's log is searched for a full disk, in bytes.
+const LOG_READ: u64 = 1 << 16;
+const NO_SPACE: &str = "No space left on device";
+/// With less available, servers cannot write their next log, in bytes.
+const LEAST_SPACE: u64 = 1 << 16;
+
+fn no_space(directory: &Path) -> String {
+    format!(
+        "no space is left for the servers' data in {}; free some, or name another --data-dir",
+        directory.display()
+    )
+}
+
+fn end_of(log: &Path, bytes: u64) -> String {
+    let read = || {
+        let mut log = File::open(log)?;
+        let length = log.metadata()?.len();
+        log.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+        let mut end = Vec::new();
+        log.take(bytes).read_to_end(&mut end)?;
+        Ok::<_, std::io::Error>(end)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+#[derive(Debug, Clone)]
+pub struct LocalSpec {
+    /// 1, 3 or 5.
+    pub servers: usize,
+    /// Below which directory the data go; `None` for the system's directory for temporary files.
+    pub data_dir: Option<PathBuf>,
+    /// Where the servers' logs go; `None` to keep them with the data.
+    pub logs: Option<PathBuf>,
+    /// Whether each server gets a network namespace of its own, so that servers can be cut off from each other.
+    /// It takes Linux, and root or user namespaces; see [`links_capability`](super::links_capability).
+    pub apart: bool,
+    /// By how much the servers' niceness exceeds this process's: for what the program starts for itself [`NICER_BY`].
+    pub nicer_by: u8,
+}
+
+/// By how much the servers of a run are nicer than its generator. Where both share two processors with other programs, a timer
+/// of the generator would wait behind the servers, and the figures would be those of the waiting.
+pub const NICER_BY: u8 = 5;
+
+/// A running local ensemble. Closed or dropped, it is gone with its data. It may be shared: faults act on it meanwhile.
+#[derive(Debug)]
+pub struct Local {
+    // Before network and directory: the servers end before these are removed.
+    servers: Vec<Mutex<Server>>,
+    /// Held while a server is being started or ended, by its number from 1.
+    changes: Vec<tokio::sync::Mutex<()>>,
+    network: Option<Network>,
+    directory: EnsembleDir,
+    addresses: Vec<String>,
+    placement: String,
+    origin: String,
+    claim: Option<ClaimedPorts>,
+    nicer_by: u8,
+}
+
+impl Local {
+    pub async fn start(spec: &LocalSpec, installation: &Installation) -> Result<Self, Error> {
+        Self::start_for(spec, installation, Lifetime::WithUs).await
+    }
+
+    pub(super) async fn start_for(
+        spec: &LocalSpec,
+        installation: &Installation,
+        life: Lifetime,
+    ) -> Result<Self, Error> {
+        if spec.apart && life == Lifetime::Lasting {
+            return Err(Error::usage(
+                "servers in their own network namespaces end with the run and cannot be kept",
+            ));
+        }
+        let mut skip = 0;
+        loop {
+            let local = Self::spawn(spec, installation, life, skip)?;
+            let deadline = Instant::now() + READY_WITHIN;
+            let ready = state::become_whole(&local.addresses, deadline, || local.ended()).await;
+            let Err(why) = ready else { return Ok(local) };
+            let tail = local.log_tail();
+            if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
+                skip += 1;
+                continue;
+            }
+            let why = local.full().unwrap_or(why);
+            return Err(Error::environment(format!("the local ensemble did not start: {why}\n{tail}")));
+        }
+    }
+
+    fn spawn(
+        spec: &LocalSpec,
+        installation: &Installation,
+        life: Lifetime,
+        skip: usize,
+    ) -> Result<Self, Error> {
+        let network = if spec.apart { Some(network_for(spec.servers)?) } else { None };
+        let claim = if spec.apart { None } else { Some(ClaimedPorts::new(spec.servers, skip)?) };
+        let directory = EnsembleDir::create(spec.data_dir.as_deref())?;
+        let placement = describe_placement(directory.path().parent().unwrap_or(directory.path()));
+        let mut local = Self {
+            servers: Vec::new(),
+            changes: (0..spec.servers).map(|_| tokio::sync::Mutex::default()).collect(),
+            network,
+            directory,
+            addresses: Vec::new(),
+            placement,
+            origin: installation.origin.clone(),
+            claim,
+            nicer_by: spec.nicer_by,
+        };
+        let ports = local.ports();
+        local.addresses = ports.iter().map(|ports| format!("{}:{}", ports.host, ports.client)).collect();
+        let logs = spec.logs.clone().unwrap_or_else(|| local.directory().join("logs"));
+        for number in 1..=spec.servers {
+            let namespace = local.network.as_ref().map(|network| network.namespace(number));
+            let (directory, nicer_by) = (local.directory.path(), spec.nicer_by);
+            let site = ServerSite { directory, logs: &logs, namespace, nicer_by };
+            let server = Server::start(installation, number, &ports, &site, life).map_err(|error| {
+                let java = installation.java.display();
+                Error::environment(match error.kind() {
+                    ErrorKind::StorageFull => {
+                        format!("cannot start server {number}: {}", no_space(directory))
+                    }
+                    _ => format!("cannot start server {number} with {java}: {error}"),
+                })
+            })?;
+            local.servers.push(Mutex::new(server));
+        }
+        Ok(local)
+    }
+
+    fn ports(&self) -> Vec<ServerPorts> {
+        let claimed = self.claim.as_ref().map(|claim| claim.servers.clone());
+        self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
+    }
+
+    /// The last lines of the log of a server that ended, else of the first.
+    fn log_tail(&self) -> String {
+        let ended = self.each().position(|mut server| server.has_ended().is_some());
+        self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
+    }
+
+    /// Each server in turn. It is locked as long as it is held: not across a wait.
+    pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
+        self.servers.iter().map(locked)
+    }
+
+    /// The server of that number, from 1. It is locked as long as it is held: not across a wait.
+    pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
+        let count = self.servers.len();
+        let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
+        let server = server.ok_or_else(|| format!("there is no server {number}: they are 1 to {count}"))?;
+        Ok(locked(server))
+    }
+
+    pub(super) fn network(&self) -> Result<&Network, String> {
+        self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
+    }
+
+    pub fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    pub fn connect(&self) -> String {
+        self.addresses().join(",")
+    }
+
+    /// The ids of the servers' processes, without those of servers that are down.
+    pub fn pids(&self) -> Vec<u32> {
+        self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn data(&self) -> Vec<PathBuf> {
+        let of = |number: usize| self.directory().join(format!("server-{number}")).join("data");
+        (1..=self.servers.len()).map(of).collect()
+    }
+
+    pub fn placement(&self) -> &str {
+        &self.placement
+    }
+
+    /// The configuration that every server has, and where its ZooKeeper came from.
+    pub fn config(&self) -> Vec<(String, String)> {
+        let origin = ("zookeeper".to_owned(), self.origin.clone());
+        let heap = ("heap".to_owned(), server::HEAP.to_owned());
+        let niceness = ("niceness".to_owned(), format!("{} above the generator's", self.nicer_by));
+        let keys = server::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let containers = (server::CONTAINER_CHECK.0.to_owned(), server::CONTAINER_CHECK.1.to_owned());
+        [origin, heap, niceness, containers].into_iter().chain(keys).collect()
+    }
+
+    /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
+    pub fn ended(&self) -> Option<String> {
+        let ended = self.each().find_map(|mut server| server.ended())?;
+        Some(self.full().map_or_else(|| ended.clone(), |full| format!("{full}: {ended}")))
+    }
+
+    /// That there is no space left for the servers' data, as the disk or the servers' own logs say.
+    fn full(&self) -> Option<String> {
+        let directory = self.directory();
+        let available = rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail * disk.f_frsize);
+        let is_full = available.is_some_and(|available| available < LEAST_SPACE)
+            || self.each().any(|server| end_of(&server.log, LOG_READ).contains(NO_SPACE));
+        is_full.then(|| no_space(directory))
+    }
+
+    /// Leaves the servers and their data to live on without this process.
+    pub(super) fn leave(self) -> std::io::Result<()> {
+        let Self { servers, directory, .. } = self;
+        directory.leave()?;
+        for server in servers {
+            let _ = server.into_inner().unwrap_or_else(PoisonError::into_inner).let_go();
+        }
+        Ok(())
+    }
+
+    /// Waits until nobody else starts or ends that server: of two faults that overlap, neither ends what the other has not
+    /// started yet.
+    pub(super) async fn changing(&self, number: usize) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        let change = self.changes.get(number.checked_sub(1)?)?;
+        Some(change.lock().await)
+    }
+
+    /// Ends the servers for good and removes their data and their network, even if others still share them.
+    pub fn close(&self) {
+        self.each().for_each(|mut server| server.kill());
+        if let Some(network) = &self.network {
+            network.remove();
+        }
+        self.directory.remove();
+    }
+}
+
+fn network_for(servers: usize) -> Result<Network, Error> {
+    Network::create(servers)
+        .map_err(|why| Error::environment(format!("cannot put servers into network namespaces: {why}")))
+}
+
+/// The last lines of a log, of what was written after so many bytes.
+pub(super) fn tail(log: &Path, after: u64) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let fresh = text.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();
+    let text = String::from_utf8_lossy(fresh);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    format!("the end of {}:\n  {}", log.display(), last.join("\n  "))
+}

@@ -1,0 +1,474 @@
+//! A network for one ensemble: each server in a network namespace of its own, all on one bridge.
+//!
+//! The bridge is in a namespace, too. There no firewall rule of this machine applies to what servers say to each
+//! other; Docker's, for one, drops what crosses a bridge that is not its own. A pair of virtual interfaces
+//! leads from the bridge to the suite.
+//!
+//! The namespaces have no names: they end with the suite and the servers, and the interface ends with the
+//! namespace that it leads to. So a run that is killed leaves nothing of its network behind.
+//!
+//! Something can be in another namespace for a moment, to open a socket there, or for life, as a child process; and
+//! `ip` of iproute2 makes and cuts networks in them.
+
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+use serde::Deserialize;
+
+use super::ports::ServerPorts;
+
+use zklockbench_core::locked::locked;
+
+/// The last part of the suite's own address.
+const SUITE: u8 = 254;
+/// Every server has an address of its own, so all use the same ports: the usual ones.
+const PORTS: (u16, u16, u16) = (2181, 2888, 3888);
+const TAKEN: &str = "File exists";
+
+#[derive(Debug)]
+pub struct Network {
+    subnet: Subnet,
+    hub: PathBuf,
+    servers: Vec<PathBuf>,
+    /// What keeps the namespaces there: of the bridge, then of the servers.
+    held: Mutex<Vec<Namespace>>,
+}
+
+impl Network {
+    pub fn create(servers: usize) -> Result<Self, String> {
+        let held: Vec<Namespace> = (0..=servers)
+            .map(|_| Namespace::create())
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("no network namespace can be made: {error}"))?;
+        let mut paths = held.iter().map(Namespace::path);
+        let hub = paths.next().unwrap_or_default();
+        let servers = paths.collect();
+        let network = Self { subnet: claim(&hub)?, hub, servers, held: Mutex::new(held) };
+        network.build().map(|()| network)
+    }
+
+    fn build(&self) -> Result<(), String> {
+        let suite = self.subnet.interface();
+        ip_in(&self.hub, &["link", "add", "name", "hub", "type", "bridge"])?;
+        ip_in(&self.hub, &["link", "set", "hub", "up"])?;
+        ip_in(&self.hub, &["link", "set", "suite", "master", "hub", "up"])?;
+        ip(&["addr", "add", &self.with_mask(SUITE), "dev", &suite])?;
+        ip(&["link", "set", &suite, "up"])?;
+        (1..=self.servers.len()).try_for_each(|server| self.build_for(server))
+    }
+
+    fn build_for(&self, server: usize) -> Result<(), String> {
+        let (hub, own, port) = (&self.hub, &self.servers[server - 1], port(server));
+        let there = own.display().to_string();
+        let pair = ["link", "add", "name", &port, "type", "veth", "peer", "name", "eth0", "netns", &there];
+        ip_in(hub, &pair)?;
+        ip_in(hub, &["link", "set", &port, "master", "hub", "up"])?;
+        ip_in(own, &["addr", "add", &self.with_mask(host(server)), "dev", "eth0"])?;
+        ip_in(own, &["link", "set", "eth0", "up"])?;
+        ip_in(own, &["link", "set", "lo", "up"])?;
+        accept_from_unroutable(own)
+            .map_err(|error| format!("cannot switch rp_filter off for server {server}: {error}"))
+    }
+
+    pub fn ports(&self) -> Vec<ServerPorts> {
+        let (client, quorum, election) = PORTS;
+        (1..=self.servers.len())
+            .map(|server| ServerPorts { host: self.address(server), client, quorum, election })
+            .collect()
+    }
+
+    pub fn address(&self, server: usize) -> Ipv4Addr {
+        self.subnet.address(host(server))
+    }
+
+    pub fn suite(&self) -> Ipv4Addr {
+        self.subnet.address(SUITE)
+    }
+
+    pub fn namespace(&self, server: usize) -> PathBuf {
+        self.servers.get(server - 1).cloned().unwrap_or_default()
+    }
+
+    /// Takes a server off the bridge: nothing reaches it and nothing comes from it.
+    pub fn unplug(&self, server: usize) -> Result<(), String> {
+        ip_in(&self.hub, &["link", "set", &port(server), "down"]).map(drop)
+    }
+
+    pub fn plug(&self, server: usize) -> Result<(), String> {
+        ip_in(&self.hub, &["link", "set", &port(server), "up"]).map(drop)
+    }
+
+    /// Lets nothing more go from one server to another. What comes the other way still arrives.
+    pub fn block(&self, from: usize, to: usize) -> Result<(), String> {
+        let to = self.address(to).to_string();
+        ip_in(&self.namespace(from), &["route", "replace", "blackhole", &to]).map(drop)
+    }
+
+    pub fn unblock(&self, from: usize, to: usize) -> Result<(), String> {
+        let to = self.address(to).to_string();
+        match ip_in(&self.namespace(from), &["route", "del", "blackhole", &to]) {
+            Err(why) if !why.contains("No such process") => Err(why),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn unblock_all(&self, from: usize) -> Result<(), String> {
+        ip_in(&self.namespace(from), &["-4", "route", "flush", "type", "blackhole"]).map(drop)
+    }
+
+    /// Removes all of it. Doing it twice does no harm.
+    pub fn remove(&self) {
+        let held: Vec<Namespace> = locked(&self.held).drain(..).collect();
+        // The interface first: it would otherwise go some time after its namespace. Only who still has the
+        // namespaces has it: by now another one may bear its name.
+        if !held.is_empty() {
+            let _ = ip(&["link", "del", &self.subnet.interface()]);
+        }
+    }
+
+    fn with_mask(&self, host: u8) -> String {
+        format!("{}/24", self.subnet.address(host))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Whether this machine lets the suite make such a network. It is tried, with one server.
+pub fn links_capability() -> Result<(), String> {
+    if !cfg!(target_os = "linux") {
+        return Err("servers can be partitioned on Linux only, which has network namespaces".into());
+    }
+    is_allowed()?;
+    Network::create(1).map(drop)
+}
+
+/// Finds a free number. The pair of interfaces between suite and bridge claims it: two cannot bear one name.
+fn claim(hub: &Path) -> Result<Subnet, String> {
+    let (there, routes) = (hub.display().to_string(), routes()?);
+    // Those whose addresses collide with no route of this machine.
+    let free = NUMBERS.filter_map(|number| free_base(number, &routes).map(|base| Subnet { number, base }));
+    for subnet in free {
+        let own = subnet.interface();
+        let pair = ["link", "add", "name", &own, "type", "veth", "peer", "name", "suite", "netns", &there];
+        match ip(&pair) {
+            Err(why) if why.contains(TAKEN) => {}
+            made => return made.map(|_| subnet),
+        }
+    }
+    Err("all address ranges for servers are in use (see `ip route`)".into())
+}
+
+/// With a filter on return paths, a namespace that has no way *to* a server would hear nothing *from* it
+/// either, and no cut would be in one direction.
+fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
+    let switch_off = || -> io::Result<()> {
+        for interface in ["all", "eth0"] {
+            let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
+            // Where it is off, the file need not be writable.
+            if std::fs::read_to_string(&path)?.trim() != "0" {
+                std::fs::write(&path, "0")?;
+            }
+        }
+        Ok(())
+    };
+    inside(Some(namespace), switch_off).and_then(|done| done)
+}
+
+/// A server's end of the line on the bridge.
+fn port(server: usize) -> String {
+    format!("server{server}")
+}
+
+/// The last part of a server's address.
+fn host(server: usize) -> u8 {
+    u8::try_from(server).unwrap_or(u8::MAX)
+}
+
+const PREFIX: &str = "zklb";
+/// The third part of an address, so that no two networks overlap.
+const NUMBERS: std::ops::Range<u8> = 0..250;
+/// The first two parts: of private ranges that few use, then of the range reserved for benchmarks.
+const BASES: [[u8; 2]; 3] = [[10, 213], [172, 29], [198, 18]];
+
+/// A number, and the addresses that go with it.
+#[derive(Debug)]
+struct Subnet {
+    number: u8,
+    base: [u8; 2],
+}
+
+impl Subnet {
+    pub fn address(&self, host: u8) -> Ipv4Addr {
+        Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
+    }
+
+    /// What the suite's interface is called. The suite that made it owns the number.
+    pub fn interface(&self) -> String {
+        format!("{PREFIX}{}", self.number)
+    }
+}
+
+/// The first address of a range that collides with no route of this machine. It is unclaimed, and drawn at
+/// random, so that two who ask at once hardly get the same.
+pub fn any_free_subnet() -> Option<Ipv4Addr> {
+    // Where routes cannot be read, making a network there tells whether its addresses collide.
+    let routes = routes().unwrap_or_default();
+    let first = rand::random_range(NUMBERS);
+    let base = (first..NUMBERS.end).chain(NUMBERS.start..first);
+    base.into_iter().find_map(|number| {
+        let [a, b] = free_base(number, &routes)?;
+        Some(Ipv4Addr::new(a, b, number, 0))
+    })
+}
+
+/// First address and number of leading bits.
+type Range = (u32, u32);
+
+#[derive(Deserialize)]
+struct Route {
+    dst: String,
+}
+
+/// What this machine reaches otherwise than by its default route.
+fn routes() -> Result<Vec<Range>, String> {
+    let told = ip(&["-j", "-4", "route", "show", "table", "all"])?;
+    if told.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let routes: Vec<Route> = serde_json::from_str(&told)
+        .map_err(|error| format!("`ip -j -4 route show table all` is not understood: {error}"))?;
+    Ok(routes.iter().filter_map(|route| range(&route.dst)).collect())
+}
+
+/// `None` for `default`, which covers everything and collides with nothing.
+fn range(text: &str) -> Option<Range> {
+    let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
+    let bits = bits.parse().ok().filter(|bits| (1..=32).contains(bits))?;
+    Some((address.parse::<Ipv4Addr>().ok()?.to_bits(), bits))
+}
+
+fn free_base(number: u8, routes: &[Range]) -> Option<[u8; 2]> {
+    BASES.into_iter().find(|[first, second]| {
+        let own = (Ipv4Addr::new(*first, *second, number, 0).to_bits(), 24);
+        !routes.iter().any(|other| overlap(own, *other))
+    })
+}
+
+fn overlap(one: Range, other: Range) -> bool {
+    let common = 32 - one.1.min(other.1);
+    one.0.checked_shr(common) == other.0.checked_shr(common)
+}
+
+/// A network namespace without a name. It is there as long as this is held or a process lives in it; so nothing of
+/// it can be left behind, not even by a process that is killed.
+#[derive(Debug)]
+struct Namespace(File);
+
+impl Namespace {
+    pub fn create() -> io::Result<Self> {
+        // A namespace belongs to a thread. This one ends, and leaves the open file.
+        let made = std::thread::spawn(|| {
+            unshare(false)?;
+            File::open("/proc/thread-self/ns/net")
+        });
+        made.join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+            .map(Self)
+    }
+
+    /// By which this process and its children can open it, as long as it is held.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
+    }
+}
+
+/// Runs something in that namespace (`None`: our own). A socket that is opened there stays there.
+pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let Some(namespace) = namespace else { return Ok(what()) };
+    // A namespace belongs to a thread. This one ends, so that no other work is ever done in there.
+    std::thread::scope(|scope| {
+        let visit = scope.spawn(|| entry(namespace)?().map(|()| what()));
+        visit.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+    })
+}
+
+/// Lets a child begin its life in that namespace.
+#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
+pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
+    let enter = entry(namespace)?;
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `enter` makes one system call and
+    // allocates nothing.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
+}
+
+/// What moves the calling thread into that namespace. It is opened now, and entered later.
+#[cfg(target_os = "linux")]
+fn entry(namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
+    use std::os::fd::AsFd;
+
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    let opened = std::fs::File::open(namespace)?;
+    Ok(move || Ok(move_into_link_name_space(opened.as_fd(), Some(LinkNameSpaceType::Network))?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn entry(_namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
+    Err::<fn() -> io::Result<()>, _>(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+fn ip(arguments: &[&str]) -> Result<String, String> {
+    run(None, arguments)
+}
+
+/// Runs it in that network namespace. (`ip -n` would need a name for it, and a file system of its own.)
+fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
+    run(Some(namespace), arguments)
+}
+
+fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
+    let command = || format!("`ip {}`", arguments.join(" "));
+    let mut ip = Command::new("ip");
+    if let Some(namespace) = namespace {
+        live_in(&mut ip, namespace)
+            .map_err(|error| format!("{} cannot be run in {}: {error}", command(), namespace.display()))?;
+    }
+    // In a group of its own no Ctrl-C reaches it: what is half made could not be removed.
+    ip.args(arguments).env("LC_ALL", "C").process_group(0);
+    let output = ip.output().map_err(|error| {
+        format!(
+            "{} cannot be run: {error}. Install iproute2 (Debian: apt-get install -y iproute2)",
+            command()
+        )
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    Err(format!("{} failed ({}): {said}", command(), output.status))
+}
+
+/// Why it could not be done, once that is known.
+static REFUSED: OnceLock<String> = OnceLock::new();
+
+/// Moves this process into a user namespace and a network namespace of its own, where that is needed and root does not
+/// run it. From then on it sees nothing of this machine's network. To be called before there are threads.
+///
+/// It moves there itself instead of starting another: signals, exit code, streams and the process id stay what they are, and
+/// files that it writes belong to the user.
+///
+/// When it cannot be done, [`links_capability`](super::links_capability) says why.
+pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
+    if rustix::process::geteuid().is_root() || !is_needed() {
+        return;
+    }
+    if let Err(why) = leave() {
+        let _ = REFUSED.set(why);
+    }
+}
+
+/// Whether network namespaces may be made here, as far as it can be told without making one.
+fn is_allowed() -> Result<(), String> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let why = REFUSED.get().map_or("this process did not ask for one at its start", String::as_str);
+    Err(format!(
+        "it needs root or a user namespace, and neither is available: {why}. Run as root, or allow user namespaces"
+    ))
+}
+
+fn leave() -> Result<(), String> {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    unshare(true).map_err(|error| refusal(&error))?;
+    let write = |file: &str, text: String| {
+        std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
+    };
+    // A process that may not change groups may map its own.
+    write("/proc/self/setgroups", "deny".into())?;
+    write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
+    write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))?;
+    ip(&["link", "set", "lo", "up"]).map(drop)
+}
+
+fn refusal(error: &io::Error) -> String {
+    use rustix::io::Errno;
+    let meaning = match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::USERS) => "no more of them are allowed (sysctl user.max_user_namespaces)",
+        Some(Errno::PERM) => {
+            "they are forbidden (sysctl kernel.unprivileged_userns_clone, AppArmor, or a container's seccomp profile)"
+        }
+        _ => "the system does not make one",
+    };
+    format!("{meaning}: {error}")
+}
+
+/// Moves the calling thread into a new network namespace, and into a new user namespace if that is asked for.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
+fn unshare(user: bool) -> io::Result<()> {
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
+    let flags = if user { UnshareFlags::NEWUSER | UnshareFlags::NEWNET } else { UnshareFlags::NEWNET };
+    // SAFETY: it is unsafe to stop sharing open files with other threads; these flags do not.
+    Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unshare(_user: bool) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(text: &[&str]) -> Vec<Range> {
+        text.iter().filter_map(|text| range(text)).collect()
+    }
+
+    #[test]
+    fn a_range_that_a_route_covers_or_lies_in_is_not_taken() {
+        assert_eq!(free_base(7, &[]), Some([10, 213]));
+        assert_eq!(free_base(7, &ranges(&["10.213.8.0/24", "172.17.0.0/16"])), Some([10, 213]));
+        assert_eq!(free_base(7, &ranges(&["10.213.7.9"])), Some([172, 29]));
+        assert_eq!(free_base(7, &ranges(&["10.0.0.0/8", "172.16.0.0/12"])), Some([198, 18]));
+        assert_eq!(free_base(7, &ranges(&["10.0.0.0/8", "172.16.0.0/12", "198.18.0.0/15"])), None);
+    }
+
+    #[test]
+    fn the_default_route_is_in_nobodys_way() {
+        assert_eq!(ranges(&["default", "0.0.0.0/0"]), []);
+    }
+
+    #[test]
+    fn without_a_namespace_it_is_done_here_and_a_namespace_that_is_gone_is_an_error() {
+        assert_eq!(inside(None, || 7).unwrap(), 7);
+        let gone = inside(Some(Path::new("/proc/self/fd/zklb-nowhere")), || 7);
+        assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_failure_names_the_command_and_what_it_said() {
+        let why = ip(&["link", "show", "zklb-nowhere"]).unwrap_err();
+        assert!(why.contains("`ip link show zklb-nowhere`") && why.contains("does not exist"), "{why}");
+    }
+
+    #[test]
+    fn a_refusal_says_where_it_can_be_allowed() {
+        let of = |errno: rustix::io::Errno| refusal(&io::Error::from(errno));
+        assert!(of(rustix::io::Errno::NOSPC).contains("user.max_user_namespaces"));
+        assert!(of(rustix::io::Errno::PERM).contains("seccomp"));
+        assert!(of(rustix::io::Errno::INVAL).contains("Invalid argument"));
+    }
+}

@@ -1,0 +1,362 @@
+//! What can be done to the processes of an ensemble that the suite has started, and what can be seen of them.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use rustix::process::Signal;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
+
+use super::local::{Local, TAKEN, tail};
+use super::network::inside;
+use super::ports;
+use super::state::{self, Done, Fact, Leader, Numbered, answers_nothing, eventually};
+use zklockbench_zk::admin;
+
+/// Servers that can be ended, started, held still and looked at. They are numbered from 1.
+///
+/// What is done says why it could not be done. What is seen is one look of three seconds at most; look again with
+/// [`eventually`](super::eventually). `Ok` tells what was seen, `Err` why it is not so or could not be seen:
+/// only an `Ok` proves anything.
+#[async_trait]
+pub trait Processes: Send + Sync {
+    /// How many servers there are, be they up or down.
+    fn servers(&self) -> usize;
+
+    /// The servers' data directories, in the order of their numbers; `None` where they are not on this host.
+    fn data(&self) -> Option<Vec<PathBuf>> {
+        None
+    }
+
+    /// Where clients find a server.
+    fn address(&self, server: usize) -> Result<String, String>;
+
+    /// The servers that could answer: that are there and not held still.
+    async fn awake(&self) -> Result<Vec<Numbered>, String>;
+
+    /// Kills a server, as a crash would, and waits for its end.
+    async fn kill(&self, server: usize) -> Done;
+
+    /// Asks a server to end and waits for it; kills it when it takes longer than 10 s.
+    async fn stop(&self, server: usize) -> Done;
+
+    /// Starts a server that is down: same ports, same data, its log goes on. Returns once it listens; it is part
+    /// of the ensemble only when [`Processes::serves`] says so.
+    async fn start(&self, server: usize) -> Done;
+
+    /// Holds a server still: the system keeps its connections, and it answers nothing. Returns once it stands.
+    async fn pause(&self, server: usize) -> Done;
+
+    /// Lets a server that was held still go on.
+    async fn resume(&self, server: usize) -> Done;
+
+    /// Throws the data of a server away that is down. Started again, it fetches all from the leader. Who wipes a
+    /// majority loses what was written.
+    async fn wipe(&self, server: usize) -> Done;
+
+    /// Whether a server's process is there, be it held still.
+    async fn is_running(&self, server: usize) -> bool;
+
+    /// A server's process is gone, and its client port refuses.
+    async fn is_down(&self, server: usize) -> Fact;
+
+    /// A server is held still: its port is open, and it did not answer within 300 ms.
+    async fn is_silent(&self, server: usize) -> Fact;
+
+    /// A server serves: as leader, follower, or alone.
+    async fn serves(&self, server: usize) -> Fact {
+        let answer = admin::srvr(&self.address(server)?, state::PATIENCE).await;
+        match answer.map_err(|error| format!("server {server}: {error}"))? {
+            Some(srvr) if SERVING.contains(&srvr.mode.as_str()) => {
+                Ok(format!("server {server} serves ({})", srvr.mode))
+            }
+            Some(srvr) => Err(format!("server {server} is up, but not serving (mode {})", srvr.mode)),
+            None => Err(format!("server {server} is up, but not serving (no quorum yet)")),
+        }
+    }
+
+    /// No server serves: each is down, held still, or says so itself.
+    async fn nobody_serves(&self) -> Fact {
+        let awake = self.awake().await?;
+        let looks = awake.iter().map(|Numbered { number, address }| async move {
+            match admin::srvr(address, state::PATIENCE).await {
+                Ok(None) => Ok(format!("server {number} says that it does not serve")),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    Ok(format!("server {number} refuses"))
+                }
+                Ok(Some(srvr)) => Err(format!("server {number} serves ({})", srvr.mode)),
+                Err(error) => Err(format!("server {number} cannot be asked: {error}")),
+            }
+        });
+        let mut seen = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let others = self.servers() - awake.len();
+        if others > 0 {
+            seen.push(format!("{others} are down or held still"));
+        }
+        Ok(seen.join("; "))
+    }
+
+    /// Every server serves, one leads, and all others are in step with it.
+    async fn whole(&self) -> Fact {
+        self.whole_but_for(&[]).await
+    }
+
+    /// The same of all servers but these, which are down.
+    async fn whole_but_for(&self, down: &[usize]) -> Fact {
+        let up = (1..=self.servers()).filter(|server| !down.contains(server));
+        let addresses: Vec<String> = up.map(|server| self.address(server)).collect::<Result<_, _>>()?;
+        let roles = state::roles(&addresses).await;
+        let states = state::described(&roles);
+        if state::is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
+    }
+
+    /// Who leads, and since which election. For a moment two servers may both say that they lead: it is the one of
+    /// the later epoch that counts, and only if a majority is in step with it.
+    async fn leader_and_epoch(&self) -> Result<Leader, String> {
+        let awake = self.awake().await?;
+        let all: Vec<String> = awake.iter().map(|server| server.address.clone()).collect();
+        let looks = awake.iter().map(|Numbered { number, address }| {
+            Leader::elected_after(None, *number, address, &all, state::PATIENCE)
+        });
+        let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
+        state::choose(&told, self.servers())
+    }
+
+    async fn leader(&self) -> Result<usize, String> {
+        Ok(self.leader_and_epoch().await?.server)
+    }
+
+    /// The numbers of the servers that follow now.
+    async fn followers(&self) -> Result<Vec<usize>, String> {
+        let awake = self.awake().await?;
+        let looks = awake.iter().map(|Numbered { number, address }| async move {
+            let srvr = admin::srvr(address, state::PATIENCE).await.ok()??;
+            (srvr.mode == "follower").then_some(*number)
+        });
+        let followers: Vec<usize> = join_all(looks).await.into_iter().flatten().collect();
+        if followers.is_empty() { Err("no server says that it follows".into()) } else { Ok(followers) }
+    }
+
+    /// The numbers of as many servers as it takes to stop the rest, drawn by the seed.
+    fn majority(&self, seed: u64) -> Vec<usize> {
+        state::majority(self.servers(), seed)
+    }
+}
+
+/// The modes in which a server takes writes.
+const SERVING: [&str; 4] = ["leader", "follower", "observer", "standalone"];
+
+#[async_trait]
+impl Processes for Local {
+    fn servers(&self) -> usize {
+        self.addresses().len()
+    }
+
+    fn data(&self) -> Option<Vec<PathBuf>> {
+        Some(Self::data(self))
+    }
+
+    fn address(&self, server: usize) -> Result<String, String> {
+        Ok(self.server(server)?.address())
+    }
+
+    async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let awake = self.each().map(|mut server| {
+            let is_awake = server.is_awake();
+            is_awake.then(|| Numbered { number: server.number, address: server.address() })
+        });
+        Ok(awake.flatten().collect())
+    }
+
+    async fn kill(&self, server: usize) -> Done {
+        let _changing = self.changing(server).await;
+        end(self, server, Signal::KILL).await
+    }
+
+    async fn stop(&self, server: usize) -> Done {
+        let _changing = self.changing(server).await;
+        end(self, server, Signal::TERM).await
+    }
+
+    async fn start(&self, server: usize) -> Done {
+        let _changing = self.changing(server).await;
+        start(self, server).await
+    }
+
+    async fn pause(&self, server: usize) -> Done {
+        self.server(server)?.pause().map_err(|error| format!("cannot pause server {server}: {error}"))?;
+        eventually(SEEN_WITHIN, || async { stands(self, server) }).await.map(drop)
+    }
+
+    async fn resume(&self, server: usize) -> Done {
+        self.server(server)?.resume().map_err(|error| format!("cannot resume server {server}: {error}"))?;
+        let goes_on = || async {
+            match stands(self, server) {
+                Ok(stands) => Err(stands),
+                Err(_) => Ok(()),
+            }
+        };
+        eventually(SEEN_WITHIN, goes_on).await
+    }
+
+    /// Its `myid` stays.
+    async fn wipe(&self, number: usize) -> Done {
+        let mut server = self.server(number)?;
+        if server.is_running() {
+            return Err(format!("cannot wipe server {number} while it runs"));
+        }
+        let data = server.data();
+        let wipe = || -> std::io::Result<()> {
+            for entry in std::fs::read_dir(&data)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    std::fs::remove_dir_all(entry.path())?;
+                } else if entry.file_name() != "myid" {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        wipe().map_err(|error| format!("cannot wipe server {number} in {}: {error}", data.display()))
+    }
+
+    async fn is_running(&self, server: usize) -> bool {
+        self.server(server).is_ok_and(|mut server| server.is_running())
+    }
+
+    async fn is_down(&self, number: usize) -> Fact {
+        let mut server = self.server(number)?;
+        if server.is_running() {
+            return Err(format!("the process of server {number} is there"));
+        }
+        match accepts(&server) {
+            Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
+            Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
+        }
+    }
+
+    /// The process stands, its port is open, and there was no answer. The first alone says little of what clients
+    /// see, and the last alone is what a busy machine looks like, too.
+    async fn is_silent(&self, server: usize) -> Fact {
+        let stands = stands(self, server)?;
+        Ok(format!("{stands}; {}", answers_nothing(server, &self.address(server)?).await?))
+    }
+}
+
+/// How long a server may take to end when asked, before it is killed.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// How long the system may take to clear a killed process away.
+const KILLED_WITHIN: Duration = Duration::from_secs(30);
+
+async fn end(local: &Local, number: usize, signal: Signal) -> Done {
+    ask(local, number, signal)?;
+    if signal != Signal::KILL {
+        if gone(local, number, STOPPED_WITHIN).await.is_ok() {
+            return Ok(());
+        }
+        ask(local, number, Signal::KILL)?;
+    }
+    gone(local, number, KILLED_WITHIN).await
+}
+
+fn ask(local: &Local, number: usize, signal: Signal) -> Done {
+    let mut server = local.server(number)?;
+    server.end(signal).map_err(|error| format!("cannot end server {number}: {error}"))
+}
+
+async fn gone(local: &Local, number: usize, within: Duration) -> Done {
+    eventually(within, || async {
+        if local.server(number)?.is_running() {
+            return Err(format!("the process of server {number} is still there"));
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// How long a signal may take to reach every thread of a JVM.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+fn stands(local: &Local, number: usize) -> Fact {
+    let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} does not run"))?;
+    let pid = Pid::from_u32(pid);
+    let mut system = System::new();
+    let what = ProcessRefreshKind::nothing().without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, what);
+    match system.process(pid).map(sysinfo::Process::status) {
+        Some(ProcessStatus::Stop) => Ok(format!("process {pid} of server {number} is stopped")),
+        Some(other) => Err(format!("process {pid} of server {number} is not stopped: {other}")),
+        None => Err(format!("process {pid} of server {number} is gone")),
+    }
+}
+
+/// How long a server may take until it listens. Alone on two cores it takes half a second.
+const LISTENS_WITHIN: Duration = Duration::from_secs(60);
+/// How long ports that are still taken are waited for.
+const FREE_WITHIN: Duration = Duration::from_secs(10);
+/// What opening a port of this machine may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+async fn start(local: &Local, number: usize) -> Done {
+    let deadline = Instant::now() + FREE_WITHIN;
+    loop {
+        eventually(deadline - Instant::now(), || async { is_free(local, number) }).await?;
+        let after = launch(local, number)?;
+        let Err(why) = listens(local, number).await else { return Ok(()) };
+        // What does not listen in time is of no use, and would be in the way of the next attempt.
+        let _ = end(local, number, Signal::KILL).await;
+        let tail = tail(&local.server(number)?.log, after);
+        // The port was taken between the look and the bind.
+        if !tail.contains(TAKEN) || Instant::now() >= deadline {
+            return Err(format!("server {number} did not start again: {why}\n{tail}"));
+        }
+    }
+}
+
+fn is_free(local: &Local, number: usize) -> Done {
+    let mut server = local.server(number)?;
+    // Its own process is no reason to wait; the launch says so.
+    if server.is_running() {
+        return Ok(());
+    }
+    let is_free = inside(server.namespace.as_deref(), || ports::is_free(server.ports));
+    match is_free {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("a port of server {number} is taken: {:?}", server.ports)),
+        Err(error) => Err(format!("the ports of server {number} cannot be looked at: {error}")),
+    }
+}
+
+/// Returns how long the log was before.
+fn launch(local: &Local, number: usize) -> Result<u64, String> {
+    let mut server = local.server(number)?;
+    let length = std::fs::metadata(&server.log).map_or(0, |log| log.len());
+    server.launch().map_err(|error| format!("cannot start server {number}: {error}"))?;
+    Ok(length)
+}
+
+async fn listens(local: &Local, number: usize) -> Done {
+    let seen = eventually(LISTENS_WITHIN, || async {
+        let mut server = local.server(number)?;
+        if !server.is_running() {
+            // Nothing more is to come.
+            return Ok(Err(server.has_ended().unwrap_or_else(|| "it was ended meanwhile".into())));
+        }
+        accepts(&server)?;
+        server.is_up();
+        Ok(Ok(()))
+    });
+    seen.await?
+}
+
+/// Whether a server listens for clients, asked from where it lives: a cut is no matter here.
+fn accepts(server: &super::server::Server) -> Done {
+    let address = SocketAddr::from((server.ports.host, server.ports.client));
+    let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);
+    inside(server.namespace.as_deref(), connect)
+        .and_then(|connected| connected)
+        .map_err(|error| format!("{address}: {error}"))
+}

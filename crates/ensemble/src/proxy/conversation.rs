@@ -1,0 +1,256 @@
+//! What client and server say to each other on one connection, as far as the proxy understands it.
+//!
+//! It finds out whose the connection is, and which request or reply is to be lost.
+
+use std::sync::{Arc, Mutex};
+
+use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
+use super::setting::{LostPart, Struck};
+use super::table::{Registration, SessionTimeouts};
+use super::traffic::Traffic;
+
+use zklockbench_core::locked::locked;
+
+/// A request or a reply that is to be lost.
+#[derive(Debug)]
+pub struct LostRequest {
+    loss: u64,
+    struck: Struck,
+    /// Where it begins in the bytes at hand.
+    pub start: usize,
+}
+
+#[derive(Debug, Default)]
+struct ConversationState {
+    traffic: Arc<Traffic>,
+    requests: Frames,
+    replies: Frames,
+    /// Whether the client has asked for a session, so that what follows is frames.
+    asked: bool,
+    answered: bool,
+    /// The session timeout that it has asked for, in milliseconds.
+    asked_ms: i32,
+    /// The request whose reply is to be lost, and what for.
+    doomed: Option<(ClientRequest, u64)>,
+}
+
+#[derive(Debug)]
+pub struct Conversation<'a> {
+    registration: &'a Registration,
+    state: Mutex<ConversationState>,
+}
+
+impl<'a> Conversation<'a> {
+    pub fn new(registration: &'a Registration) -> Self {
+        let state =
+            ConversationState { traffic: registration.identify(None), ..ConversationState::default() };
+        Self { registration, state: Mutex::new(state) }
+    }
+
+    pub fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&locked(&self.state).traffic)
+    }
+
+    /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
+    pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
+        let mut lost = None;
+        let mut state = locked(&self.state);
+        let mut requests = std::mem::take(&mut state.requests);
+        requests.read(bytes, |frame| {
+            if state.asked {
+                if let Some(own) = self.registration.counted_by() {
+                    own.wire.requested(own.connection, own.client, frame.head, frame.bytes);
+                }
+                let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
+                lost = Some(LostRequest { loss, struck: Struck::now(request, 0), start: frame.start });
+                return Err(NotFrames);
+            }
+            let Negotiated { session, timeout_ms } =
+                protocol::session_asked_for(frame.head).ok_or(NotFrames)?;
+            state.asked = true;
+            state.asked_ms = timeout_ms;
+            if let Some(own) = self.registration.counted_by() {
+                own.wire.connects(own.client, frame.bytes);
+            }
+            state.belongs_to(self.registration, session);
+            Ok(())
+        });
+        state.requests = requests;
+        lost
+    }
+
+    /// Reads what the server has sent. Returns the first reply that is to be lost; nothing after it is looked at.
+    pub fn replied(&self, bytes: &[u8]) -> Option<LostRequest> {
+        let mut lost = None;
+        let mut state = locked(&self.state);
+        if !state.asked {
+            return None;
+        }
+        let mut replies = std::mem::take(&mut state.replies);
+        replies.read(bytes, |frame| {
+            if !state.answered {
+                let Negotiated { session, timeout_ms } =
+                    protocol::session_granted(frame.head).ok_or(NotFrames)?;
+                state.answered = true;
+                if let Some(own) = self.registration.counted_by() {
+                    own.wire.connected(own.client, frame.bytes);
+                }
+                state.belongs_to(self.registration, session);
+                self.registration.negotiated(session, SessionTimeouts::of(state.asked_ms, timeout_ms));
+                return Ok(());
+            }
+            if let Some(own) = self.registration.counted_by() {
+                own.wire.answered(own.connection, own.client, frame.head, frame.bytes);
+            }
+            let Some(reply) = protocol::reply(frame.head) else { return Ok(()) };
+            let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
+            if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
+                self.registration.spare(*loss);
+            } else if let Some((request, loss)) = answered {
+                let struck = Struck::now(request, reply.zxid);
+                lost = Some(LostRequest { loss, struck, start: frame.start });
+                return Err(NotFrames);
+            }
+            Ok(())
+        });
+        state.replies = replies;
+        lost
+    }
+
+    pub fn lose(&self, lost: LostRequest) {
+        self.registration.strike(lost.loss, lost.struck);
+    }
+}
+
+impl ConversationState {
+    fn belongs_to(&mut self, registration: &Registration, session: i64) {
+        self.traffic = registration.identify((session != 0).then_some(session));
+    }
+
+    /// Looks whether a request or its reply is to be lost. Returns the request to withhold, and what it is lost for.
+    fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, u64)> {
+        let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
+        match registration.loss_for(request.kind)? {
+            (loss, LostPart::Request) => return Some((request, loss)),
+            (loss, LostPart::Reply) => self.doomed = Some((request, loss)),
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::setting::Who;
+    use crate::proxy::table::ProxyTable;
+    use zklockbench_core::measure::RequestKind;
+
+    fn frame(parts: &[&[u8]]) -> Vec<u8> {
+        let body = parts.concat();
+        [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
+    }
+
+    fn asks_for(session: i64) -> Vec<u8> {
+        frame(&[&[0; 16], &session.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]])
+    }
+
+    fn grants(session: i64) -> Vec<u8> {
+        frame(&[&[0; 8], &session.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]])
+    }
+
+    fn create(xid: i32) -> Vec<u8> {
+        frame(&[&xid.to_be_bytes(), &1_i32.to_be_bytes(), &2_i32.to_be_bytes(), b"/a"])
+    }
+
+    fn reply(xid: i32, zxid: i64) -> Vec<u8> {
+        frame(&[&xid.to_be_bytes(), &zxid.to_be_bytes(), &[0; 4]])
+    }
+
+    #[test]
+    fn a_connection_belongs_to_the_session_that_it_asks_for_until_that_is_over() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        conversation.requested(&asks_for(7));
+        assert_eq!(table.connections(Who::Session(7)), 1);
+        conversation.replied(&grants(0));
+        assert_eq!((table.connections(Who::Session(7)), table.connections(Who::All)), (0, 1));
+    }
+
+    #[test]
+    fn a_sessions_timeout_is_what_the_server_grants_whatever_was_asked_for() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        let with_timeout = |mut packet: Vec<u8>, at: usize, ms: i32| {
+            packet[at..at + 4].copy_from_slice(&ms.to_be_bytes());
+            packet
+        };
+        conversation.requested(&with_timeout(asks_for(0), 16, 30_000));
+        assert_eq!(table.timeouts(7), None);
+        conversation.replied(&with_timeout(grants(7), 8, 20_000));
+        assert_eq!(table.timeouts(7), Some(SessionTimeouts::of(30_000, 20_000)));
+    }
+
+    #[test]
+    fn a_lost_reply_begins_behind_those_before_it() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        conversation.requested(&create(1));
+        let (_, told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
+        conversation.requested(&[create(2), create(3)].concat());
+        let before = [reply(1, 11), reply(-1, -1)].concat();
+        let lost = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat()).unwrap();
+        assert_eq!(lost.start, before.len());
+        conversation.lose(lost);
+        let struck = told.borrow().clone().unwrap();
+        assert_eq!((struck.request.xid, struck.request.path.as_str(), struck.zxid), (2, "/a", 12));
+        assert!(conversation.replied(&reply(3, 13)).is_none());
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on_and_the_next_reply_is_lost() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        let (_, _told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
+        conversation.requested(&create(1));
+        let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
+        assert!(conversation.replied(&refusal).is_none());
+        conversation.requested(&create(2));
+        assert!(conversation.replied(&reply(2, 12)).is_some());
+    }
+
+    #[test]
+    fn a_request_that_is_to_be_lost_is_found_where_it_begins_and_before_any_server_has_seen_it() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        let (_, told) = table.arm(Who::Session(7), LostPart::Request, &[RequestKind::Create]);
+        let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
+        let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
+        assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));
+        conversation.lose(lost);
+        let struck = told.borrow().clone().unwrap();
+        assert_eq!((struck.request.xid, struck.zxid), (2, 0));
+        assert!(conversation.requested(&create(4)).is_none());
+    }
+
+    #[test]
+    fn without_a_connect_request_nothing_is_understood() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        conversation.requested(&create(1));
+        conversation.requested(&asks_for(7));
+        assert!(conversation.replied(&[grants(7), reply(1, 5)].concat()).is_none());
+        assert_eq!(table.connections(Who::Session(7)), 0);
+    }
+}

@@ -1,0 +1,209 @@
+//! Where the proxy listens, the one thread on which it does its work, and each connection of a client, from its being
+//! accepted to its end.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use socket2::{Domain, SockRef, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{oneshot, watch};
+
+use super::conversation::Conversation;
+use super::pump::{Pump, has_hung_up};
+use super::setting::{ConnectionEnd, Orders};
+use super::table::{ProxyTable, Registration};
+use zklockbench_core::error::Error;
+use zklockbench_core::locked::locked;
+
+/// All contenders of a trial may connect at the same moment.
+const BACKLOG: i32 = 4096;
+/// Those that wait for one client: it has one connection, and perhaps one that it has given up.
+const BACKLOG_OF_ONE: i32 = 16;
+/// How long to wait when a connection cannot be accepted, for want of descriptors for example.
+const BREATH: Duration = Duration::from_millis(20);
+
+/// The listeners and their thread; dropped, they and all connections are gone.
+#[derive(Debug)]
+pub struct Listening {
+    /// `host:port` of those for everybody, in the order of the servers.
+    pub addresses: Vec<String>,
+    servers: Vec<Arc<str>>,
+    own: Mutex<BTreeMap<usize, Vec<String>>>,
+    runtime: Handle,
+    goes_on: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listening {
+    pub fn start(servers: &[String], table: &Arc<ProxyTable>) -> Result<Self, Error> {
+        servers.iter().try_for_each(|server| check(server))?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot("start"))?;
+        let handle = runtime.handle().clone();
+        let servers: Vec<Arc<str>> = servers.iter().map(|server| Arc::from(server.as_str())).collect();
+        let addresses = listen_before(&servers, None, &handle, table)?;
+        let (goes_on, ends) = oneshot::channel::<()>();
+        let work = move || {
+            // The sender is never used: it is dropped.
+            let _ = runtime.block_on(ends);
+        };
+        let thread = std::thread::Builder::new().name("proxy".into()).spawn(work).map_err(cannot("start"))?;
+        let own = Mutex::default();
+        Ok(Self { addresses, servers, own, runtime: handle, goes_on: Some(goes_on), thread: Some(thread) })
+    }
+
+    /// Where that client connects to, `host:port` in the order of the servers; listens there from the first time on.
+    pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
+        let mut own = locked(&self.own);
+        if let Some(addresses) = own.get(&client) {
+            return Ok(addresses.clone());
+        }
+        let addresses = listen_before(&self.servers, Some(client), &self.runtime, table)?;
+        own.insert(client, addresses.clone());
+        Ok(addresses)
+    }
+
+    pub fn all_addresses(&self) -> Vec<String> {
+        let own = locked(&self.own);
+        self.addresses.iter().chain(own.values().flatten()).cloned().collect()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        drop(self.goes_on.take());
+        if let Some(thread) = self.thread.take() {
+            // A thread that has panicked has closed everything as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn check(server: &str) -> Result<(), Error> {
+    let port = server.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(1..) => Ok(()),
+        _ => Err(Error::usage(format!("proxy: `{server}` is no server's address; write `host:port`"))),
+    }
+}
+
+fn cannot(what: &str) -> impl Fn(std::io::Error) -> Error {
+    move |error| Error::environment(format!("the proxy before the servers cannot {what}: {error}"))
+}
+
+/// Listens before each of these servers, for that client or for everybody; returns where.
+fn listen_before(
+    servers: &[Arc<str>],
+    client: Option<usize>,
+    runtime: &Handle,
+    table: &Arc<ProxyTable>,
+) -> Result<Vec<String>, Error> {
+    let listen = |server: &Arc<str>| {
+        let (listener, address) =
+            listen(client, runtime).map_err(cannot("listen on the loopback interface"))?;
+        runtime.spawn(accept(listener, Arc::clone(server), client, Arc::clone(table)));
+        Ok(address.to_string())
+    };
+    servers.iter().map(listen).collect()
+}
+
+/// The address at which a client's listeners are. On Linux every address of 127.0.0.0/8 is this host's; each has all
+/// ports, so that thousands of listeners leave enough of them for connections.
+fn host_for(client: Option<usize>) -> Ipv4Addr {
+    let place = client.filter(|_| cfg!(target_os = "linux")).map_or(0, |client| client % (1 << 16));
+    Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + u32::try_from(place).unwrap_or(0))
+}
+
+fn listen(client: Option<usize>, runtime: &Handle) -> std::io::Result<(TcpListener, SocketAddr)> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((host_for(client), 0)).into())?;
+    socket.listen(if client.is_some() { BACKLOG_OF_ONE } else { BACKLOG })?;
+    socket.set_nonblocking(true)?;
+    let _within = runtime.enter();
+    let listener = TcpListener::from_std(socket.into())?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, table: Arc<ProxyTable>) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => drop(tokio::spawn(serve(client, server.clone(), table.join(of)))),
+            Err(_) => tokio::time::sleep(BREATH).await,
+        }
+    }
+}
+
+async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) {
+    if between(&client, &server, &registration).await == Err(ConnectionEnd::Reset) {
+        reset_at_close(&client);
+    }
+    // What has left the table is closed.
+    drop(client);
+    drop(registration);
+}
+
+async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), ConnectionEnd> {
+    let mut orders = registration.orders();
+    while_stalled(client, registration.joined_stalled, &mut orders).await?;
+    let server = connect(server, &mut orders).await?;
+    // Requests are small, and the next one need not wait for this one's acknowledgement.
+    for socket in [client, &server] {
+        let _ = socket.set_nodelay(true);
+    }
+    let conversation = Conversation::new(registration);
+    let sockets = [client, &server];
+    let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number);
+    let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number);
+    let ended = tokio::try_join!(requests.run(), replies.run());
+    if ended == Err(ConnectionEnd::Reset) {
+        reset_at_close(&server);
+    }
+    ended.map(|_| ())
+}
+
+/// Waits until data may move. A client that has gone by then is not connected at all.
+async fn while_stalled(
+    client: &TcpStream,
+    joined_stalled: bool,
+    orders: &mut watch::Receiver<Orders>,
+) -> Result<(), ConnectionEnd> {
+    let mut now = orders.borrow_and_update().clone();
+    let was_stalled = joined_stalled || now.settings.stalled;
+    while now.ending().is_none() && now.settings.stalled {
+        if orders.changed().await.is_err() {
+            return Err(ConnectionEnd::Cut);
+        }
+        now = orders.borrow_and_update().clone();
+    }
+    if let Some(ending) = now.ending() {
+        return Err(ending);
+    }
+    if !was_stalled {
+        return Ok(());
+    }
+    // The runtime looks at the sockets before this goes on, so that an end which has come is known.
+    tokio::task::yield_now().await;
+    if has_hung_up(client) { Err(ConnectionEnd::Cut) } else { Ok(()) }
+}
+
+/// Connects to the server. A client whose server is not there sees its connection reset, which is as near as a
+/// proxy comes to a refusal.
+async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<TcpStream, ConnectionEnd> {
+    let told = async {
+        let told = orders.wait_for(|orders| orders.ending().is_some()).await;
+        told.ok().and_then(|orders| orders.ending()).unwrap_or(ConnectionEnd::Cut)
+    };
+    tokio::select! {
+        ending = told => Err(ending),
+        connected = TcpStream::connect(server) => connected.map_err(|_| ConnectionEnd::Reset),
+    }
+}
+
+fn reset_at_close(socket: &TcpStream) {
+    // A socket that is gone already cannot be reset.
+    let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+}

@@ -1,0 +1,513 @@
+//! One direction of one connection: reads, waits where it has to, writes.
+//!
+//! What need not wait is written from the buffer that it was read into, without another wake-up. What has to is in a
+//! queue, which says when each part may go.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures_util::FutureExt;
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::conversation::{Conversation, LostRequest};
+use super::setting::{ConnectionEnd, Delay, Orders, Settings};
+use super::traffic::Direction;
+
+const BUFFER: usize = 16 << 10;
+
+enum PumpTurn {
+    Look,
+    Read,
+    Write,
+}
+
+pub struct Pump<'a> {
+    direction: Direction,
+    from: &'a TcpStream,
+    to: &'a TcpStream,
+    conversation: &'a Conversation<'a>,
+    orders: watch::Receiver<Orders>,
+    settings: Arc<Settings>,
+    buffer: Vec<u8>,
+    queue: Queue,
+    /// When a slow reader gets to what has come.
+    reads_at: Option<Instant>,
+    came_at: Option<Instant>,
+    ended: bool,
+    /// Nothing more comes because the connection broke.
+    broken: bool,
+    /// Nothing more is to pass because this request or reply is to be lost.
+    lost: Option<LostRequest>,
+    has_passed: bool,
+}
+
+impl<'a> Pump<'a> {
+    /// From the client to the server; `number` tells its random delays from those of others.
+    pub fn to_server(
+        [client, server]: [&'a TcpStream; 2],
+        conversation: &'a Conversation<'a>,
+        orders: watch::Receiver<Orders>,
+        number: u64,
+    ) -> Self {
+        Self {
+            direction: Direction::ToServer,
+            from: client,
+            to: server,
+            conversation,
+            orders,
+            settings: Arc::default(),
+            buffer: vec![0; BUFFER],
+            queue: Queue::new(number, Instant::now()),
+            reads_at: None,
+            came_at: None,
+            ended: false,
+            broken: false,
+            lost: None,
+            has_passed: false,
+        }
+    }
+
+    pub fn to_client(
+        [client, server]: [&'a TcpStream; 2],
+        conversation: &'a Conversation<'a>,
+        orders: watch::Receiver<Orders>,
+        number: u64,
+    ) -> Self {
+        let other_way = Self::to_server([server, client], conversation, orders, !number);
+        Self { direction: Direction::ToClient, ..other_way }
+    }
+
+    pub async fn run(mut self) -> Result<(), ConnectionEnd> {
+        loop {
+            self.obey()?;
+            if self.ended && self.queue.is_empty() && !self.settings.stalled {
+                return self.finish();
+            }
+            let goes_on = match self.turn().await {
+                PumpTurn::Look => true,
+                PumpTurn::Read => self.read()?,
+                PumpTurn::Write => self.write(),
+            };
+            if !goes_on {
+                // The receiver is gone, which the other direction notices by itself.
+                return Ok(());
+            }
+        }
+    }
+
+    async fn turn(&mut self) -> PumpTurn {
+        let Self { from, to, orders, .. } = self;
+        let now = Instant::now();
+        let moves = !self.settings.stalled;
+        let reads = moves && !self.ended && self.queue.has_room();
+        let due = self.queue.due().filter(|_| moves);
+        let reads_at = self.reads_at.filter(|_| reads);
+        let is_over = |at: Instant| at <= now;
+        let later = [due, reads_at].into_iter().flatten().filter(|at| !is_over(*at)).min();
+        tokio::select! {
+            biased;
+            _ = orders.changed() => {
+                // Heard, but not obeyed yet.
+                orders.mark_changed();
+                PumpTurn::Look
+            }
+            _ = to.writable(), if due.is_some_and(is_over) => PumpTurn::Write,
+            _ = from.readable(), if reads && reads_at.is_none_or(is_over) => PumpTurn::Read,
+            () = sleep_until(later.unwrap_or(now)), if later.is_some() => PumpTurn::Look,
+        }
+    }
+
+    fn obey(&mut self) -> Result<(), ConnectionEnd> {
+        if !self.orders.has_changed().unwrap_or(false) {
+            return Ok(());
+        }
+        let orders = self.orders.borrow_and_update().clone();
+        if let Some(ending) = orders.ending() {
+            return Err(ending);
+        }
+        let moves_again = self.settings.stalled && !orders.settings.stalled;
+        self.settings = orders.settings;
+        // A shorter lag than before lets it look sooner.
+        self.reads_at = self.reads_at.zip(self.settings.lag).map(|(at, lag)| at.min(Instant::now() + lag));
+        self.queue.set(&self.settings, Instant::now());
+        // A session is not taken up by a connection that its client has given up.
+        let is_fresh = self.direction == Direction::ToServer && !self.has_passed;
+        if moves_again && is_fresh && has_hung_up(self.from) {
+            return Err(ConnectionEnd::Cut);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<bool, ConnectionEnd> {
+        if let Some(lag) = self.lag().filter(|_| self.reads_at.is_none()) {
+            let now = Instant::now();
+            (self.came_at, self.reads_at) = (Some(now), Some(now + lag));
+            return Ok(true);
+        }
+        self.reads_at = None;
+        let came_at = self.came_at.take();
+        match self.from.try_read(&mut self.buffer) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                if let Some(came_at) = came_at {
+                    self.conversation.traffic().unread(came_at.elapsed());
+                }
+                return self.arrived(count);
+            }
+            Err(error) if is_for_later(&error) => {}
+            Err(_) => (self.ended, self.broken) = (true, true),
+        }
+        Ok(true)
+    }
+
+    fn lag(&self) -> Option<Duration> {
+        self.settings.lag.filter(|_| self.direction == Direction::ToClient)
+    }
+
+    /// Passes on what is in the buffer, or puts it in the queue; whether there still is a receiver.
+    fn arrived(&mut self, count: usize) -> Result<bool, ConnectionEnd> {
+        self.lost = self.understand(count);
+        let passes = self.lost.as_ref().map_or(count, |lost| lost.start);
+        self.ended |= self.lost.is_some();
+        // These bytes may have told whose connection it is.
+        self.obey()?;
+        let mut gone = 0;
+        if self.queue.is_direct() && !self.settings.stalled {
+            let Some(written) = self.pass(&self.buffer[..passes]) else { return Ok(false) };
+            gone = written;
+            if gone == passes {
+                self.conversation.traffic().kept(Duration::ZERO);
+            }
+            self.has_passed |= gone > 0;
+        }
+        self.queue.push(&self.buffer[gone..passes], Instant::now());
+        Ok(true)
+    }
+
+    fn understand(&self, count: usize) -> Option<LostRequest> {
+        let bytes = &self.buffer[..count];
+        match self.direction {
+            Direction::ToServer => self.conversation.requested(bytes),
+            Direction::ToClient => self.conversation.replied(bytes),
+        }
+    }
+
+    /// Writes what is due; whether there still is a receiver.
+    fn write(&mut self) -> bool {
+        let Some(part) = self.queue.part() else { return true };
+        let Some(written) = self.pass(part) else { return false };
+        if let Some(lasted) = self.queue.gone(written, Instant::now()) {
+            self.conversation.traffic().kept(lasted);
+        }
+        self.has_passed |= written > 0;
+        true
+    }
+
+    /// How much could be written at once; `None` when there is no reader.
+    fn pass(&self, bytes: &[u8]) -> Option<usize> {
+        match self.conversation.traffic().write(self.direction, || self.to.try_write(bytes)) {
+            Ok(written) => Some(written),
+            Err(error) if is_for_later(&error) => Some(0),
+            Err(_) => None,
+        }
+    }
+
+    fn finish(self) -> Result<(), ConnectionEnd> {
+        if let Some(lost) = self.lost {
+            self.conversation.lose(lost);
+            return Err(ConnectionEnd::Cut);
+        }
+        if self.broken {
+            return Err(ConnectionEnd::Reset);
+        }
+        // A socket that is gone already need not be told.
+        let _ = SockRef::from(self.to).shutdown(Shutdown::Write);
+        match self.direction {
+            // A client may have said all it has to say and wait for the answer; a server that says no more has
+            // closed.
+            Direction::ToServer => Ok(()),
+            Direction::ToClient => Err(ConnectionEnd::Cut),
+        }
+    }
+}
+
+/// Whether the other side has closed its end, whatever it may have sent before.
+pub fn has_hung_up(socket: &TcpStream) -> bool {
+    is_told_closed(socket).unwrap_or_else(|| {
+        let ready = socket.ready(Interest::READABLE).now_or_never();
+        ready.is_some_and(|ready| ready.map_or(true, |ready| ready.is_read_closed()))
+    })
+}
+
+/// What the kernel says: what the runtime knows of a socket is as old as its last look at all of them. Not every system
+/// tells an end that has unread bytes before it.
+#[cfg(target_os = "linux")]
+fn is_told_closed(socket: &TcpStream) -> Option<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
+    let told = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    told.is_ok().then(|| asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_told_closed(_: &TcpStream) -> Option<bool> {
+    None
+}
+
+fn is_for_later(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Nothing more is read while so many bytes wait, so that the sender feels it.
+const ROOM: usize = 4 << 20;
+/// A limited bandwidth passes so much at a time: a hundredth of a second's bytes.
+const PARTS_A_SECOND: u64 = 100;
+/// A limited bandwidth may make up for being late by so much, because timers are late by about a millisecond.
+const CREDIT: Duration = Duration::from_millis(20);
+
+/// Data that were read at once.
+#[derive(Debug)]
+struct Piece {
+    bytes: Vec<u8>,
+    sent: usize,
+    came: Instant,
+    due: Instant,
+}
+
+/// Pieces in the order in which they came, which is the one in which they go.
+#[derive(Debug)]
+struct Queue {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    delays: Vec<(Delay, Rng)>,
+    bandwidth: Option<u64>,
+    /// When a limited bandwidth has carried all that has gone.
+    idle_from: Instant,
+    /// Tells the random delays of this queue from those of others.
+    number: u64,
+}
+
+impl Queue {
+    /// An empty one; queues with different numbers have different random delays.
+    fn new(number: u64, now: Instant) -> Self {
+        let pieces = VecDeque::new();
+        Self { pieces, bytes: 0, delays: Vec::new(), bandwidth: None, idle_from: now, number }
+    }
+
+    /// Obeys changed settings. What waits is late by no more than the delays that are left.
+    fn set(&mut self, settings: &Settings, now: Instant) {
+        self.bandwidth = settings.bandwidth;
+        // Time in which nothing could move is not made up for.
+        self.idle_from = self.idle_from.max(now);
+        if self.delays.iter().map(|(delay, _)| delay).eq(&settings.delays) {
+            return;
+        }
+        let random =
+            |delay: &Delay| Rng::with_seed(delay.seed.wrapping_add(Rng::with_seed(self.number).u64(..)));
+        self.delays = settings.delays.iter().map(|delay| (*delay, random(delay))).collect();
+        let mut before = None;
+        for piece in &mut self.pieces {
+            // As if it had come under these delays only, but never later than it was to go anyway.
+            let due = (piece.came + late(&mut self.delays)).max(now);
+            piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
+            before = Some(piece.due);
+        }
+    }
+
+    /// Whether nothing waits and nothing would have to.
+    fn is_direct(&self) -> bool {
+        self.pieces.is_empty() && self.delays.is_empty() && self.bandwidth.is_none()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes < ROOM
+    }
+
+    fn push(&mut self, bytes: &[u8], now: Instant) {
+        if bytes.is_empty() {
+            return;
+        }
+        let before = self.pieces.back().map_or(now, |piece| piece.due);
+        let due = before.max(now + late(&mut self.delays));
+        self.bytes += bytes.len();
+        self.pieces.push_back(Piece { bytes: bytes.to_vec(), sent: 0, came: now, due });
+    }
+
+    /// When the next part may go; `None` when nothing waits.
+    fn due(&self) -> Option<Instant> {
+        let part = self.part()?;
+        Some(self.carried(part.len()).unwrap_or(self.pieces.front()?.due))
+    }
+
+    /// The rest of the first piece, or as much of it as may go at once.
+    fn part(&self) -> Option<&[u8]> {
+        let piece = self.pieces.front()?;
+        let rest = &piece.bytes[piece.sent..];
+        let most = self
+            .bandwidth
+            .map_or(usize::MAX, |rate| usize::try_from(rate.div_ceil(PARTS_A_SECOND)).unwrap_or(usize::MAX));
+        Some(&rest[..most.clamp(1, rest.len())])
+    }
+
+    /// Strikes off so many bytes of the next part, which have gone. Tells how long their piece was kept back, if it has gone as
+    /// a whole.
+    fn gone(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
+        if let Some(carried) = self.carried(bytes) {
+            self.idle_from = carried.max(now.checked_sub(CREDIT).unwrap_or(now));
+        }
+        let piece = self.pieces.front_mut()?;
+        piece.sent += bytes;
+        self.bytes -= bytes;
+        let has_gone = piece.sent == piece.bytes.len();
+        has_gone
+            .then(|| self.pieces.pop_front())
+            .flatten()
+            .map(|piece| now.saturating_duration_since(piece.came))
+    }
+
+    /// When a limited bandwidth has carried so many bytes of the first piece.
+    fn carried(&self, bytes: usize) -> Option<Instant> {
+        let (rate, piece) = (self.bandwidth?, self.pieces.front()?);
+        Some(self.idle_from.max(piece.due) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64))
+    }
+}
+
+/// By how much all delays together make the next piece late.
+fn late(delays: &mut [(Delay, Rng)]) -> Duration {
+    delays.iter_mut().map(|(delay, rng)| delay.latency + delay.extra.mul_f64(rng.f64())).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::setting::Setting;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn set(settings: Settings) -> (Queue, Instant) {
+        let now = Instant::now();
+        let mut queue = Queue::new(1, now);
+        queue.set(&settings, now);
+        (queue, now)
+    }
+
+    fn delayed(latency: Duration, extra: Duration, seed: u64) -> Settings {
+        Settings { delays: vec![Delay { latency, extra, seed }], ..Settings::default() }
+    }
+
+    #[test]
+    fn without_settings_everything_goes_at_once() {
+        let (mut queue, now) = set(Settings::default());
+        assert!(queue.is_direct());
+        queue.push(b"abc", now);
+        assert_eq!(queue.due(), Some(now));
+        queue.gone(1, now);
+        assert_eq!(queue.part(), Some(&b"bc"[..]));
+        queue.gone(2, now);
+        assert!(queue.is_direct() && queue.due().is_none());
+    }
+
+    #[test]
+    fn random_delays_keep_the_order_and_their_bounds_and_a_seed_repeats_them() {
+        let dues = |seed| {
+            let (mut queue, now) = set(delayed(5 * MS, 10 * MS, seed));
+            let mut dues = Vec::new();
+            for n in 0..100_u8 {
+                queue.push(&[n], now);
+                let due = queue.pieces.back().unwrap().due - now;
+                assert!((5 * MS..=15 * MS).contains(&due), "{due:?}");
+                dues.push(due);
+            }
+            assert!(dues.is_sorted());
+            dues
+        };
+        assert_eq!(dues(7), dues(7));
+        assert_ne!(dues(7), dues(8));
+    }
+
+    #[test]
+    fn the_longest_delay_is_long_and_no_panic() {
+        let now = Instant::now();
+        let mut queue = Queue::new(1, now);
+        let longest = Delay { latency: Duration::MAX, extra: Duration::MAX, seed: 1 };
+        queue.set(&Settings::of([Setting::Delay(longest); 3].into_iter()), now);
+        queue.push(b"a", now);
+        assert!(queue.due().unwrap() > now + Duration::from_secs(365 * 24 * 3600));
+    }
+
+    #[test]
+    fn once_a_delay_is_undone_what_waits_is_due() {
+        let (mut queue, now) = set(delayed(1000 * MS, Duration::ZERO, 1));
+        queue.push(b"a", now);
+        queue.push(b"b", now);
+        assert_eq!(queue.due(), Some(now + 1000 * MS));
+        queue.set(&Settings::default(), now + MS);
+        assert_eq!(queue.due(), Some(now + MS));
+        assert_eq!(queue.gone(1, now + MS), Some(MS), "so long it was kept back");
+        assert_eq!(queue.part(), Some(&b"b"[..]));
+    }
+
+    #[test]
+    fn when_one_of_two_delays_ends_what_waits_and_what_comes_is_late_by_the_other_alone() {
+        let (long, short) = (delayed(1000 * MS, Duration::ZERO, 1), delayed(20 * MS, Duration::ZERO, 1));
+        let both = Settings { delays: [&long.delays[..], &short.delays].concat(), ..Settings::default() };
+        let (mut queue, now) = set(both);
+        queue.push(b"a", now);
+        assert_eq!(queue.due(), Some(now + 1020 * MS));
+        queue.set(&short, now + MS);
+        assert_eq!(queue.due(), Some(now + 20 * MS));
+        queue.push(b"b", now + 2 * MS);
+        queue.gone(1, now + 20 * MS);
+        assert_eq!(queue.due(), Some(now + 22 * MS));
+    }
+
+    #[test]
+    fn a_bandwidth_carries_its_bytes_and_no_more() {
+        let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
+        queue.push(&[0; 500], now);
+        while let Some(part) = queue.part() {
+            let (bytes, due) = (part.len(), queue.due().unwrap());
+            assert!(bytes <= 10);
+            // Timers are late, and that is made up for.
+            queue.gone(bytes, due + MS);
+            assert!(queue.due().is_none_or(|next| next <= due + 10 * MS));
+            assert!(queue.idle_from >= now);
+        }
+        assert_eq!(queue.idle_from, now + 500 * MS);
+    }
+
+    #[test]
+    fn a_link_that_was_idle_has_saved_nothing_up() {
+        let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
+        queue.push(&[0; 10], now + 5000 * MS);
+        assert_eq!(queue.due(), Some(now + 5010 * MS));
+        // Nor when the receiver kept it waiting.
+        queue.gone(10, now + 9000 * MS);
+        assert_eq!(queue.idle_from, now + 9000 * MS - CREDIT);
+    }
+
+    #[test]
+    fn what_waits_is_limited() {
+        let (mut queue, now) = set(delayed(MS, Duration::ZERO, 1));
+        let mut pushed = 0;
+        while queue.has_room() {
+            queue.push(&[0; 65536], now);
+            pushed += 65536;
+        }
+        assert_eq!(pushed, ROOM);
+        queue.gone(65536, now);
+        assert!(queue.has_room());
+    }
+}

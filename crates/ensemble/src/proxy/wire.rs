@@ -1,0 +1,541 @@
+//! What contenders send and receive, counted on the wire, frame by frame, and which of the notifications their releases caused.
+//!
+//! A client's frames belong to the turn of its contender during which they pass. What has caused a notification follows from
+//! the frames of all: the reply to the read that has set the watch tells as of which transaction it was set, the replies to
+//! creates, deletes and writes tell theirs, and a watch fires at the first change after it was set.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Mutex;
+
+use super::protocol::{self, Operation, created, is_refused, operations};
+use zklockbench_core::jute::Reader;
+use zklockbench_core::locked::locked;
+use zklockbench_core::measure::{RequestKind, WireCounts};
+
+/// So many changes and notifications are remembered.
+const REMEMBERED: usize = 1 << 20;
+const NO_NODE: i32 = -101;
+/// The bytes of the header of a request, and of that of a reply.
+const REQUEST_HEADER: usize = 8;
+const REPLY_HEADER: usize = 16;
+
+/// What all contenders have sent and received.
+#[derive(Debug, Default)]
+pub struct Wire(Mutex<WireState>);
+
+/// What that comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wired {
+    /// Of the first turn of each contender.
+    pub first: WireCounts,
+    /// Of the turns after it that have ended.
+    pub later: WireCounts,
+    /// All that has passed, turns that did not end among it.
+    pub whole: WireCounts,
+    /// Notifications that releases caused; why that is not known, where it isn't.
+    pub fan_out: Result<FanOut, String>,
+}
+
+/// Notifications that releases caused, by the turns of the releasers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FanOut {
+    pub by_first: u64,
+    pub by_later: u64,
+    pub by_all: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Watched {
+    /// Whether it is there, and its data.
+    Node,
+    Children,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Event {
+    Created,
+    Deleted,
+    DataChanged,
+    ChildrenChanged,
+}
+
+/// What a request is, until its reply.
+#[derive(Debug)]
+struct AskedOnWire {
+    xid: i32,
+    opcode: i32,
+    /// `None` for what is counted apart, and for other kinds.
+    kind: Option<RequestKind>,
+    is_apart: bool,
+    watch: Option<(String, Watched)>,
+    removes: Vec<(String, Watched)>,
+    /// What it changes; `None` where that could not be read.
+    changes: Option<Vec<Operation>>,
+    turn: u64,
+}
+
+#[derive(Debug, Default)]
+struct OfClient {
+    first: WireCounts,
+    later: WireCounts,
+    /// Of the turn that has not ended.
+    current: WireCounts,
+    /// Turns that have ended.
+    turns: u64,
+    holds: bool,
+    /// Nodes that it has created, and whether it holds by them.
+    nodes: HashMap<String, bool>,
+    /// As of which transaction each watch was set.
+    watches: HashMap<(String, Watched), i64>,
+    /// Requests without a reply, by connection.
+    asked: HashMap<u64, VecDeque<AskedOnWire>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct WireChange {
+    zxid: i64,
+    /// Whose release it belongs to, and in which of its turns that was.
+    released: Option<(usize, u64)>,
+}
+
+#[derive(Debug)]
+struct Fired {
+    event: Event,
+    path: String,
+    /// As of which transaction the watch was set.
+    set: i64,
+}
+
+#[derive(Debug, Default)]
+struct WireState {
+    clients: BTreeMap<usize, OfClient>,
+    changes: HashMap<(Event, String), Vec<WireChange>>,
+    fired: Vec<Fired>,
+    remembered: usize,
+    /// Why it is not known what has caused notifications.
+    unclear: Option<&'static str>,
+}
+
+impl Wire {
+    /// A client has asked for a session on a new connection, or goes on with one.
+    pub(super) fn connects(&self, client: usize, bytes: usize) {
+        let mut state = locked(&self.0);
+        if state.of(client).whole().apart.connects > 0 {
+            state.is_unclear("a contender connected again, so its watches were not followed");
+        }
+        let apart = &mut state.of(client).current.apart;
+        apart.connects += 1;
+        apart.bytes += bytes as u64;
+    }
+
+    pub(super) fn connected(&self, client: usize, bytes: usize) {
+        locked(&self.0).of(client).current.apart.bytes += bytes as u64;
+    }
+
+    /// A client has sent a request of that many bytes; `head` is how it begins.
+    pub(super) fn requested(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
+        let mut state = locked(&self.0);
+        let mut reader = Reader(head);
+        let (Some(xid), Some(opcode)) = (reader.int(), reader.int()) else { return };
+        let (of, bytes) = (state.of(client), bytes as u64);
+        let kind = protocol::request(head).map(|request| request.kind);
+        let apart = &mut of.current.apart;
+        let count_apart = match opcode {
+            11 => Some(&mut apart.pings),
+            100 => Some(&mut apart.auths),
+            101 | 105 => Some(&mut apart.watches_set_anew),
+            -11 => Some(&mut apart.closes),
+            _ => None,
+        };
+        let is_apart = count_apart.is_some();
+        if let Some(count) = count_apart {
+            *count += 1;
+            apart.bytes += bytes;
+        }
+        let body = head.get(REQUEST_HEADER..).unwrap_or_default();
+        let parts = if is_apart { Some(Vec::new()) } else { operations(opcode, body) };
+        if !is_apart {
+            let counts = &mut of.current;
+            counts.bytes_sent += bytes;
+            match kind {
+                Some(kind) => counts.requests.add(kind, 1),
+                None => *counts.other_requests.entry(told(opcode)).or_default() += 1,
+            }
+            if kind == Some(RequestKind::Multi) {
+                let parts = parts.iter().flatten().map(|(opcode, _)| told(*opcode));
+                parts.for_each(|part| *counts.parts_of_multis.entry(part).or_default() += 1);
+            }
+        }
+        let watch = match kind {
+            Some(RequestKind::GetDataWatch | RequestKind::ExistsWatch) => Some(Watched::Node),
+            Some(RequestKind::GetChildrenWatch) => Some(Watched::Children),
+            _ => None,
+        };
+        let watch = watch.and_then(|watched| Some((Reader(body).string()?, watched)));
+        let removes = if kind == Some(RequestKind::RemoveWatches) { removed(body) } else { Vec::new() };
+        let changes = parts.map(|parts| parts.into_iter().map(|(_, what)| what).collect());
+        let asked = AskedOnWire { xid, opcode, kind, is_apart, watch, removes, changes, turn: of.turns };
+        of.asked.entry(connection).or_default().push_back(asked);
+        match opcode {
+            101 | 105 => state.is_unclear("a contender set its watches anew"),
+            106 => state.is_unclear("it uses watches that fire more than once"),
+            _ => {}
+        }
+    }
+
+    /// A reply or a notification of that many bytes has come for a client.
+    pub(super) fn answered(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
+        let mut state = locked(&self.0);
+        let mut reader = Reader(head);
+        let (Some(xid), Some(zxid), Some(error)) = (reader.int(), reader.long(), reader.int()) else {
+            return;
+        };
+        if xid == protocol::NOTIFICATION {
+            return state.notified(client, &mut reader, bytes as u64);
+        }
+        let of = state.of(client);
+        let pending = of.asked.entry(connection).or_default();
+        // In the order of the requests, but for pings and the like.
+        let asked = pending.iter().position(|asked| asked.xid == xid).and_then(|at| pending.remove(at));
+        let Some(asked) = asked.filter(|asked| !asked.is_apart) else {
+            of.current.apart.bytes += bytes as u64;
+            return;
+        };
+        let body = head.get(REPLY_HEADER..).unwrap_or_default();
+        let is_done = error == 0 && !is_refused(asked.opcode, body);
+        of.current.bytes_received += bytes as u64;
+        if let Some(kind) = asked.kind.filter(|_| is_done) {
+            of.current.succeeded.add(kind, 1);
+            if matches!(kind, RequestKind::GetChildren | RequestKind::GetChildrenWatch) {
+                let names = Reader(body).int().and_then(|names| u64::try_from(names).ok());
+                of.current.names_returned += names.unwrap_or(0);
+            }
+        }
+        let is_set = is_done || (error == NO_NODE && asked.kind == Some(RequestKind::ExistsWatch));
+        if let Some(watch) = asked.watch.clone().filter(|_| is_set) {
+            of.watches.entry(watch).or_insert(zxid);
+        }
+        if is_done {
+            for watch in &asked.removes {
+                of.watches.remove(watch);
+            }
+            state.changed(client, asked, zxid, body);
+        }
+    }
+
+    pub fn granted(&self, client: usize) {
+        let mut state = locked(&self.0);
+        let of = state.of(client);
+        of.holds = true;
+        of.nodes.values_mut().for_each(|holds| *holds = true);
+        of.current.acquired += 1;
+    }
+
+    /// The contender has released, or goes without the lock, and does nothing until its next turn.
+    pub fn turn_ended(&self, client: usize) {
+        let mut state = locked(&self.0);
+        let of = state.of(client);
+        let counts = std::mem::take(&mut of.current);
+        if of.turns == 0 { &mut of.first } else { &mut of.later }.merge(&counts);
+        of.turns += 1;
+        of.holds = false;
+    }
+
+    pub fn counted(&self) -> Wired {
+        let state = locked(&self.0);
+        let [first, later, whole] = <[WireCounts; 3]>::default();
+        let mut counted = Wired { first, later, whole, fan_out: state.fan_out() };
+        for of in state.clients.values() {
+            counted.first.merge(&of.first);
+            counted.later.merge(&of.later);
+            counted.whole.merge(&of.whole());
+        }
+        counted
+    }
+}
+
+/// The watches that such a request removes: those of the children, of the node, or both.
+fn removed(body: &[u8]) -> Vec<(String, Watched)> {
+    let mut reader = Reader(body);
+    let (Some(path), Some(which)) = (reader.string(), reader.int()) else { return Vec::new() };
+    let watched = match which {
+        1 => &[Watched::Children][..],
+        2 => &[Watched::Node],
+        _ => &[Watched::Children, Watched::Node],
+    };
+    watched.iter().map(|watched| (path.clone(), *watched)).collect()
+}
+
+/// What ZooKeeper calls a request, or its number.
+fn told(opcode: i32) -> String {
+    protocol::name(opcode).map_or_else(|| format!("opcode {opcode}"), str::to_owned)
+}
+
+impl OfClient {
+    fn whole(&self) -> WireCounts {
+        let mut whole = self.first.clone();
+        whole.merge(&self.later);
+        whole.merge(&self.current);
+        whole
+    }
+}
+
+impl WireState {
+    fn of(&mut self, client: usize) -> &mut OfClient {
+        self.clients.entry(client).or_default()
+    }
+
+    fn is_unclear(&mut self, why: &'static str) {
+        self.unclear.get_or_insert(why);
+    }
+
+    /// Whether there is room to remember one more.
+    fn remembers(&mut self) -> bool {
+        self.remembered += 1;
+        if self.remembered > REMEMBERED {
+            self.is_unclear("there were too many changes");
+        }
+        self.remembered <= REMEMBERED
+    }
+
+    fn notified(&mut self, client: usize, reader: &mut Reader<'_>, bytes: u64) {
+        let (Some(kind), Some(_state), Some(path)) = (reader.int(), reader.int(), reader.string()) else {
+            return;
+        };
+        let of = self.of(client);
+        of.current.bytes_received += bytes;
+        let seen = &mut of.current.notifications;
+        let (count, event, fires) = match kind {
+            1 => (&mut seen.node_created, Event::Created, &[Watched::Node][..]),
+            2 => (&mut seen.node_deleted, Event::Deleted, &[Watched::Node, Watched::Children][..]),
+            3 => (&mut seen.data_changed, Event::DataChanged, &[Watched::Node][..]),
+            4 => (&mut seen.children_changed, Event::ChildrenChanged, &[Watched::Children][..]),
+            _ => return,
+        };
+        *count += 1;
+        let set = fires.iter().filter_map(|watched| of.watches.remove(&(path.clone(), *watched))).min();
+        match set {
+            Some(set) if self.remembers() => self.fired.push(Fired { event, path, set }),
+            Some(_) => {}
+            None => self.is_unclear("a notification came for which no watch was seen"),
+        }
+    }
+
+    /// Writes down what a request that was carried out has changed.
+    fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
+        let (changes, names) = (asked.changes, created(asked.opcode, body));
+        let (Some(changes), Some(names)) = (changes, names) else {
+            return self.is_unclear("what a multi changed is longer than what was read of it");
+        };
+        let mut names = names.into_iter();
+        for change in changes {
+            let of = self.of(client);
+            let by_release = |is: bool| is.then_some((client, asked.turn));
+            match change {
+                Operation::Look => {}
+                Operation::Create => {
+                    let Some(path) = names.next() else { continue };
+                    let holds = of.holds;
+                    of.nodes.insert(path.clone(), holds);
+                    self.children_change(&path, zxid, None);
+                    self.happens(Event::Created, path, WireChange { zxid, released: None });
+                }
+                Operation::Delete(path) => {
+                    // Its owner may have done something else by then: what it held by tells that it has released.
+                    let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
+                    self.children_change(&path, zxid, released);
+                    self.happens(Event::Deleted, path, WireChange { zxid, released });
+                }
+                Operation::SetData(path) => {
+                    let released = by_release(of.holds);
+                    self.happens(Event::DataChanged, path, WireChange { zxid, released });
+                }
+            }
+        }
+    }
+
+    fn children_change(&mut self, path: &str, zxid: i64, released: Option<(usize, u64)>) {
+        if let Some((parent, _)) = path.rsplit_once('/') {
+            self.happens(Event::ChildrenChanged, parent.to_owned(), WireChange { zxid, released });
+        }
+    }
+
+    fn happens(&mut self, event: Event, path: String, change: WireChange) {
+        if self.remembers() {
+            self.changes.entry((event, path)).or_default().push(change);
+        }
+    }
+
+    fn fan_out(&self) -> Result<FanOut, String> {
+        if let Some(why) = self.unclear {
+            return Err(why.to_owned());
+        }
+        // Replies of different clients may pass in another order than that of their transactions.
+        let mut changes = self.changes.clone();
+        changes.values_mut().for_each(|changes| changes.sort_by_key(|change| change.zxid));
+        let mut fan_out = FanOut::default();
+        for Fired { event, path, set } in &self.fired {
+            let changes = changes.get(&(*event, path.clone())).map(Vec::as_slice).unwrap_or_default();
+            let cause = changes.get(changes.partition_point(|change| change.zxid <= *set));
+            let Some(cause) = cause else {
+                return Err("somebody else changed what a contender watched".to_owned());
+            };
+            let Some((client, turn)) = cause.released else { continue };
+            fan_out.by_all += 1;
+            let ended = self.clients.get(&client).map_or(0, |of| of.turns);
+            if turn < ended {
+                *if turn == 0 { &mut fan_out.by_first } else { &mut fan_out.by_later } += 1;
+            }
+        }
+        Ok(fan_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATE: i32 = 1;
+    const DELETE: i32 = 2;
+    const GET_DATA: i32 = 4;
+    const GET_CHILDREN: i32 = 12;
+
+    fn text(text: &str) -> Vec<u8> {
+        [&i32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat()
+    }
+
+    /// Clients' requests and their replies, each on a connection of the same number.
+    struct Clients {
+        wire: Wire,
+        xid: i32,
+        zxid: i64,
+    }
+
+    impl Clients {
+        fn new() -> Self {
+            Self { wire: Wire::default(), xid: 0, zxid: 100 }
+        }
+
+        fn asks(&mut self, client: usize, opcode: i32, body: &[u8]) -> i32 {
+            self.xid += 1;
+            let head = [&self.xid.to_be_bytes()[..], &opcode.to_be_bytes(), body].concat();
+            self.wire.requested(client as u64, client, &head, head.len() + 4);
+            self.xid
+        }
+
+        fn is_told(&self, client: usize, xid: i32, zxid: i64, body: &[u8]) {
+            let head = [&xid.to_be_bytes()[..], &zxid.to_be_bytes(), &[0; 4], body].concat();
+            self.wire.answered(client as u64, client, &head, head.len() + 4);
+        }
+
+        fn creates(&mut self, client: usize, path: &str) {
+            let xid = self.asks(client, CREATE, &text("/q/n-"));
+            self.zxid += 1;
+            self.is_told(client, xid, self.zxid, &text(path));
+        }
+
+        fn deletes(&mut self, client: usize, path: &str) {
+            let xid = self.asks(client, DELETE, &text(path));
+            self.zxid += 1;
+            self.is_told(client, xid, self.zxid, &[]);
+        }
+
+        /// Reads, and sets a watch.
+        fn watches(&mut self, client: usize, opcode: i32, path: &str) {
+            let xid = self.asks(client, opcode, &[&text(path)[..], &[1]].concat());
+            self.is_told(client, xid, self.zxid, &3_i32.to_be_bytes());
+        }
+
+        fn is_notified(&self, client: usize, kind: i32, path: &str) {
+            self.is_told(client, -1, -1, &[&kind.to_be_bytes()[..], &[0; 4], &text(path)].concat());
+        }
+
+        fn fan_out(&self) -> Result<FanOut, String> {
+            self.wire.counted().fan_out
+        }
+    }
+
+    #[test]
+    fn a_turns_frames_are_its_own_and_what_has_not_ended_is_in_the_whole_alone() {
+        let mut clients = Clients::new();
+        for turn in 0..3 {
+            clients.creates(7, &format!("/q/n-{turn}"));
+            clients.watches(7, GET_CHILDREN, "/q");
+            clients.wire.granted(7);
+            clients.deletes(7, &format!("/q/n-{turn}"));
+            clients.wire.turn_ended(7);
+        }
+        clients.creates(7, "/q/n-3");
+        let ping = clients.asks(7, 11, &[]);
+        clients.is_told(7, ping, 0, &[]);
+        let Wired { first, later, whole, .. } = clients.wire.counted();
+        let kinds = |counts: &WireCounts| {
+            [RequestKind::Create, RequestKind::GetChildrenWatch, RequestKind::Delete]
+                .map(|kind| counts.requests.get(kind))
+        };
+        assert_eq!((kinds(&first), first.acquired), ([1, 1, 1], 1));
+        assert_eq!((kinds(&later), later.acquired), ([2, 2, 2], 2));
+        assert_eq!((kinds(&whole), whole.succeeded.get(RequestKind::Create)), ([4, 3, 3], 4));
+        assert_eq!((whole.names_returned, whole.apart.pings, later.apart.pings), (9, 1, 0));
+        assert!(whole.apart.bytes > 0 && first.bytes_sent * 2 == later.bytes_sent);
+    }
+
+    #[test]
+    fn a_release_causes_what_the_deletion_of_the_node_that_it_held_by_causes() {
+        let mut clients = Clients::new();
+        clients.creates(0, "/q/n-0");
+        clients.wire.granted(0);
+        clients.creates(1, "/q/n-1");
+        clients.watches(1, GET_DATA, "/q/n-0");
+        clients.creates(2, "/q/n-2");
+        clients.watches(2, GET_DATA, "/q/n-1");
+        // Given one that gives up, and the next one moves up
+        clients.deletes(1, "/q/n-1");
+        clients.is_notified(2, 2, "/q/n-1");
+        clients.wire.turn_ended(1);
+        clients.watches(2, GET_DATA, "/q/n-0");
+        assert_eq!(clients.fan_out(), Ok(FanOut::default()));
+        // Then a release, whose notification passes before the reply to the delete
+        let xid = clients.asks(0, DELETE, &text("/q/n-0"));
+        clients.is_notified(2, 2, "/q/n-0");
+        clients.is_told(0, xid, 200, &[]);
+        clients.wire.turn_ended(0);
+        assert_eq!(clients.fan_out(), Ok(FanOut { by_first: 1, by_later: 0, by_all: 1 }));
+    }
+
+    #[test]
+    fn a_watch_of_the_children_fires_at_the_first_change_after_it_was_set() {
+        let mut clients = Clients::new();
+        clients.creates(0, "/q/n-0");
+        clients.wire.granted(0);
+        clients.watches(1, GET_CHILDREN, "/q");
+        clients.creates(2, "/q/n-2");
+        clients.deletes(0, "/q/n-0");
+        // It was the newcomer, though the release came before the notification.
+        clients.is_notified(1, 4, "/q");
+        assert_eq!(clients.fan_out().map(|fan_out| fan_out.by_all), Ok(0));
+        clients.watches(1, GET_CHILDREN, "/q");
+        clients.wire.granted(2);
+        clients.deletes(2, "/q/n-2");
+        clients.is_notified(1, 4, "/q");
+        assert_eq!(clients.fan_out().map(|fan_out| fan_out.by_all), Ok(1));
+    }
+
+    #[test]
+    fn where_causes_are_not_known_it_is_said_why_and_the_rest_still_counts() {
+        let mut clients = Clients::new();
+        clients.wire.connects(0, 49);
+        clients.watches(0, GET_DATA, "/q/n-0");
+        clients.is_notified(0, 2, "/q/n-0");
+        assert!(clients.fan_out().is_err_and(|why| why.contains("somebody else changed")));
+        clients.wire.connects(0, 49);
+        assert!(clients.fan_out().is_err_and(|why| why.contains("connected again")));
+        let whole = clients.wire.counted().whole;
+        assert_eq!((whole.apart.connects, whole.notifications.node_deleted), (2, 1));
+        let mut unseen = Clients::new();
+        unseen.is_notified(0, 2, "/q/n-0");
+        assert!(unseen.fan_out().is_err_and(|why| why.contains("no watch was seen")));
+        unseen.asks(1, 106, &text("/q"));
+        assert_eq!(unseen.wire.counted().whole.other_requests["addWatch"], 1);
+    }
+}

@@ -1,0 +1,443 @@
+//! One ZooKeeper server as a child process: what it is told, and how it is started, ended, held still and started again.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{OnceLock, mpsc};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::install::Installation;
+use super::network;
+use super::ports::ServerPorts;
+use zklockbench_zk::admin;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// As long as this process at most.
+    WithUs,
+    /// It outlives this process.
+    Lasting,
+}
+
+/// Where a server's files lie, in which network it lives, and how much it lets others go first.
+#[derive(Debug, Clone)]
+pub struct ServerSite<'a> {
+    /// Its own directory `server-N` is made in there.
+    pub directory: &'a Path,
+    /// Its output goes to `server-N.log` in there.
+    pub logs: &'a Path,
+    /// The network namespace; `None` for that of this process.
+    pub namespace: Option<PathBuf>,
+    /// By how much its niceness is above that of this process.
+    pub nicer_by: u8,
+}
+
+/// What a server is meant to do now. An end that was meant is no news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meant {
+    Run,
+    StandStill,
+    BeDown,
+    BeGone,
+}
+
+/// A server that was started. Dropped, it is killed, unless it was let go.
+#[derive(Debug)]
+pub struct Server {
+    /// From 1.
+    pub number: usize,
+    pub ports: ServerPorts,
+    pub log: PathBuf,
+    /// The network namespace that it lives in; `None` for that of this process.
+    pub namespace: Option<PathBuf>,
+    nicer_by: u8,
+    own: PathBuf,
+    java: PathBuf,
+    arguments: Vec<String>,
+    life: Lifetime,
+    meant: Meant,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts it, after having written its configuration and emptied its log.
+    pub fn start(
+        installation: &Installation,
+        number: usize,
+        ports: &[ServerPorts],
+        site: &ServerSite<'_>,
+        life: Lifetime,
+    ) -> io::Result<Self> {
+        let own = site.directory.join(format!("server-{number}"));
+        write_config(&own, number, ports)?;
+        std::fs::create_dir_all(site.logs)?;
+        let log = site.logs.join(format!("server-{number}.log"));
+        File::create(&log)?;
+        let mut server = Self {
+            number,
+            ports: ports[number - 1],
+            log,
+            namespace: site.namespace.clone(),
+            nicer_by: site.nicer_by,
+            arguments: java_arguments(installation, &own),
+            own,
+            java: installation.java.clone(),
+            life,
+            meant: Meant::BeDown,
+            child: None,
+        };
+        server.launch()?;
+        server.meant = Meant::Run;
+        Ok(server)
+    }
+
+    /// Starts its process. It counts as meant to run only once [`Server::is_up`] has been called: till then its
+    /// end is its starter's business.
+    pub fn launch(&mut self) -> io::Result<()> {
+        if self.meant == Meant::BeGone {
+            return Err(io::Error::other("the ensemble is closed"));
+        }
+        if self.is_running() {
+            return Err(io::Error::other("it runs already"));
+        }
+        let output = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let mut command = Command::new(&self.java);
+        command.args(&self.arguments).current_dir(&self.own);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        if let Some(namespace) = &self.namespace {
+            network::live_in(&mut command, namespace)?;
+        }
+        nicer(&mut command, self.nicer_by);
+        self.meant = Meant::BeDown;
+        self.child = Some(match self.life {
+            Lifetime::WithUs => spawn_mortal(command)?,
+            Lifetime::Lasting => command.process_group(0).spawn()?,
+        });
+        Ok(())
+    }
+
+    /// It has been started again; from now on its end is news.
+    pub fn is_up(&mut self) {
+        if self.meant == Meant::BeDown {
+            self.meant = Meant::Run;
+        }
+    }
+
+    /// `host:port` for clients.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.ports.host, self.ports.client)
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.own.join("data")
+    }
+
+    /// Its process id; `None` once it has ended or been let go.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Whether its process is there, be it held still.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    pub fn is_awake(&mut self) -> bool {
+        self.meant != Meant::StandStill && self.is_running()
+    }
+
+    /// How it ended, if it has ended by itself.
+    pub fn ended(&mut self) -> Option<String> {
+        if matches!(self.meant, Meant::BeDown | Meant::BeGone) {
+            return None;
+        }
+        self.has_ended()
+    }
+
+    /// How it ended, if it has ended, meant or not.
+    pub fn has_ended(&mut self) -> Option<String> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        Some(format!("server {} ended ({status})", self.number))
+    }
+
+    /// Asks for its end with a signal: `KILL`, which works on a process that is held still, too, or `TERM`, for
+    /// which such a process is woken.
+    pub fn end(&mut self, signal: Signal) -> io::Result<()> {
+        let was = self.meant;
+        self.send(signal)?;
+        if self.meant != Meant::BeGone {
+            self.meant = Meant::BeDown;
+        }
+        if was == Meant::StandStill && signal != Signal::KILL {
+            self.send(Signal::CONT)?;
+        }
+        Ok(())
+    }
+
+    pub fn pause(&mut self) -> io::Result<()> {
+        self.send(Signal::STOP)?;
+        self.meant = Meant::StandStill;
+        Ok(())
+    }
+
+    pub fn resume(&mut self) -> io::Result<()> {
+        self.send(Signal::CONT)?;
+        if self.meant == Meant::StandStill {
+            self.meant = Meant::Run;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, signal: Signal) -> io::Result<()> {
+        // The process is a child that was not awaited yet, so its id belongs to no other.
+        let pid = if self.is_running() { self.pid() } else { None };
+        let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        Ok(kill_process(pid.ok_or_else(|| io::Error::other("it does not run"))?, signal)?)
+    }
+
+    /// Kills it for good and waits for its end. Its data are thrown away, so there is nothing to end in order.
+    pub fn kill(&mut self) {
+        self.meant = Meant::BeGone;
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Lets it live on; returns its process id.
+    pub fn let_go(&mut self) -> Option<u32> {
+        if self.meant == Meant::StandStill {
+            let _ = self.resume();
+        }
+        self.child.take().map(|child| child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Lets a child begin its life with a niceness above ours. Set from outside it would reach the first of its threads only, and
+/// those that were started later.
+#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
+fn nicer(command: &mut Command, by: u8) {
+    if by == 0 {
+        return;
+    }
+    let give_way = move || Ok(rustix::process::nice(i32::from(by)).map(drop)?);
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `give_way` makes one system call and allocates
+    // nothing.
+    unsafe { command.pre_exec(give_way) };
+}
+
+type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// Starts a child that is killed when this process ends, however it ends.
+///
+/// Linux kills a child when the *thread* that started it ends, if the child asked for it
+/// (`PR_SET_PDEATHSIG`). So children are started from one thread that lives as long as the process, and no
+/// JVM survives even a `kill -9` of the suite. Each child gets a process group of its own, so that a Ctrl-C in
+/// the terminal reaches the suite alone, which then ends its children in order.
+pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
+    static KEEPER: OnceLock<io::Result<mpsc::Sender<SpawnRequest>>> = OnceLock::new();
+    let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;
+    command.process_group(0);
+    die_with_parent(&mut command);
+    let (answer, child) = mpsc::channel();
+    let gone = |_| io::Error::other("the thread that keeps child processes has ended");
+    keeper.send((command, answer)).map_err(|_| gone(mpsc::RecvError))?;
+    child.recv().map_err(gone)?
+}
+
+fn start_keeper() -> io::Result<mpsc::Sender<SpawnRequest>> {
+    let (requests, inbox) = mpsc::channel::<SpawnRequest>();
+    std::thread::Builder::new().name("child-keeper".into()).spawn(move || {
+        for (mut command, answer) in inbox {
+            let _ = answer.send(command.spawn());
+        }
+    })?;
+    Ok(requests)
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
+fn die_with_parent(command: &mut Command) {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    let parent = rustix::process::getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the child asked.
+        if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `ask` makes two system calls
+    // and allocates nothing.
+    unsafe { command.pre_exec(ask) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_command: &mut Command) {}
+
+/// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
+pub const HEAP: &str = "-Xmx256m";
+
+/// Name and value of the property by which servers look for empty containers, in ms. Their default is a minute; a
+/// container that they delete counts as a write of the lock below which it stood, which no contender asked for.
+pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3600000");
+
+/// The keys that every local server has, as results report them. Deviations from the defaults:
+/// short ticks and wide session bounds, so that scenarios may ask for short sessions; no limit on connections
+/// from one host (all its users come from one address, so a limit would let them shut out the run); the four-letter words that
+/// the suite asks and no others; no admin server; a smaller preallocation of the transaction log, so that a run does not fill a
+/// small disk; and what is older than the last three snapshots is purged every hour, so that a long one does not fill a large
+/// disk.
+pub const KEYS: &[(&str, &str)] = &[
+    ("tickTime", "500"),
+    ("initLimit", "20"),
+    ("syncLimit", "10"),
+    ("minSessionTimeout", "1000"),
+    ("maxSessionTimeout", "600000"),
+    ("maxClientCnxns", "0"),
+    ("4lw.commands.whitelist", admin::WORDS),
+    ("admin.enableServer", "false"),
+    ("preAllocSize", "8192"),
+    ("autopurge.snapRetainCount", "3"),
+    ("autopurge.purgeInterval", "1"),
+];
+
+fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
+    let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    text += &format!("dataDir={}\n", data.display());
+    let own = ports[number - 1];
+    text += &format!("clientPortAddress={}\nclientPort={}\n", own.host, own.client);
+    if ports.len() > 1 {
+        text += "standaloneEnabled=false\n";
+        for (index, port) in ports.iter().enumerate() {
+            text += &format!("server.{}={}:{}:{}\n", index + 1, port.host, port.quorum, port.election);
+        }
+    }
+    text
+}
+
+fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
+    let data = directory.join("data");
+    std::fs::create_dir_all(&data)?;
+    std::fs::write(data.join("myid"), number.to_string())?;
+    std::fs::write(directory.join("zoo.cfg"), zoo_cfg(&data, number, ports))?;
+    for (name, text) in [LOGBACK, LOG4J] {
+        std::fs::write(directory.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// The arguments of the server's JVM. Releases log through logback or log4j and would log everything, slowly, without a
+/// configuration. (No directory stands on the class path, because an archive of classes works only without one.)
+fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
+    let cfg = directory.join("zoo.cfg").display().to_string();
+    vec![
+        HEAP.into(),
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=info".into(),
+        "-Dorg.slf4j.simpleLogger.showDateTime=true".into(),
+        format!("-Dlogback.configurationFile={}", directory.join(LOGBACK.0).display()),
+        format!("-Dlog4j.configuration=file:{}", directory.join(LOG4J.0).display()),
+        "-Dzookeeper.jmx.log4j.disable=true".into(),
+        "-Djava.net.preferIPv4Stack=true".into(),
+        format!("-D{}={}", CONTAINER_CHECK.0, CONTAINER_CHECK.1),
+        "-cp".into(),
+        installation.class_path.clone(),
+        MAIN.into(),
+        cfg,
+    ]
+}
+
+const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// Whether a process with that command line is a server of the ensemble in that directory.
+pub fn is_server_of(command: &[OsString], directory: &Path) -> bool {
+    let [.., main, cfg] = command else { return false };
+    let (cfg, directory) = (Path::new(cfg), Some(directory));
+    main == MAIN && cfg.ends_with("zoo.cfg") && cfg.parent().and_then(Path::parent) == directory
+}
+
+const LOGBACK: (&str, &str) = (
+    "logback.xml",
+    r#"<configuration>
+  <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{ISO8601} [%thread] %-5level %logger{36} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="CONSOLE" /></root>
+</configuration>
+"#,
+);
+
+const LOG4J: (&str, &str) = (
+    "log4j.properties",
+    "log4j.rootLogger=INFO, CONSOLE
+log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
+log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
+log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [%t] %-5p %c - %m%n
+",
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_started_from_a_thread_that_ends_lives_on() {
+        let start = || {
+            let mut command = Command::new("sleep");
+            command.arg("30");
+            spawn_mortal(command).unwrap()
+        };
+        let mut child = std::thread::spawn(start).join().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(child.try_wait().unwrap().is_none(), "it died with the thread that asked for it");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn ports(servers: u16) -> Vec<ServerPorts> {
+        let host = std::net::Ipv4Addr::LOCALHOST;
+        let of = |n| ServerPorts { host, client: 1_000 + n, quorum: 2_000 + n, election: 3_000 + n };
+        (1..=servers).map(of).collect()
+    }
+
+    #[test]
+    fn each_server_of_three_knows_all_three_and_its_own_client_port() {
+        let text = zoo_cfg(Path::new("/d"), 2, &ports(3));
+        for line in ["clientPort=1002", "server.1=127.0.0.1:2001:3001", "server.3=127.0.0.1:2003:3003"] {
+            assert!(text.lines().any(|have| have == line), "{line} is missing in {text}");
+        }
+    }
+
+    #[test]
+    fn a_lone_server_has_no_quorum_lines() {
+        assert!(!zoo_cfg(Path::new("/d"), 1, &ports(1)).contains("server."));
+    }
+
+    #[test]
+    fn nothing_but_jars_is_on_the_class_path_and_the_log_is_configured_by_name() {
+        let installation =
+            Installation { java: "java".into(), class_path: "/a.jar:/b.jar".into(), origin: String::new() };
+        let arguments = java_arguments(&installation, Path::new("/d"));
+        let class_path = arguments.iter().position(|argument| argument == "-cp").map(|at| &arguments[at + 1]);
+        assert_eq!(class_path.map(String::as_str), Some("/a.jar:/b.jar"));
+        for set in
+            ["-Dlogback.configurationFile=/d/logback.xml", "-Dlog4j.configuration=file:/d/log4j.properties"]
+        {
+            assert!(arguments.iter().any(|argument| argument == set), "{set} is missing in {arguments:?}");
+        }
+    }
+
+    #[test]
+    fn short_sessions_and_any_number_of_connections_are_allowed() {
+        let text = zoo_cfg(Path::new("/d"), 1, &ports(1));
+        assert!(text.contains("maxClientCnxns=0\n") && text.contains("minSessionTimeout=1000\n"));
+    }
+}

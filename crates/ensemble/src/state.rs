@@ -1,0 +1,368 @@
+//! What was seen of servers and links, or why it was not: proofs that a fault took effect, and that it ended. Above
+//! all what servers do now: down, serving, or up without serving; when all of them are an ensemble that is whole; and
+//! who leads.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use zklockbench_core::units::counted;
+use zklockbench_zk::admin::{self, Mntr, Srvr};
+
+/// What was seen, in words for people; or why it was not so, or could not be seen.
+pub type Fact = Result<String, String>;
+
+/// Nothing; or why something could not be done.
+pub type Done = Result<(), String>;
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Looks again and again until it is so, for that long.
+pub async fn eventually<T, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, String>
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let deadline = Instant::now() + within;
+    loop {
+        match look().await {
+            Ok(seen) => return Ok(seen),
+            Err(why) if Instant::now() >= deadline => return Err(format!("not within {within:?}: {why}")),
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+const LOOK_WHETHER_WHOLE_EVERY: Duration = Duration::from_millis(50);
+
+/// What one server says of its place in the ensemble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    /// `host:port`.
+    pub address: String,
+    /// `leader`, `follower`, `observer`, `standalone`; or why it could not be asked.
+    pub state: Result<String, String>,
+    pub version: Option<String>,
+    /// How many followers are in step, as a leader knows.
+    pub synced_followers: Option<i64>,
+    /// The epoch of its last transaction, of a server that does not allow `mntr`.
+    epoch: Option<u64>,
+}
+
+impl Role {
+    /// Asks a server that does not allow `mntr` for what it tells everybody.
+    pub async fn ask(address: &str) -> Self {
+        let answer = admin::mntr(address).await;
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+            && let Ok(Some(srvr)) = admin::srvr(address, PATIENCE).await
+        {
+            let epoch = Some(srvr.epoch());
+            let Srvr { mode, version, .. } = srvr;
+            let address = address.to_owned();
+            return Self { address, state: Ok(mode), version, synced_followers: None, epoch };
+        }
+        Self::of(address, answer)
+    }
+
+    fn of(address: &str, answer: std::io::Result<Mntr>) -> Self {
+        let (state, version, synced_followers) = match answer {
+            Ok(mntr) => (
+                Ok(mntr.state().unwrap_or("unknown").to_owned()),
+                mntr.version().map(str::to_owned),
+                mntr.synced_followers(),
+            ),
+            Err(error) => (Err(error.to_string()), None, None),
+        };
+        Self { address: address.to_owned(), state, version, synced_followers, epoch: None }
+    }
+
+    fn is(&self, state: &str) -> bool {
+        self.state.as_deref() == Ok(state)
+    }
+
+    /// The state, or `not known (why)`.
+    pub fn describe(&self) -> String {
+        self.state.clone().unwrap_or_else(|why| format!("not known ({why})"))
+    }
+}
+
+pub async fn roles(addresses: &[String]) -> Vec<Role> {
+    join_all(addresses.iter().map(|address| Role::ask(address))).await
+}
+
+pub fn described(roles: &[Role]) -> String {
+    let states = roles.iter().map(|role| format!("{}: {}", role.address, role.describe()));
+    states.collect::<Vec<_>>().join("; ")
+}
+
+pub fn is_whole(roles: &[Role]) -> bool {
+    if let [alone] = roles {
+        return alone.is("standalone");
+    }
+    let [followers, observers] =
+        ["follower", "observer"].map(|state| roles.iter().filter(|role| role.is(state)).count());
+    let mut leaders = roles.iter().filter(|role| role.is("leader"));
+    let (leader, second) = (leaders.next(), leaders.next());
+    let Some(leader) = leader else { return false };
+    let are_in_step = match (leader.synced_followers, leader.epoch) {
+        (Some(in_step), _) => usize::try_from(in_step) == Ok(followers),
+        // A follower serves only once it is in step with a leader, and that of a later epoch is not this one.
+        (None, Some(epoch)) => roles.iter().all(|role| role.epoch.is_none_or(|own| own <= epoch)),
+        (None, None) => false,
+    };
+    second.is_none() && followers + observers + 1 == roles.len() && are_in_step
+}
+
+/// Waits until the ensemble is whole. `broken` is asked between looks and may end the wait.
+pub async fn become_whole(
+    addresses: &[String],
+    deadline: Instant,
+    mut broken: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
+    loop {
+        let now = roles(addresses).await;
+        if is_whole(&now) {
+            return Ok(());
+        }
+        if let Some(why) = broken() {
+            return Err(why);
+        }
+        if Instant::now() >= deadline {
+            return Err(format!("not ready in time ({})", described(&now)));
+        }
+        tokio::time::sleep(LOOK_WHETHER_WHOLE_EVERY).await;
+    }
+}
+
+/// How long a server is waited for that may not answer.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a silent server is listened to. One that runs answers within a millisecond or two.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// A server's number and where its clients find it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered {
+    /// From 1.
+    pub number: usize,
+    /// `host:port`.
+    pub address: String,
+}
+
+/// Its port is open, and it does not answer. That alone is what a busy machine looks like, too.
+pub async fn answers_nothing(number: usize, address: &str) -> Fact {
+    match admin::ruok(address, SILENCE).await {
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            Ok(format!("{address} is open and did not answer within {SILENCE:?}"))
+        }
+        Err(error) => Err(format!("server {number} is not merely silent: {error}")),
+        Ok(()) => Err(format!("server {number} answers")),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leader {
+    pub server: usize,
+    /// Grows with each election: a later epoch proves that there was one.
+    pub epoch: u64,
+    pub synced_followers: usize,
+}
+
+impl Leader {
+    /// Asks one of these servers, by its number and address, whether it leads. Each answer may take that long. `None` for a leader
+    /// of that epoch or an earlier one, which costs it only the short answer: the long one takes a millisecond of its processor
+    /// time. Where the leader does not allow the long one, all servers are asked whether they follow.
+    pub async fn elected_after(
+        epoch: Option<u64>,
+        server: usize,
+        address: &str,
+        all: &[String],
+        patience: Duration,
+    ) -> Option<Self> {
+        let srvr = admin::srvr(address, patience).await.ok()??;
+        if epoch.is_some_and(|known| srvr.epoch() <= known) {
+            return None;
+        }
+        let synced_followers = match srvr.mode.as_str() {
+            "standalone" => 0,
+            "leader" => match tokio::time::timeout(patience, admin::mntr(address)).await.ok()? {
+                Ok(mntr) => usize::try_from(mntr.synced_followers()?).ok()?,
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    followers_of(srvr.epoch(), all, patience).await
+                }
+                Err(_) => return None,
+            },
+            _ => return None,
+        };
+        Some(Self { server, epoch: srvr.epoch(), synced_followers })
+    }
+
+    /// Whether it and those in step with it are more than half of so many servers.
+    pub fn is_backed(&self, servers: usize) -> bool {
+        self.synced_followers + 1 >= quorum(servers)
+    }
+}
+
+/// How many servers say that they follow, but for those that have seen a later leader.
+async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
+    let answers = join_all(all.iter().map(|address| admin::srvr(address, patience))).await;
+    let told = answers.into_iter().filter_map(|answer| answer.ok().flatten());
+    told.filter(|srvr| srvr.mode == "follower" && srvr.epoch() <= epoch).count()
+}
+
+/// The one of these who said that they lead that counts.
+pub fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
+    let backed = told.iter().filter(|leader| leader.is_backed(servers));
+    backed.max_by_key(|leader| leader.epoch).copied().ok_or_else(|| match told {
+        [] => "no server says that it leads".to_owned(),
+        [told, ..] => format!(
+            "server {} says that it leads, but only {} in step with it",
+            told.server,
+            counted(told.synced_followers, "follower is", "followers are")
+        ),
+    })
+}
+
+fn quorum(servers: usize) -> usize {
+    servers / 2 + 1
+}
+
+/// More than half of the servers, drawn by the seed.
+pub fn majority(servers: usize, seed: u64) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (1..=servers).collect();
+    let (drawn, _) = numbers.partial_shuffle(&mut ChaCha8Rng::seed_from_u64(seed), quorum(servers));
+    drawn.sort_unstable();
+    drawn.to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_is_repeated_until_it_is_so_and_the_last_one_is_told_when_it_never_is() {
+        let mut looks = 0;
+        let third = eventually(Duration::from_secs(60), || {
+            looks += 1;
+            let seen = if looks < 3 { Err("not yet".to_owned()) } else { Ok(looks) };
+            async { seen }
+        });
+        assert_eq!(third.await, Ok(3));
+        let never: Fact =
+            eventually(Duration::from_millis(50), || async { Err("still down".to_owned()) }).await;
+        assert_eq!(never, Err("not within 50ms: still down".into()));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_allows_no_mntr_is_asked_for_what_it_tells_everybody() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let serving = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut word = [0; 4];
+                stream.read_exact(&mut word).await.unwrap();
+                let answer = match &word {
+                    b"srvr" => {
+                        "Zookeeper version: 3.9.4-7246, built on 2025-08-19\nZxid: 0x5\nMode: follower\n"
+                    }
+                    _ => "mntr is not executed because it is not in the whitelist.\n",
+                };
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let roles = tokio::select! {
+            roles = roles(std::slice::from_ref(&address)) => roles,
+            () = serving => Vec::new(),
+        };
+        let follower =
+            Role { address, version: Some("3.9.4".into()), epoch: Some(0), ..role("follower", None) };
+        assert_eq!(roles, [follower]);
+    }
+
+    fn role(state: &str, synced_followers: Option<i64>) -> Role {
+        Role { address: String::new(), state: Ok(state.into()), version: None, synced_followers, epoch: None }
+    }
+
+    #[test]
+    fn servers_that_allow_only_srvr_are_whole_with_one_leader_of_the_latest_epoch() {
+        let of = |state, epoch| Role { epoch: Some(epoch), ..role(state, None) };
+        let (leader, follower) = (of("leader", 5), of("follower", 5));
+        assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
+        // Nothing was written since the election
+        assert!(is_whole(&[of("follower", 4), leader.clone(), of("observer", 4)]));
+        // Only some allow no `mntr`
+        assert!(is_whole(&[role("follower", None), leader.clone(), follower.clone()]));
+        assert!(is_whole(&[follower.clone(), role("leader", Some(2)), follower.clone()]));
+        assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower.clone()]));
+        let silent = Role { state: Err("refused".into()), ..role("", None) };
+        for other in [of("leader", 4), of("follower", 6), silent, of("standalone", 5)] {
+            assert!(!is_whole(&[follower.clone(), leader.clone(), other.clone()]), "{other:?}");
+        }
+        assert!(!is_whole(&[follower.clone(), follower.clone(), follower]));
+    }
+
+    #[test]
+    fn three_servers_are_whole_with_one_leader_and_both_followers_in_step() {
+        let (leader, follower) = (role("leader", Some(2)), role("follower", None));
+        assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
+        assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));
+        assert!(!is_whole(&[follower.clone(), leader.clone(), leader]));
+        assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower]));
+    }
+
+    #[test]
+    fn observers_belong_to_a_whole_ensemble_and_are_no_followers() {
+        let (leader, follower) = (role("leader", Some(1)), role("follower", None));
+        let observer = role("observer", None);
+        assert!(is_whole(&[leader.clone(), follower.clone(), observer.clone()]));
+        assert!(!is_whole(&[role("leader", Some(2)), follower.clone(), observer.clone()]));
+        assert!(!is_whole(&[follower.clone(), follower, observer]));
+    }
+
+    #[test]
+    fn a_silent_server_leaves_the_ensemble_not_whole() {
+        let silent = Role { state: Err("refused".into()), ..role("", None) };
+        assert!(!is_whole(&[role("follower", None), role("leader", Some(2)), silent]));
+    }
+
+    #[test]
+    fn one_server_is_whole_when_it_stands_alone() {
+        assert!(is_whole(&[role("standalone", None)]));
+        assert!(!is_whole(&[role("follower", None)]));
+    }
+
+    fn leader(server: usize, epoch: u64, synced_followers: usize) -> Leader {
+        Leader { server, epoch, synced_followers }
+    }
+
+    #[test]
+    fn of_two_that_say_that_they_lead_the_one_of_the_later_epoch_does() {
+        let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
+        assert_eq!(choose(&[old, new], 3), Ok(new));
+        assert_eq!(choose(&[new, old], 3), Ok(new));
+    }
+
+    #[test]
+    fn who_has_no_majority_in_step_does_not_lead_however_late_it_was_elected() {
+        let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
+        assert_eq!(choose(&[old, new], 5), Ok(old));
+        assert!(choose(&[new], 5).unwrap_err().contains("only 1 follower is in step"));
+        assert!(choose(&[], 3).is_err());
+        assert_eq!(choose(&[leader(1, 0, 0)], 1), Ok(leader(1, 0, 0)));
+    }
+
+    #[test]
+    fn a_majority_is_the_same_for_the_same_seed_and_each_server_is_in_some() {
+        for (servers, size) in [(1, 1), (3, 2), (5, 3)] {
+            let drawn: Vec<Vec<usize>> = (0..50).map(|seed| majority(servers, seed)).collect();
+            assert!(drawn.iter().all(|drawn| drawn.len() == size));
+            assert!((1..=servers).all(|server| drawn.iter().any(|drawn| drawn.contains(&server))));
+            assert_eq!(majority(servers, 7), drawn[7]);
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! What the servers wrote down of their own: creates, writes and deletes, read off their transaction logs.
+//!
+//! The log is the ensemble's own order of events, whatever the clients believe. It also tells which nodes went with
+//! their session, which no client is told of.
+//!
+//! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body, and an
+//! end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`.
+//! A multi that failed is logged, too, with its first operations intact. The end of a session lists its nodes only since
+//! 3.6.0, and not with `zookeeper.closeSessionTxn.enabled=false`.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hasher as _};
+
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::jute::Reader;
+
+pub(super) const MAGIC: &[u8] = b"ZKLG";
+pub(super) const HEADER: usize = 16;
+
+pub(super) const CREATE: i32 = 1;
+pub(super) const DELETE: i32 = 2;
+const SET_DATA: i32 = 5;
+const MULTI: i32 = 14;
+const CREATE_2: i32 = 15;
+const CREATE_CONTAINER: i32 = 19;
+const DELETE_CONTAINER: i32 = 20;
+const CREATE_TTL: i32 = 21;
+const CLOSE_SESSION: i32 = -11;
+const ERROR: i32 = -1;
+/// Bytes of the digest that follows most bodies since 3.6.0.
+const DIGEST: usize = 12;
+
+/// The session in whose name servers remove containers that are empty, and nodes whose time is over.
+pub const SERVERS_OWN: i64 = 0;
+
+/// One transaction, as far as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transaction {
+    /// The session that asked for it; [`SERVERS_OWN`] where the servers did it by themselves.
+    pub session: i64,
+    pub zxid: i64,
+    /// When it was proposed, in milliseconds of the leader's wall clock since 1970.
+    pub at_ms: i64,
+    pub changes: Vec<NodeChange>,
+    /// Whether it ended its session, and with it the session's ephemeral nodes, listed or not.
+    pub ends_session: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeChange {
+    pub path: String,
+    pub happened: Happened,
+    pub with_its_session: bool,
+    /// Whether it created an ephemeral node.
+    pub ephemeral: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Happened {
+    Created,
+    Written,
+    /// It was deleted by a request, or with its session.
+    Deleted,
+}
+
+/// Stands for a path where many are kept. Of 10⁸ paths, two collide with a probability below one in a thousand.
+pub fn number_of(path: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(path.as_bytes());
+    hasher.finish()
+}
+
+/// A node's life, as the ensemble wrote it down.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeLife {
+    pub created: i64,
+    /// The transaction that deleted it; `None` while it is there.
+    pub deleted: Option<i64>,
+    /// When that was proposed, in milliseconds of the leader's wall clock since 1970.
+    pub deleted_at_ms: Option<i64>,
+    pub with_its_session: bool,
+}
+
+/// The nodes that are there, by the transactions up to some point. Nodes that one transaction created are one: they end with
+/// the first of them that goes.
+#[derive(Debug, Default)]
+pub struct Living {
+    created: HashMap<String, i64>,
+    /// The ephemeral nodes among them by their sessions.
+    ephemerals: HashMap<i64, BTreeSet<String>>,
+    owners: HashMap<String, i64>,
+    /// The transactions among them that have created several.
+    several: HashSet<i64>,
+}
+
+impl Living {
+    /// The transaction with all nodes that it deleted. Only the nodes that are there tell which end with a session that
+    /// lists none.
+    pub fn complete<'a>(&self, transaction: &'a Transaction) -> Cow<'a, Transaction> {
+        let owned = self.ephemerals.get(&transaction.session).filter(|_| transaction.ends_session);
+        let Some(owned) = owned else { return Cow::Borrowed(transaction) };
+        let listed: HashSet<&str> = transaction.changes.iter().map(|change| change.path.as_str()).collect();
+        let unlisted: Vec<NodeChange> = owned
+            .iter()
+            .filter(|path| !listed.contains(path.as_str()))
+            .map(|path| NodeChange {
+                path: path.clone(),
+                happened: Happened::Deleted,
+                with_its_session: true,
+                ephemeral: false,
+            })
+            .collect();
+        if unlisted.is_empty() {
+            return Cow::Borrowed(transaction);
+        }
+        let changes = [transaction.changes.clone(), unlisted].concat();
+        Cow::Owned(Transaction { changes, ..transaction.clone() })
+    }
+
+    fn forget_owner(&mut self, path: &str) {
+        let Some(owner) = self.owners.remove(path) else { return };
+        if let Some(owned) = self.ephemerals.get_mut(&owner) {
+            owned.remove(path);
+            if owned.is_empty() {
+                self.ephemerals.remove(&owner);
+            }
+        }
+    }
+
+    /// Goes on by one transaction that is [complete](Self::complete); gives the lives that end with it.
+    pub fn go_on(&mut self, transaction: &Transaction) -> Vec<NodeLife> {
+        let (zxid, at_ms) = (transaction.zxid, transaction.at_ms);
+        let mut ended = Vec::new();
+        let creates = transaction.changes.iter().filter(|change| change.happened == Happened::Created);
+        if creates.count() > 1 {
+            self.several.insert(zxid);
+        }
+        for change in &transaction.changes {
+            match change.happened {
+                Happened::Written => {}
+                Happened::Created => {
+                    self.forget_owner(&change.path);
+                    if change.ephemeral {
+                        self.owners.insert(change.path.clone(), transaction.session);
+                        self.ephemerals.entry(transaction.session).or_default().insert(change.path.clone());
+                    }
+                    // There is no word of the end of one that was there before.
+                    let forgotten =
+                        self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
+                    ended.extend(forgotten.map(|created| NodeLife { created, ..NodeLife::default() }));
+                }
+                Happened::Deleted => {
+                    self.forget_owner(&change.path);
+                    let Some(created) = self.created.remove(&change.path) else { continue };
+                    if self.several.remove(&created) {
+                        self.created.retain(|_, other| *other != created);
+                    }
+                    let (deleted, deleted_at_ms) = (Some(zxid), Some(at_ms));
+                    let with_its_session = change.with_its_session;
+                    ended.push(NodeLife { created, deleted, deleted_at_ms, with_its_session });
+                }
+            }
+        }
+        ended
+    }
+
+    pub fn end(self) -> impl Iterator<Item = NodeLife> {
+        let left: BTreeSet<i64> = self.created.into_values().collect();
+        left.into_iter().map(|created| NodeLife { created, ..NodeLife::default() })
+    }
+}
+
+/// Whether a log begins as one of ZooKeeper's. `None` where there is nothing yet.
+pub(super) fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
+    match log.get(..MAGIC.len()) {
+        None | Some([0, 0, 0, 0]) => Ok(None),
+        Some(MAGIC) => Ok((log.len() >= HEADER).then_some(())),
+        Some(_) => Err("no transaction log of ZooKeeper"),
+    }
+}
+
+/// The next transaction of a log, with what it changed below that path, and how many bytes it takes. `None` where it is not
+/// there as a whole: a record that is being written does not fit its checksum, nor does one that was when its server was
+/// killed, which ends the log for the server, too.
+pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
+    let mut rest = Reader(log);
+    let record = whole_record(&mut rest)?;
+    let taken = log.len() - rest.0.len();
+    let mut fields = Reader(record);
+    let session = fields.long()?;
+    let _request = fields.int()?;
+    let zxid = fields.long()?;
+    let at_ms = fields.long()?;
+    let kind = fields.int()?;
+    let mut found = Vec::new();
+    // A record that cannot be read as its kind says changed nothing that is known.
+    let _ = changes(kind, fields, &mut |change: RawChange<'_>| {
+        if change.path.starts_with(below.as_bytes()) {
+            let RawChange { path, happened, with_its_session, ephemeral } = change;
+            let path = String::from_utf8_lossy(path).into_owned();
+            found.push(NodeChange { path, happened, with_its_session, ephemeral });
+        }
+    });
+    let ends_session = kind == CLOSE_SESSION;
+    Some((Transaction { session, zxid, at_ms, changes: found, ends_session }, taken))
+}
+
+/// A change as it stands in a record.
+struct RawChange<'a> {
+    path: &'a [u8],
+    happened: Happened,
+    with_its_session: bool,
+    ephemeral: bool,
+}
+
+/// The next record, where it is there and fits its checksum.
+fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let checksum = log.long()?;
+    let record = log.buffer().filter(|record| !record.is_empty())?;
+    let _end_mark = log.bytes(1)?;
+    (checksum == i64::from(adler2::adler32_slice(record))).then_some(record)
+}
+
+fn changes(kind: i32, mut fields: Reader<'_>, note: &mut dyn FnMut(RawChange<'_>)) -> Option<()> {
+    let of = |path, happened| RawChange { path, happened, with_its_session: false, ephemeral: false };
+    match kind {
+        CREATE | CREATE_2 => {
+            let path = fields.buffer()?;
+            note(RawChange {
+                ephemeral: is_ephemeral(fields).unwrap_or(false),
+                ..of(path, Happened::Created)
+            });
+        }
+        CREATE_CONTAINER | CREATE_TTL => note(of(fields.buffer()?, Happened::Created)),
+        SET_DATA => note(of(fields.buffer()?, Happened::Written)),
+        DELETE | DELETE_CONTAINER => note(of(fields.buffer()?, Happened::Deleted)),
+        CLOSE_SESSION => {
+            if !lists_paths(fields) {
+                return None;
+            }
+            for _ in 0..fields.int()? {
+                note(RawChange { with_its_session: true, ..of(fields.buffer()?, Happened::Deleted) });
+            }
+        }
+        MULTI => {
+            let failed = parts(fields).any(|(kind, _)| kind == ERROR);
+            for (kind, body) in parts(fields).filter(|_| !failed) {
+                let _ = changes(kind, Reader(body), note);
+            }
+        }
+        _ => {}
+    }
+    Some(())
+}
+
+/// What follows the path of a create: data, access rights, and whether it is ephemeral.
+fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
+    skip_buffer(&mut fields)?;
+    for _ in 0..fields.int()? {
+        let _permissions = fields.int()?;
+        skip_buffer(&mut fields)?;
+        skip_buffer(&mut fields)?;
+    }
+    fields.bool()
+}
+
+/// A buffer of length -1 is null.
+fn skip_buffer(fields: &mut Reader<'_>) -> Option<()> {
+    let length = fields.int()?;
+    fields.bytes(usize::try_from(length).unwrap_or(0)).map(drop)
+}
+
+/// Whether the body of a session's end begins with paths: it may be empty, or a digest alone.
+fn lists_paths(mut fields: Reader<'_>) -> bool {
+    match fields.0.len() {
+        0 => false,
+        // One path of four bytes is as long; a digest begins with a version above 1.
+        DIGEST => fields.int() == Some(1) && fields.int() == Some(4),
+        _ => true,
+    }
+}
+
+/// The kinds and bodies of a multi's operations.
+fn parts<'a>(mut fields: Reader<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
+    let count = fields.int().unwrap_or(0);
+    (0..count).map_while(move |_| Some((fields.int()?, fields.buffer()?)))
+}
+
+/// Logs as servers write them.
+#[cfg(test)]
+pub(super) mod written {
+    pub(in super::super) const BEGIN: &[u8] = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0";
+
+    pub(in super::super) fn text(text: &str) -> Vec<u8> {
+        [(text.len() as i32).to_be_bytes().as_slice(), text.as_bytes()].concat()
+    }
+
+    pub(in super::super) fn record(zxid: i64, kind: i32, body: &[u8]) -> Vec<u8> {
+        let mut record = Vec::new();
+        record.extend(7_i64.to_be_bytes());
+        record.extend(1_i32.to_be_bytes());
+        record.extend(zxid.to_be_bytes());
+        record.extend((1_000 + zxid).to_be_bytes());
+        record.extend(kind.to_be_bytes());
+        record.extend(body);
+        let mut whole = i64::from(adler2::adler32_slice(&record)).to_be_bytes().to_vec();
+        whole.extend((record.len() as i32).to_be_bytes());
+        whole.extend(record);
+        whole.push(b'B');
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::written::{BEGIN, record, text};
+    use super::*;
+
+    fn log(records: &[Vec<u8>]) -> Vec<u8> {
+        let mut log = BEGIN.to_vec();
+        records.iter().for_each(|record| log.extend(record));
+        log.extend([0; 64]);
+        log
+    }
+
+    fn read(log: &[u8]) -> Vec<Transaction> {
+        let mut rest = &log[HEADER..];
+        let each = || {
+            let (transaction, taken) = next(rest, "/l/")?;
+            rest = &rest[taken..];
+            Some(transaction)
+        };
+        std::iter::from_fn(each).collect()
+    }
+
+    fn read_lives(log: &[u8]) -> BTreeMap<i64, NodeLife> {
+        let mut living = Living::default();
+        let mut lives: Vec<NodeLife> = Vec::new();
+        for transaction in &read(log) {
+            let whole = living.complete(transaction);
+            lives.extend(living.go_on(&whole));
+        }
+        lives.extend(living.end());
+        lives.into_iter().map(|life| (life.created, life)).collect()
+    }
+
+    fn multi(parts: &[(i32, Vec<u8>)]) -> Vec<u8> {
+        let part = |(kind, body): &(i32, Vec<u8>)| {
+            [kind.to_be_bytes().to_vec(), (body.len() as i32).to_be_bytes().to_vec(), body.clone()].concat()
+        };
+        let count = (parts.len() as i32).to_be_bytes().to_vec();
+        [count, parts.iter().flat_map(part).collect()].concat()
+    }
+
+    #[test]
+    fn a_node_lives_from_its_create_to_its_delete_or_to_the_end_of_its_session() {
+        let ends = [2_i32.to_be_bytes().to_vec(), text("/l/b"), text("/other")].concat();
+        let written = [
+            record(1, CREATE, &text("/l/a")),
+            record(2, CREATE_2, &text("/l/b")),
+            record(3, CREATE, &text("/elsewhere")),
+            record(4, DELETE, &text("/l/a")),
+            record(5, CLOSE_SESSION, &ends),
+            record(6, CREATE, &text("/l/a")),
+        ];
+        let lives = read_lives(&log(&written));
+        assert_eq!(
+            lives[&1],
+            NodeLife { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false }
+        );
+        assert_eq!((lives[&2].deleted, lives[&6].deleted), (Some(5), None));
+        assert!(lives[&2].with_its_session);
+        assert_eq!(lives.len(), 3);
+    }
+
+    #[test]
+    fn a_multi_is_its_parts() {
+        let body = multi(&[(CREATE, text("/l/x")), (DELETE, text("/l/a"))]);
+        let lives = read_lives(&log(&[record(1, CREATE, &text("/l/a")), record(2, MULTI, &body)]));
+        assert_eq!((lives[&1].deleted, lives[&2].created), (Some(2), 2));
+    }
+
+    #[test]
+    fn a_multi_that_failed_changed_nothing() {
+        let part = |code: i32| code.to_be_bytes().to_vec();
+        for parts in [
+            vec![(CREATE, text("/l/x")), (ERROR, part(-101))],
+            vec![(CREATE, text("/l/x")), (DELETE, text("/l/a")), (ERROR, part(-110)), (ERROR, part(-2))],
+            vec![(ERROR, part(-101)), (ERROR, part(-2))],
+        ] {
+            let lives =
+                read_lives(&log(&[record(1, CREATE, &text("/l/a")), record(2, MULTI, &multi(&parts))]));
+            assert_eq!((lives.len(), lives[&1].deleted), (1, None), "{parts:?}");
+        }
+    }
+
+    /// A create as servers log it.
+    fn create(path: &str, ephemeral: bool) -> Vec<u8> {
+        let acl = [&31_i32.to_be_bytes()[..], &text("world"), &text("anyone")].concat();
+        let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();
+        [&text(path)[..], &lists, &[u8::from(ephemeral)], &9_i32.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn ephemeral_nodes_end_with_their_session_whatever_its_end_lists() {
+        let digest = [&2_i32.to_be_bytes()[..], &[0; 8]].concat();
+        let listed = |paths: &[&str]| {
+            let count = i32::try_from(paths.len()).unwrap().to_be_bytes().to_vec();
+            [count, paths.iter().flat_map(|path| text(path)).collect()].concat()
+        };
+        for end in [
+            Vec::new(),
+            digest.clone(),
+            listed(&[]),
+            [listed(&[]), digest.clone()].concat(),
+            [listed(&["/l/b"]), digest.clone()].concat(),
+            [listed(&["/l/b", "/l/m"]), digest].concat(),
+        ] {
+            let made_by_multi = multi(&[(CREATE, create("/l/m", true))]);
+            let written = [
+                record(1, CREATE, &create("/l/a", false)),
+                record(2, CREATE_2, &create("/l/b", true)),
+                record(3, MULTI, &made_by_multi),
+                record(4, CREATE, &create("/l/c", true)),
+                record(5, DELETE, &text("/l/c")),
+                record(6, CLOSE_SESSION, &end),
+            ];
+            let lives = read_lives(&log(&written));
+            let ended = |zxid: i64| (lives[&zxid].deleted, lives[&zxid].with_its_session);
+            let all = [1, 2, 3, 4].map(ended);
+            assert_eq!(all, [(None, false), (Some(6), true), (Some(6), true), (Some(5), false)], "{end:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_one_transaction_created_end_with_the_first_of_them_that_goes() {
+        let body = multi(&[(CREATE, text("/l/x")), (CREATE, text("/l/y"))]);
+        let gone = [record(2, DELETE, &text("/l/y")), record(3, DELETE, &text("/l/x"))];
+        let lives = read_lives(&log(&[vec![record(1, MULTI, &body)], gone.to_vec()].concat()));
+        assert_eq!((lives.len(), lives[&1].deleted), (1, Some(2)));
+    }
+
+    #[test]
+    fn a_transaction_is_what_it_did_to_the_nodes_below_a_path() {
+        let hand_over =
+            multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
+        let told = read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
+        let change = |path: &str, happened| NodeChange {
+            path: path.to_owned(),
+            happened,
+            with_its_session: false,
+            ephemeral: false,
+        };
+        let changes = vec![change("/l/b", Happened::Written), change("/l/a", Happened::Deleted)];
+        let at = |zxid, changes| Transaction {
+            session: 7,
+            zxid,
+            at_ms: 1_000 + zxid,
+            changes,
+            ends_session: false,
+        };
+        assert_eq!(told, [at(4, changes), at(5, Vec::new())]);
+    }
+
+    #[test]
+    fn a_node_that_is_there_again_without_an_end_has_been_forgotten() {
+        let lives = read_lives(&log(&[1, 5].map(|zxid| record(zxid, CREATE, &text("/l/a")))));
+        assert_eq!((lives[&1].deleted, lives[&5].deleted, lives.len()), (None, None, 2));
+    }
+
+    #[test]
+    fn what_was_being_written_when_the_server_was_killed_is_left_out() {
+        let mut cut = log(&[record(1, CREATE, &text("/l/a"))]);
+        let (checksum, length) = (8, 4);
+        cut.truncate(HEADER + checksum + length + 20);
+        assert!(read_lives(&cut).is_empty());
+        // The system had made the file longer already: what is missing of the record is zeroes
+        let mut torn = log(&[record(1, CREATE, &text("/l/a")), record(2, DELETE, &text("/l/a"))]);
+        let deletion = torn.len() - 64 - 10;
+        torn[deletion..].fill(0);
+        assert_eq!(read_lives(&torn)[&1].deleted, None);
+        assert!(begins(b"no log").is_err() && begins(b"").unwrap().is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_read_without_a_panic(garbage in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = read(&log(&[garbage.clone(), record(1, MULTI, &garbage)]));
+        }
+    }
+}

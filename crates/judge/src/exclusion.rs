@@ -1,0 +1,324 @@
+//! Did the lock keep its promises? The only judge of a trial and of a run, whether they have just ended or lie on disk.
+
+use std::io;
+
+use super::ensemble_order;
+use super::history::{Breach, Judgement};
+use super::overlaps::{self, Classed};
+use zklockbench_core::catalog::{LockCard, Protection};
+use zklockbench_core::measure::RequestKind::Create;
+use zklockbench_core::units::counted;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Cause, EnsembleOrder, Facts, Judged, Parts, Trial};
+
+/// Judges one trial, by what was recorded of it: the facts that it comes with, if it has just ended, which it has no more
+/// afterwards; or what was made of them before.
+pub fn judge(trial: &mut Trial) {
+    if let Some(facts) = trial.facts.take()
+        && let Err(error) = learn(trial, facts)
+    {
+        trial.unchecked.push(format!("what was to be judged cannot be read back from the disk: {error}"));
+    }
+    // Only arrivals that come whether or not anybody is free can pile up.
+    if let Some(steady) = trial.steady.as_mut().filter(|_| trial.arrived.is_some()) {
+        steady.queue = Some(steady.growth());
+    }
+    trial.judged = Parts {
+        exclusion: unless_interfered(trial, exclusion(trial)),
+        progress: progress(trial).map(|verdict| unless_interfered(trial, verdict)),
+        order: order(trial).map(|verdict| unless_interfered(trial, verdict)),
+        accounting: accounting(trial),
+        figures: None,
+    }
+    .into();
+}
+
+fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
+    let (Classed { violations, violation_count, excused }, learned) = overlaps::class(&mut facts);
+    (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
+    learned?;
+    if let Some(order) = ensemble_order::judge(&facts)? {
+        trial.evidence.by_transactions = order.contested_by_zxid;
+        trial.evidence.by_clock = order.contested;
+        trial.ensemble_order = Some(order);
+    }
+    Ok(())
+}
+
+/// That verdict, unless others interfered with the trial: no lock keeps others from deleting its nodes.
+fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
+    match trial.interference.first() {
+        Some(first) => Verdict::Unknown(vec![format!("interference: {first}")]),
+        None => verdict,
+    }
+}
+
+/// Whether no contender was inside that should not have been, as contenders saw it.
+///
+/// A violation outweighs everything. Held needs a complete trial, and entries at which a lock that does not exclude would
+/// have been caught: two inside together only show where another could run while one was inside, and where a contender was
+/// kept out.
+fn exclusion(trial: &Trial) -> Verdict {
+    if trial.violation_count > 0 {
+        return Verdict::Violated(vec![describe(trial)]);
+    }
+    let given_up = trial.evidence.given_up_early;
+    if given_up > 0 {
+        let had = counted(given_up, "holder had given up its", "holders had given up their");
+        return Verdict::Violated(vec![format!("{had} own node before the release")]);
+    }
+    let mut doubts: Vec<String> = trial.cut_short.iter().map(|cut| format!("partial: {}", cut.why)).collect();
+    doubts.extend(trial.wrong_holds.iter().cloned());
+    doubts.extend(faults(trial));
+    let lost = trial.whole.lost_while_held;
+    // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
+    if lost > 0 && trial.faults.is_empty() {
+        doubts.push(format!(
+            "{} session",
+            counted(lost, "hold was lost with its", "holds were lost with their")
+        ));
+    }
+    if trial.spec.contenders < 2 {
+        doubts.push("a single contender has nobody to exclude".to_owned());
+    } else {
+        doubts.extend(too_little(trial));
+    }
+    Verdict::unknown_if(doubts)
+}
+
+/// Whether every lock that was free and wanted was acquired, and after faults every waiter served. Without faults a lock may
+/// let a contender starve, which the waits show.
+fn progress(trial: &Trial) -> Option<Verdict> {
+    if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
+        return Some(Verdict::Unknown(vec![cut.why.clone()]));
+    }
+    let Some(first) = trial.stuck.first() else {
+        return (!trial.faults.is_empty()).then_some(Verdict::Held);
+    };
+    let stuck = counted(trial.stuck.len(), "contender is", "contenders are");
+    let over = if trial.faults.is_empty() { "no fault was asked for" } else { "all faults are over" };
+    let blocked = first.blocked_by.as_ref().map(|node| format!("; blocked by {node}")).unwrap_or_default();
+    let why =
+        vec![format!("{stuck} stuck although {over}; the first is contender {}{blocked}", first.contender)];
+    // No lock keeps others from creating nodes in its queue.
+    let is_strangers = trial.faults.is_empty() && first.stranger;
+    Some(if is_strangers { Verdict::Unknown(why) } else { Verdict::Violated(why) })
+}
+
+/// Whether no contender entered too early, as the ensemble saw it.
+fn order(trial: &Trial) -> Option<Verdict> {
+    let unchecked = trial.unchecked.clone();
+    let Some(order) = &trial.ensemble_order else {
+        return (!unchecked.is_empty()).then_some(Verdict::Unknown(unchecked));
+    };
+    if order.is_broken() {
+        let first = order.first.as_deref().unwrap_or_default();
+        let (clock, zxids) = (order.overlaps, order.too_early);
+        return Some(Verdict::Violated(vec![format!(
+            "entered too early: {clock} by the servers' clock, {zxids} by their transactions; {first}"
+        )]));
+    }
+    let forgotten = (order.forgotten > 0).then(|| {
+        format!(
+            "the ensemble lost acknowledged writes: {} gone without any server's log saying so (ZOOKEEPER-4643 is \
+             one possible cause)",
+            counted(order.forgotten, "node of a holder is", "nodes of holders are")
+        )
+    });
+    Some(Verdict::unknown_if(forgotten.into_iter().chain(unchecked).collect()))
+}
+
+/// Whether client, cost model and servers count the same. Where they disagree, whose count is wrong cannot be told.
+fn accounting(trial: &Trial) -> Option<Verdict> {
+    if trial.accounting.iter().all(|line| line.agrees().is_none()) {
+        return None;
+    }
+    let count = |who: &str, count: Option<u64>| count.map(|count| format!("{who} {count}"));
+    let apart = trial.accounting.iter().filter(|line| line.agrees() == Some(false)).map(|line| {
+        let counts = [
+            count("client", line.client),
+            count("cost model", line.expected),
+            count("servers", line.servers),
+        ];
+        format!("{}: {}", line.what.name(), counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    });
+    let mut apart: Vec<String> = apart.collect();
+    if !apart.is_empty() {
+        apart.extend(trial.told_errors().map(|errors| format!("the likely cause: {errors}")));
+    }
+    Some(Verdict::unknown_if(apart))
+}
+
+/// Why the evidence does not suffice, and what would help; `None` when it does.
+fn too_little(trial: &Trial) -> Option<String> {
+    let (checked, asked, evidence) = (trial.checked(), trial.spec.evidence, &trial.evidence);
+    if asked.is_met_by(checked) {
+        return None;
+    }
+    let measured = trial.measured.acquired();
+    if measured == 0 {
+        let beside = match evidence.entries {
+            0 => String::new(),
+            entries => format!(" ({entries} before or after it)"),
+        };
+        return Some(format!("no acquisition in the measured phase{beside}; use a longer one"));
+    }
+    let all = counted(measured, "acquisition", "acquisitions");
+    if checked == 0 && evidence.waited == 0 {
+        return Some(format!(
+            "too little evidence: no contender was seen waiting in {all}; use a longer hold, more contenders \
+             (more than a semaphore has leases, or with writers among the readers) or servers started for the run"
+        ));
+    }
+    Some(format!(
+        "too little evidence: {checked} of {all} checked ({}), {asked} needs {}; use a longer hold, a longer trial or \
+         servers started for the run",
+        evidence.describe(),
+        asked.acquisitions()
+    ))
+}
+
+/// Of the trials that were held the one whose verdict rests on the least, with its evidence; `None` where none was held.
+pub fn least_evidence(trials: &[Trial]) -> Option<String> {
+    let trial = Trial::with_least_evidence(trials)?;
+    Some(format!("{}: {}", trial.name(), trial.describe_evidence()))
+}
+
+/// What is doubtful about a trial's faults: nothing can be put down to one whose effect was not seen, and an overlap
+/// whose outcome is not known proves nothing.
+fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
+    let unproved = trial.faults.iter().filter(|fault| !fault.proved);
+    let unproved = unproved.map(|fault| format!("fault {} ({}): {}", fault.number, fault.label, fault.proof));
+    let left = trial.faults.iter().filter_map(|fault| {
+        let why = fault.left.as_ref()?;
+        Some(format!("fault {} ({}) was not undone: {why}", fault.number, fault.label))
+    });
+    let uncertain = trial.excused.uncertain;
+    let open = (uncertain > 0).then(|| counted(uncertain, "overlap is uncertain", "overlaps are uncertain"));
+    unproved.chain(left).chain(open)
+}
+
+/// Whether no contender believed that it held what the ensemble had given to another. No lock with sessions can promise
+/// that, so it is asked only of those who want to know.
+pub fn zombies(trials: &[Trial]) -> Verdict {
+    let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
+        let zombies = trial.excused.zombies;
+        let entries = counted(zombies, "entry", "entries");
+        format!("{}: {entries} while a holder without a live session was inside", trial.name())
+    });
+    Verdict::violated_if(found.collect())
+}
+
+/// Judges a run by its judged trials. Trials with one contender have no other to exclude and are left out of what is said of
+/// exclusion, unless there is nothing else. A generator that did not hold up in a trial leaves its figures unknown, unless
+/// another trial makes up for it; who was inside was seen all the same.
+pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
+    let named = |trial: &Trial, verdict: &Verdict| {
+        verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))
+    };
+    let contended = || trials.iter().filter(|trial| trial.spec.contenders > 1);
+    let mut exclusion = if contended().next().is_some() {
+        contended().map(|trial| named(trial, &trial.judged.exclusion)).fold(Verdict::Held, Verdict::and)
+    } else {
+        Verdict::Unknown(vec!["no trial had two contenders, so exclusion was never tested".into()])
+    };
+    let replaced = Trial::replaced(trials);
+    let counting = || trials.iter().filter(|trial| !replaced.contains(&trial.spec.index));
+    let ran = counting().count();
+    if ran < planned {
+        let missing = format!("{} of {} did not run", planned - ran, counted(planned, "trial", "trials"));
+        exclusion = exclusion.and(Verdict::Unknown(vec![missing]));
+    }
+    let invalid = counting()
+        .filter_map(|trial| Some(format!("{}: invalid: {}", trial.name(), trial.health.invalid.as_ref()?)));
+    let figures = Verdict::unknown_if(invalid.collect());
+    let all = |part: fn(&Judged) -> &Option<Verdict>| {
+        let verdicts = trials.iter().filter_map(|trial| Some(named(trial, part(&trial.judged).as_ref()?)));
+        verdicts.reduce(Verdict::and)
+    };
+    Parts {
+        exclusion,
+        progress: all(|judged| &judged.progress),
+        order: all(|judged| &judged.order),
+        accounting: all(|judged| &judged.accounting),
+        figures: Some(figures),
+    }
+    .into()
+}
+
+fn describe(trial: &Trial) -> String {
+    let count = counted(trial.violation_count, "violation", "violations");
+    let Some(first) = trial.violations.first() else { return count };
+    let holder = |holder: &zklockbench_record::Holder| {
+        let number = holder.sequence.map_or_else(|| "no node".to_owned(), |number| format!("node {number}"));
+        format!("contender {} ({number}, in since {} µs)", holder.contender, holder.entered_us)
+    };
+    format!(
+        "{count}; the first: {} entered lock {} while {} was inside",
+        holder(&first.entered),
+        first.lock,
+        holder(&first.inside)
+    )
+}
+
+/// Why contenders that are stuck, or nodes that are left, are what the lock's description tells of; `None` where it does
+/// not account for all of them.
+///
+/// A lock that looks for its node once can make a second one: a server hid the first, or applied it late. Then everybody is
+/// stuck who waits for the first one: its own contender, and the one behind that.
+pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
+    let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
+    let waits_for_itself =
+        |of: usize| trial.stuck.iter().any(|one| one.contender == of && one.blocker == Some(of));
+    let explained = trial.stuck.iter().all(|one| one.blocker.is_some_and(waits_for_itself));
+    let is_hazard = card.guarantees.protection == Protection::Unsynced;
+    (is_hazard && unanswered && explained).then_some(
+        "after a lost response it looks for its node once, without a sync, and so made a second one",
+    )
+}
+
+/// How a trial's record and the history of the same trial differ on exclusion as contenders believed; `None` where they agree.
+pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
+    let sum = |count: fn(&super::history::LockReport) -> u64| judgement.locks.iter().map(count).sum::<u64>();
+    let (found, open) = (sum(|lock| lock.violations.count), sum(|lock| lock.uncertain.count));
+    let recorded = trial.violation_count;
+    match (recorded, found) {
+        (0, found) if found > 0 => {
+            Some(format!("its history shows {}, its record none", counted(found, "violation", "violations")))
+        }
+        (recorded, 0) if recorded > 0 && open == 0 => {
+            Some(format!("its record has {}, its history none", counted(recorded, "violation", "violations")))
+        }
+        _ => None,
+    }
+}
+
+/// Adds to a trial what the history of all its workers shows. No two of them share a clock, so what tells whether the lock
+/// excluded across them is the ensemble's order of transactions. [`judge`] takes it from there.
+pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
+    let sum = |count: fn(&super::history::OrderReport) -> u64| -> u64 {
+        judgement.locks.iter().map(|lock| count(&lock.order)).sum()
+    };
+    let (compared, waited) = (sum(|order| order.compared), sum(|order| order.waited));
+    let first = judgement.findings.iter().find(|finding| finding.breach == Breach::Order);
+    trial.ensemble_order = Some(EnsembleOrder {
+        checked: compared,
+        checked_by_zxid: compared,
+        too_early: sum(|order| order.too_early),
+        contested_by_zxid: waited,
+        first: first.map(|finding| format!("{}: {}", finding.lock, finding.what)),
+        ..EnsembleOrder::default()
+    });
+    trial.evidence.by_transactions = waited;
+    trial.unchecked.extend(differs(trial, judgement));
+    let across = sum(|order| order.waited_across_clocks);
+    let asked = trial.spec.evidence;
+    if !asked.is_met_by(across) {
+        let all = counted(trial.evidence.entries, "acquisition", "acquisitions");
+        trial.unchecked.push(format!(
+            "too little evidence across workers: {across} of {all} checked, {asked} needs {}; use a longer trial, or a \
+             lock with a queue node, whose transactions show the order",
+            asked.acquisitions()
+        ));
+    }
+}

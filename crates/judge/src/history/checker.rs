@@ -1,0 +1,616 @@
+//! The checker itself: takes event after event, what acquires, releases and writes mean for their lock, and what
+//! contenders learn of their sessions; and at the end says what became of each lock, with the lines that show what went
+//! wrong.
+
+use std::collections::HashMap;
+
+use super::clocks::{Clocks, Moment};
+use super::contender::{
+    At, CalledAcquire, Contenders, LockTurn, Stand, session_number, turn_of_acquire, turn_of_release,
+};
+use super::fencing::{FencedWrite, Fencing};
+use super::judgement::{
+    Breach, Finding, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence, verdict,
+};
+use super::occupancy::{Example, Hold, Occupancy};
+use super::order::{Grant, LockHolds};
+use super::overlap::Traces;
+use crate::weigh::Soundness;
+use zklockbench_core::units::{counted, format_micros};
+use zklockbench_record::KeptOut;
+use zklockbench_record::history::{
+    Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
+};
+
+/// Findings of each kind that are told.
+const REPORTED: usize = 20;
+
+/// Judges a history while it is read. What it keeps grows with contenders and locks, not with events.
+#[derive(Debug)]
+pub struct Checker {
+    complete: Option<bool>,
+    locks: Vec<Lock>,
+    clocks: Clocks,
+    contenders: Contenders,
+    events: u64,
+    numbers: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Lock {
+    /// What is counted as it happens; the rest comes at the end.
+    report: LockReport,
+    /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
+    occupancies: Vec<(usize, Occupancy)>,
+    order: LockHolds,
+    fencing: Fencing,
+    holds: u64,
+    /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
+    kept_out: KeptOut,
+    first: Option<usize>,
+}
+
+impl Lock {
+    fn new(name: &str, kind: LockKind) -> Self {
+        Self {
+            report: LockReport::new(name, kind),
+            occupancies: Vec::new(),
+            order: LockHolds::new(kind),
+            fencing: Fencing::default(),
+            holds: 0,
+            kept_out: KeptOut::default(),
+            first: None,
+        }
+    }
+
+    fn occupancy(&mut self, clock: usize) -> &mut Occupancy {
+        let found = self.occupancies.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
+            self.occupancies.push((clock, Occupancy::new(self.report.kind)));
+            self.occupancies.len() - 1
+        });
+        &mut self.occupancies[found].1
+    }
+
+    fn next_hold(&mut self) -> u64 {
+        self.holds += 1;
+        self.holds
+    }
+
+    fn check(&self, claim: LockClaim) -> Result<(), String> {
+        match self.report.kind {
+            LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
+                let asked = counted(claim.leases, "lease is", "leases are");
+                Err(format!("{asked} requested; the semaphore has {all}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn was_used(&self) -> bool {
+        let writes = self.fencing.report;
+        !self.occupancies.is_empty() || writes.accepted + writes.stale_rejected + writes.other_rejected > 0
+    }
+}
+
+impl Checker {
+    pub fn new(header: &Header) -> Self {
+        Self {
+            complete: header.complete,
+            locks: header.locks.iter().map(|(name, kind)| Lock::new(name, *kind)).collect(),
+            clocks: Clocks::default(),
+            contenders: Contenders::default(),
+            events: 0,
+            numbers: header.locks.keys().cloned().zip(0..).collect(),
+        }
+    }
+
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// What makes no sense about it after what went before; the history can't be judged then.
+    pub fn feed(&mut self, place: LinePosition, event: &Event<'_>) -> Result<(), String> {
+        let (process, at) = self.clocks.read(event, place)?;
+        self.events += 1;
+        let Some(number) = event.contender else { return self.learn_all(process, event, at) };
+        let who = self.contenders.of(process, number);
+        self.learn(who, event, at);
+        let done = match &event.what {
+            What::Session => Ok(()),
+            What::Acquire(acquire) => self.acquire(who, acquire, at),
+            What::Release(release) => self.release(who, release, at),
+            What::Write(write) => self.write(who, write, at),
+        };
+        let lock = || event.what.lock().unwrap_or_default();
+        done.map_err(|what| format!("contender {number} of `{}`, lock `{}`: {what}", event.process, lock()))
+    }
+
+    fn lock(&self, name: &str) -> Result<usize, String> {
+        self.numbers.get(name).copied().ok_or_else(|| "the header does not name this lock".to_owned())
+    }
+
+    fn context(&mut self, who: usize, lock: &str, at: Moment) -> Result<EventContext<'_>, String> {
+        let number = self.lock(lock)?;
+        let contender = &mut self.contenders.all[who];
+        let suspended = (contender.state != SessionState::Connected).then_some(contender.told);
+        Ok(EventContext { who, lock: &mut self.locks[number], stand: contender.stand(number), suspended, at })
+    }
+
+    fn acquire(&mut self, who: usize, event: &Acquire<'_>, at: Moment) -> Result<(), String> {
+        let mut context = self.context(who, event.lock, at)?;
+        context.lock.check(event.claim)?;
+        if event.step == Step::Invoke {
+            context.forget_lost_hold();
+        }
+        let again = context.again(event.depth)?;
+        let before = context.stand.at;
+        let (after, turn) = turn_of_acquire(before, event.step, again)?;
+        context.stand.at = after;
+        match turn {
+            LockTurn::Asks => context.ask(before, event.claim),
+            LockTurn::Enters => context.enter(event),
+            LockTurn::MayEnter => {
+                context.lock.report.unknown += 1;
+                context.put_inside(event, None, true);
+            }
+            LockTurn::Refused => context.lock.report.failed += 1,
+            LockTurn::Nested => context.stand.depth += u32::from(event.step == Step::Ok),
+            LockTurn::Leaves | LockTurn::Left(_) => {}
+        }
+        let contender = &mut self.contenders.all[who];
+        if event.step == Step::Invoke && contender.state == SessionState::Expired {
+            // Asking takes a session: this one is new.
+            contender.state = SessionState::Connected;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, who: usize, event: &Release<'_>, at: Moment) -> Result<(), String> {
+        let mut context = self.context(who, event.lock, at)?;
+        let before = context.stand.at;
+        let (after, turn) = turn_of_release(before, event.step, context.stand.depth < 2)?;
+        context.stand.at = after;
+        if let (Some(token), Some(zxid)) = (context.stand.token, event.deleted_from()) {
+            context.lock.order.delete(token, zxid, at.place);
+        }
+        match turn {
+            LockTurn::Leaves => context.leave(before, event.alone),
+            LockTurn::Left(Step::Ok) => context.has_left(Soundness::Sound),
+            LockTurn::Left(step) => context.has_not_left(step),
+            LockTurn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => context.stand.depth -= 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// One end of a write to the resource that a lock guards.
+    fn write(&mut self, who: usize, event: &Write<'_>, at: Moment) -> Result<(), String> {
+        let EventContext { lock, stand, .. } = self.context(who, event.lock, at)?;
+        let newest = lock.fencing.newest_on(at.clock);
+        if event.step == Step::Invoke {
+            stand.writing = Some(newest);
+            return Ok(());
+        }
+        let called = stand.writing.take().unwrap_or(newest);
+        let Write { token, zxid, .. } = *event;
+        match (event.step, event.accepted) {
+            (Step::Ok, None) => return Err("a write that ended with `ok` needs `accepted`".into()),
+            (Step::Ok | Step::Fail, Some(accepted)) => {
+                lock.fencing.answer(FencedWrite { token, accepted, zxid, at }, called);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A contender at one lock, at the moment of an event.
+struct EventContext<'a> {
+    who: usize,
+    lock: &'a mut Lock,
+    stand: &'a mut Stand,
+    /// Whether the contender's session is not known to be alive, and the line that said so.
+    suspended: Option<Option<LinePosition>>,
+    at: Moment,
+}
+
+impl EventContext<'_> {
+    /// Whether a holder asks for more of the same.
+    fn again(&self, depth: Option<u32>) -> Result<bool, String> {
+        let again = depth.is_some_and(|depth| depth > 1);
+        let expected = self.stand.depth + 1;
+        if again && self.stand.at == At::Inside && depth != Some(expected) {
+            return Err(format!("`depth` is {}, expected {expected}", depth.unwrap_or(0)));
+        }
+        Ok(again)
+    }
+
+    /// A contender that asks anew after the end of its session did not go on as a holder.
+    fn forget_lost_hold(&mut self) {
+        if self.stand.lost
+            && let Some(hold) = self.stand.hold.take()
+        {
+            self.lock.occupancy(self.at.clock).vanish(hold);
+            self.stand.lost = false;
+            self.stand.at = At::Outside;
+        }
+    }
+
+    fn ask(&mut self, before: At, claim: LockClaim) {
+        match before {
+            At::Maybe => self.vanish(),
+            At::NotLet => self.goes_on_without(),
+            _ => {}
+        }
+        let occupancy = self.lock.occupancy(self.at.clock);
+        let kept_out_us = occupancy.asks(claim, self.at.t_us);
+        self.stand.asked = Some(CalledAcquire { at: self.at, kept_out_us });
+    }
+
+    fn enter(&mut self, event: &Acquire<'_>) {
+        let occupancy = self.lock.occupancy(self.at.clock);
+        let asked = self.stand.asked.take();
+        if let Some(asked) = asked {
+            occupancy.waits.ended(asked.at.t_us, self.at.t_us);
+            let kept_out_us =
+                occupancy.kept_out_us(event.claim, self.at.t_us).saturating_sub(asked.kept_out_us);
+            self.lock.kept_out.entry(kept_out_us, self.at.t_us.saturating_sub(asked.at.t_us));
+        }
+        self.lock.report.acquired += 1;
+        self.lock.report.contended |= self.who != *self.lock.first.get_or_insert(self.who);
+        self.put_inside(event, asked.map(|asked| asked.at.t_us), false);
+        self.grant(event);
+    }
+
+    fn put_inside(&mut self, event: &Acquire<'_>, asked_us: Option<u64>, possible: bool) {
+        let number = self.lock.next_hold();
+        let session = self.suspended.flatten();
+        let traces = Traces { who: self.who, acquired: self.at.place, session, released: None };
+        let hold = Hold {
+            number,
+            claim: event.claim,
+            token: event.token,
+            asked_us,
+            entered_us: self.at.t_us,
+            possible,
+            suspended: self.suspended.is_some(),
+            traces,
+            lost: None,
+        };
+        self.lock.occupancy(self.at.clock).enter(hold, self.at);
+        self.stand.hold = Some(number);
+        self.stand.lost = false;
+        self.stand.depth = 1;
+        self.stand.token = event.token;
+    }
+
+    fn grant(&mut self, event: &Acquire<'_>) {
+        let Some(token) = event.token else {
+            self.lock.order.report.without_token += 1;
+            return;
+        };
+        let (who, clock, acquired) = (self.who, self.at.clock, self.at.place);
+        let Acquire { claim, zxid, .. } = *event;
+        self.lock.order.grant(Grant {
+            who,
+            clock,
+            claim,
+            token,
+            zxid,
+            deleted: None,
+            acquired,
+            released: None,
+        });
+    }
+
+    fn leave(mut self, before: At, alone: bool) {
+        match (before, self.stand.hold) {
+            (At::Inside, Some(hold)) => {
+                self.lock.occupancy(self.at.clock).leave(hold, self.at, alone);
+                if self.stand.lost {
+                    self.stand.hold = None;
+                }
+            }
+            (At::NotLet, Some(hold)) => self.lock.occupancy(self.at.clock).leave_again(hold, self.at),
+            (At::Maybe, _) => self.vanish(),
+            _ => {}
+        }
+    }
+
+    /// The release was done.
+    fn has_left(&mut self, soundness: Soundness) {
+        if let Some(hold) = self.stand.hold.take() {
+            let occupancy = self.lock.occupancy(self.at.clock);
+            occupancy.is_gone(hold);
+            occupancy.resolve(hold, soundness);
+        }
+    }
+
+    /// The release failed, or its end is unknown.
+    fn has_not_left(&mut self, step: Step) {
+        self.stand.not_let = Some(step);
+        if let Some(hold) = self.stand.hold.filter(|_| step == Step::Fail) {
+            self.lock.occupancy(self.at.clock).stays(hold, self.at);
+        }
+    }
+
+    /// After a release that was not done for certain, the contender asks again: it takes itself for outside.
+    fn goes_on_without(&mut self) {
+        let soundness = self.stand.after_release();
+        if let Some(hold) = self.stand.hold.filter(|_| self.stand.not_let == Some(Step::Fail)) {
+            self.lock.occupancy(self.at.clock).leave(hold, self.at, false);
+        }
+        self.has_left(soundness);
+    }
+
+    fn vanish(&mut self) {
+        if let Some(hold) = self.stand.hold.take() {
+            self.lock.occupancy(self.at.clock).vanish(hold);
+        }
+    }
+}
+
+impl Stand {
+    /// What a release that was not done leaves to be said of the session: a definite failure came from a live one.
+    fn after_release(&self) -> Soundness {
+        if self.not_let == Some(Step::Fail) { Soundness::Sound } else { Soundness::Unknown }
+    }
+}
+
+impl Checker {
+    /// All contenders of a process that share a session learn something of it.
+    fn learn_all(&mut self, process: usize, event: &Event<'_>, at: Moment) -> Result<(), String> {
+        if event.what != What::Session {
+            return Err("this event needs `contender`".into());
+        }
+        for who in self.contenders.sharing(process, event.session.map(session_number)) {
+            self.learn(who, event, at);
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, who: usize, event: &Event<'_>, at: Moment) {
+        let known = self.contenders.all[who].session;
+        let named = event.session.map(session_number);
+        let another = named.is_some() && known.is_some() && named != known;
+        if another && event.state == Some(SessionState::Expired) {
+            return; // Late news of a session that is not the contender's any more.
+        }
+        if another {
+            self.tell(who, SessionState::Expired, at);
+            self.tell(who, SessionState::Connected, at);
+        }
+        if named.is_some() {
+            self.contenders.all[who].session = named;
+        }
+        if let Some(state) = event.state {
+            self.tell(who, state, at);
+            if state == SessionState::Expired {
+                self.contenders.all[who].session = None;
+            }
+        }
+    }
+
+    fn tell(&mut self, who: usize, state: SessionState, at: Moment) {
+        let contender = &mut self.contenders.all[who];
+        contender.state = state;
+        contender.told = Some(at.place);
+        for (lock, stand) in &mut contender.stands {
+            if stand.hold.is_some() {
+                tell_holder(stand, &mut self.locks[*lock], state, at);
+            }
+        }
+    }
+}
+
+fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Moment) {
+    let Some(hold) = stand.hold else { return };
+    let occupancy = lock.occupancy(at.clock);
+    let holds_on = stand.at == At::NotLet && stand.not_let == Some(Step::Fail);
+    let believes = holds_on || matches!(stand.at, At::Inside | At::AskingAgain | At::Easing);
+    match state {
+        SessionState::Suspended => occupancy.suspend(hold, true, at.place),
+        SessionState::Connected => {
+            if believes && !stand.lost {
+                occupancy.suspend(hold, false, at.place);
+            }
+            if stand.at == At::NotLet {
+                occupancy.resolve(hold, stand.after_release());
+            }
+        }
+        SessionState::Expired if believes => {
+            stand.lost = true;
+            occupancy.lose(hold, at);
+        }
+        SessionState::Expired => {
+            if stand.at == At::Maybe {
+                occupancy.vanish(hold);
+            } else {
+                occupancy.is_gone(hold);
+                occupancy.expire(hold, at.place);
+            }
+            stand.hold = None;
+        }
+    }
+}
+
+/// What is left to say of a hold when the history ends; `lived` tells whether its process was heard of since a line.
+fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
+    let Some(hold) = stand.hold.take() else { return };
+    let occupancy = lock.occupancy(clock);
+    match stand.at {
+        At::Inside | At::AskingAgain | At::Easing if stand.lost => occupancy.vanish(hold),
+        At::Inside | At::AskingAgain | At::Easing => occupancy.remain(hold, lived),
+        At::NotLet if stand.lost => occupancy.vanish(hold),
+        At::NotLet => occupancy.resolve(hold, stand.after_release()),
+        At::Leaving => occupancy.resolve(hold, Soundness::Unknown),
+        At::Outside | At::Asking | At::Maybe => {}
+    }
+}
+
+impl Checker {
+    pub fn conclude(mut self, ending: HistoryEnd) -> Judgement {
+        if ending.cut_off_at.is_some() {
+            self.complete = Some(false);
+        }
+        let mut findings = self.end_contenders();
+        for lock in &mut self.locks {
+            let clocks = &self.clocks;
+            lock.occupancies
+                .iter_mut()
+                .for_each(|(clock, occupancy)| occupancy.close(clocks.latest_us(*clock)));
+            lock.order.close();
+        }
+        for lock in &self.locks {
+            findings.extend(self.findings_of(lock));
+        }
+        let locks: Vec<LockReport> = self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
+        let (verdict, notes) = verdict(&locks, self.complete, ending);
+        Judgement {
+            verdict,
+            evidence: describe_evidence(&locks),
+            locks,
+            findings: first_of_each(findings),
+            notes,
+            events: self.events,
+            contenders: self.contenders.all.len(),
+            clocks: self.clocks.count(),
+        }
+    }
+
+    /// What is still open is closed; gives the acquires that are stuck.
+    fn end_contenders(&mut self) -> Vec<Finding> {
+        let mut stuck = Vec::new();
+        let complete = self.complete == Some(true);
+        for contender in &mut self.contenders.all {
+            let heard = self.clocks.last_of(contender.process);
+            let name =
+                format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process));
+            for (number, stand) in &mut contender.stands {
+                let lock = &mut self.locks[*number];
+                let lived = |since: LinePosition| complete || heard.place >= since;
+                end_of_history(stand, lock, heard.clock, lived);
+                let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
+                if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
+                    lock.report.stuck += 1;
+                    let what = format!("{name} asked and got no answer");
+                    let lines = vec![asked.at.place];
+                    stuck.push(Finding {
+                        breach: Breach::Stuck,
+                        lock: lock.report.name.clone(),
+                        what,
+                        lines,
+                    });
+                } else {
+                    lock.report.unfinished += 1;
+                }
+            }
+        }
+        stuck
+    }
+
+    fn findings_of(&self, lock: &Lock) -> Vec<Finding> {
+        let finding = |breach, what, mut lines: Vec<LinePosition>| {
+            lines.sort_unstable();
+            lines.dedup();
+            Finding { breach, lock: lock.report.name.clone(), what, lines }
+        };
+        let overlaps =
+            lock.occupancies.iter().flat_map(|(_, occupancy)| &occupancy.examples).map(|example| {
+                let lines = example.inside.lines().chain(example.entered.lines()).collect();
+                finding(example.breach, self.describe(example), lines)
+            });
+        let early = lock.order.examples.iter().map(|(before, next)| {
+            let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
+            let what = format!(
+                "{} found itself the holder at zxid {}, but the node of {} was deleted at zxid {}",
+                self.name(next.who),
+                zxid(next.zxid),
+                self.name(before.who),
+                zxid(before.deleted)
+            );
+            let lines = [Some(before.acquired), before.released, Some(next.acquired)];
+            finding(Breach::Order, what, lines.into_iter().flatten().collect())
+        });
+        let stale = lock.fencing.examples.iter().map(|(newer, own)| {
+            let what = format!("token {} was accepted after token {}", own.token, newer.token);
+            finding(Breach::StaleWrite, what, vec![newer.place, own.place])
+        });
+        overlaps.chain(early).chain(stale).collect()
+    }
+
+    fn describe(&self, example: &Example) -> String {
+        let why = match example.breach {
+            Breach::Violation => "whose session was alive",
+            Breach::Zombie => "after a session had been suspended or had expired",
+            _ => "and it is unknown whether a session had ended",
+        };
+        format!(
+            "{} entered at {} µs while {} was inside, {why}; both were inside for {}",
+            self.name(example.entered.who),
+            example.since_us,
+            self.name(example.inside.who),
+            format_micros(example.length_us)
+        )
+    }
+
+    fn name(&self, who: usize) -> String {
+        let contender = &self.contenders.all[who];
+        format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process))
+    }
+}
+
+/// The first few of each kind, in the order of their lines.
+fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by(|a, b| (a.breach, &a.lines).cmp(&(b.breach, &b.lines)));
+    let mut count = (None, 0);
+    findings.retain(|finding| {
+        count =
+            if count.0 == Some(finding.breach) { (count.0, count.1 + 1) } else { (Some(finding.breach), 1) };
+        count.1 <= REPORTED
+    });
+    findings
+}
+
+fn report(lock: &Lock) -> LockReport {
+    let sum = |class: fn(&Occupancy) -> Overlaps| {
+        let mut all = Overlaps::default();
+        lock.occupancies.iter().for_each(|(_, occupancy)| all.merge(class(occupancy)));
+        all
+    };
+    LockReport {
+        waited: lock.kept_out.waited,
+        seen_inside: lock.kept_out.as_many_as(),
+        several_clocks: lock.occupancies.iter().filter(|(_, occupancy)| occupancy.entries > 0).count() > 1,
+        violations: sum(|occupancy| occupancy.violations),
+        zombies: sum(|occupancy| occupancy.zombies),
+        uncertain: sum(|occupancy| occupancy.uncertain),
+        ignored_expiry: lock.occupancies.iter().map(|(_, occupancy)| occupancy.ignored_expiry).sum(),
+        order: lock.order.report,
+        writes: lock.fencing.report,
+        ..lock.report.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_semaphore_refuses_claims_for_more_leases_than_it_has_or_for_none() {
+        let refused = |kind| {
+            let lock = Lock::new("lock", kind);
+            [0, 1, 3, 4].map(|leases| lock.check(LockClaim { leases, ..LockClaim::WRITE }).is_err())
+        };
+        assert_eq!(refused(LockKind::Semaphore(3)), [true, false, false, true]);
+        assert_eq!([LockKind::Mutex, LockKind::ReadWrite].map(refused), [[false; 4]; 2]);
+    }
+
+    #[test]
+    fn each_hold_has_a_number_of_its_own_and_each_clock_a_room() {
+        let mut lock = Lock::new("lock", LockKind::Mutex);
+        assert_ne!(lock.next_hold(), lock.next_hold());
+        lock.occupancy(4).entries = 1;
+        lock.occupancy(7).entries = 2;
+        assert_eq!((lock.occupancy(4).entries, lock.occupancy(7).entries, lock.occupancies.len()), (1, 2, 2));
+    }
+}

@@ -1,0 +1,261 @@
+//! What is known of each contender: its session, and where it stands with each lock: what it may do there next, and what
+//! would make no sense.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::clocks::Moment;
+use super::fencing::Newest;
+use zklockbench_record::history::{LinePosition, SessionState, Step};
+
+#[derive(Debug, Clone, Copy)]
+pub struct CalledAcquire {
+    pub at: Moment,
+    /// For how long the same request had been kept out by then.
+    pub kept_out_us: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Stand {
+    pub at: At,
+    pub depth: u32,
+    /// Its hold, as long as that can still be judged.
+    pub hold: Option<u64>,
+    /// Whether it was told during that hold that its session had ended.
+    pub lost: bool,
+    pub token: Option<i64>,
+    pub asked: Option<CalledAcquire>,
+    /// How the release ended that was not done.
+    pub not_let: Option<Step>,
+    /// The newest token that the resource had accepted when a write was called.
+    pub writing: Option<Option<Newest>>,
+}
+
+#[derive(Debug)]
+pub struct HistoryContender {
+    pub process: usize,
+    pub number: u64,
+    pub state: SessionState,
+    pub told: Option<LinePosition>,
+    /// Its session, as a hash: names of sessions are many and only compared.
+    pub session: Option<u64>,
+    pub stands: BTreeMap<usize, Stand>,
+}
+
+impl HistoryContender {
+    pub fn stand(&mut self, lock: usize) -> &mut Stand {
+        self.stands.entry(lock).or_default()
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Contenders {
+    numbers: HashMap<(usize, u64), usize>,
+    /// All of them, in the order of their first event.
+    pub all: Vec<HistoryContender>,
+}
+
+impl Contenders {
+    /// The place of a contender among all.
+    pub fn of(&mut self, process: usize, number: u64) -> usize {
+        *self.numbers.entry((process, number)).or_insert_with(|| {
+            let (state, stands) = (SessionState::Connected, BTreeMap::new());
+            self.all.push(HistoryContender { process, number, state, told: None, session: None, stands });
+            self.all.len() - 1
+        })
+    }
+
+    /// Those of a process, as far as they may have that session.
+    pub fn sharing(&self, process: usize, session: Option<u64>) -> Vec<usize> {
+        let may = |contender: &HistoryContender| {
+            contender.process == process
+                && (session.is_none() || contender.session.is_none() || session == contender.session)
+        };
+        (0..self.all.len()).filter(|which| may(&self.all[*which])).collect()
+    }
+}
+
+/// A session's name as a number that can be kept.
+pub fn session_number(session: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    session.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum At {
+    #[default]
+    Outside,
+    Asking,
+    Inside,
+    AskingAgain,
+    /// It holds and gives one of several acquires back.
+    Easing,
+    /// It called release and has no answer.
+    Leaving,
+    /// It called release, and the answer was not that it is done.
+    NotLet,
+    /// Its acquire ended without saying how.
+    Maybe,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockTurn {
+    Asks,
+    /// It is inside from now on.
+    Enters,
+    Refused,
+    /// It may be inside from now on.
+    MayEnter,
+    /// It begins to let go: it believes no longer.
+    Leaves,
+    Left(Step),
+    /// A holder's further acquire or its release: nothing changes for others.
+    Nested,
+}
+
+/// Where a contender stands after an event of acquire, and what that means.
+pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn), String> {
+    use At::*;
+    Ok(match (at, step) {
+        (Outside | NotLet | Maybe, Step::Invoke) if !again => (Asking, LockTurn::Asks),
+        (Inside, Step::Invoke) if again => (AskingAgain, LockTurn::Nested),
+        (Asking, Step::Ok) => (Inside, LockTurn::Enters),
+        (Asking, Step::Fail) => (Outside, LockTurn::Refused),
+        (Asking, Step::Unknown) => (Maybe, LockTurn::MayEnter),
+        (AskingAgain, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
+        (_, Step::Invoke) => return Err(format!("acquire is called by a contender that {}", doing(at))),
+        _ => return Err(format!("acquire ends, but the contender {}", doing(at))),
+    })
+}
+
+/// Where a contender stands after an event of release, and what that means. `last` when it holds only once.
+pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn), String> {
+    use At::*;
+    Ok(match (at, step) {
+        (Inside, Step::Invoke) if !last => (Easing, LockTurn::Nested),
+        (Inside | NotLet | Maybe, Step::Invoke) => (Leaving, LockTurn::Leaves),
+        (Easing, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
+        (Leaving, Step::Ok) => (Outside, LockTurn::Left(Step::Ok)),
+        (Leaving, Step::Fail | Step::Unknown) => (NotLet, LockTurn::Left(step)),
+        (_, Step::Invoke) => return Err(format!("release is called by a contender that {}", doing(at))),
+        _ => return Err(format!("release ends, but the contender {}", doing(at))),
+    })
+}
+
+fn doing(at: At) -> &'static str {
+    match at {
+        At::Outside => "does not hold it",
+        At::Asking => "is still asking for it",
+        At::Inside => "holds it",
+        At::AskingAgain => "holds it and asks for it again",
+        At::Easing => "is releasing one of several acquires",
+        At::Leaving => "is releasing it",
+        At::NotLet => "has tried to release it, without success",
+        At::Maybe => "does not know whether it holds it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_goes_from_asking_to_inside_to_outside() {
+        let (at, turn) = turn_of_acquire(At::Outside, Step::Invoke, false).unwrap();
+        assert_eq!((at, turn), (At::Asking, LockTurn::Asks));
+        assert_eq!(turn_of_acquire(at, Step::Ok, false), Ok((At::Inside, LockTurn::Enters)));
+        assert_eq!(turn_of_release(At::Inside, Step::Invoke, true), Ok((At::Leaving, LockTurn::Leaves)));
+        assert_eq!(turn_of_release(At::Leaving, Step::Ok, true), Ok((At::Outside, LockTurn::Left(Step::Ok))));
+    }
+
+    #[test]
+    fn a_second_acquire_needs_a_depth() {
+        assert_eq!(turn_of_acquire(At::Inside, Step::Invoke, true), Ok((At::AskingAgain, LockTurn::Nested)));
+        let told = turn_of_acquire(At::Inside, Step::Invoke, false).unwrap_err();
+        assert_eq!(told, "acquire is called by a contender that holds it");
+    }
+
+    #[test]
+    fn an_answer_without_a_question_is_refused() {
+        for at in [At::Outside, At::Inside, At::Leaving, At::Maybe] {
+            assert!(turn_of_acquire(at, Step::Ok, false).is_err(), "{at:?}");
+        }
+        for at in [At::Outside, At::Inside, At::Asking, At::NotLet] {
+            assert!(turn_of_release(at, Step::Ok, true).is_err(), "{at:?}");
+        }
+    }
+
+    #[test]
+    fn every_outcome_of_an_acquire_leads_somewhere_else() {
+        assert_eq!(turn_of_acquire(At::Asking, Step::Fail, false), Ok((At::Outside, LockTurn::Refused)));
+        assert_eq!(turn_of_acquire(At::Asking, Step::Unknown, false), Ok((At::Maybe, LockTurn::MayEnter)));
+        for at in [At::NotLet, At::Maybe] {
+            assert_eq!(turn_of_acquire(at, Step::Invoke, false), Ok((At::Asking, LockTurn::Asks)), "{at:?}");
+        }
+        for step in [Step::Ok, Step::Fail, Step::Unknown] {
+            assert_eq!(
+                turn_of_acquire(At::AskingAgain, step, true),
+                Ok((At::Inside, LockTurn::Nested)),
+                "{step:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_holder_can_ask_for_more_of_the_same() {
+        for at in [At::Outside, At::NotLet, At::Maybe, At::Asking, At::Leaving] {
+            assert!(turn_of_acquire(at, Step::Invoke, true).is_err(), "{at:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_may_hold_can_release_and_whoever_holds_several_times_eases() {
+        for at in [At::Inside, At::NotLet, At::Maybe] {
+            assert_eq!(
+                turn_of_release(at, Step::Invoke, true),
+                Ok((At::Leaving, LockTurn::Leaves)),
+                "{at:?}"
+            );
+        }
+        assert_eq!(turn_of_release(At::Inside, Step::Invoke, false), Ok((At::Easing, LockTurn::Nested)));
+        for step in [Step::Ok, Step::Fail, Step::Unknown] {
+            assert_eq!(
+                turn_of_release(At::Easing, step, false),
+                Ok((At::Inside, LockTurn::Nested)),
+                "{step:?}"
+            );
+        }
+        for step in [Step::Fail, Step::Unknown] {
+            assert_eq!(
+                turn_of_release(At::Leaving, step, true),
+                Ok((At::NotLet, LockTurn::Left(step))),
+                "{step:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_what_the_contender_is_doing() {
+        let doing = [
+            (At::Asking, "is still asking for it"),
+            (At::AskingAgain, "holds it and asks for it again"),
+            (At::Easing, "is releasing one of several acquires"),
+            (At::Leaving, "is releasing it"),
+        ];
+        for (at, what) in doing {
+            let called = turn_of_acquire(at, Step::Invoke, false).unwrap_err();
+            assert_eq!(called, format!("acquire is called by a contender that {what}"));
+            let called = turn_of_release(at, Step::Invoke, true).unwrap_err();
+            assert_eq!(called, format!("release is called by a contender that {what}"));
+        }
+        let told = |at| turn_of_acquire(at, Step::Ok, false).unwrap_err();
+        assert_eq!(
+            told(At::NotLet),
+            "acquire ends, but the contender has tried to release it, without success"
+        );
+        assert_eq!(told(At::Maybe), "acquire ends, but the contender does not know whether it holds it");
+        let ended = turn_of_release(At::Inside, Step::Fail, true).unwrap_err();
+        assert_eq!(ended, "release ends, but the contender holds it");
+    }
+}

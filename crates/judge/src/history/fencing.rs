@@ -1,0 +1,179 @@
+//! Did the fenced resource keep old tokens out?
+//!
+//! Writes that were under way together may have been accepted in either order. So a write is stale for certain only
+//! when a newer token had been accepted before it was called, or when the zxids say so.
+
+use super::clocks::Moment;
+use super::judgement::WriteReport;
+use zklockbench_record::history::LinePosition;
+
+const EXAMPLES: usize = 20;
+
+/// The accepted write with the newest token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Newest {
+    pub token: i64,
+    pub zxid: Option<i64>,
+    pub clock: usize,
+    pub place: LinePosition,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct FencedWrite {
+    pub token: Option<i64>,
+    pub accepted: bool,
+    pub zxid: Option<i64>,
+    pub at: Moment,
+}
+
+/// The resource that one lock guards.
+#[derive(Debug, Default)]
+pub struct Fencing {
+    newest: Vec<Newest>,
+    pub report: WriteReport,
+    /// Stale writes that were accepted, each after the newer one.
+    pub examples: Vec<(Newest, Newest)>,
+}
+
+impl Fencing {
+    /// The newest token that is known on a clock to be accepted.
+    pub fn newest_on(&self, clock: usize) -> Option<Newest> {
+        self.newest.iter().find(|newest| newest.clock == clock).copied()
+    }
+
+    /// The resource answered a write. `called` is what [`Fencing::newest_on`] was when it was called, or is now if
+    /// that was not written down.
+    pub fn answer(&mut self, answer: FencedWrite, called: Option<Newest>) {
+        if !answer.accepted {
+            self.reject(answer);
+            return;
+        }
+        self.report.accepted += 1;
+        let Some(token) = answer.token else {
+            self.report.without_token += 1;
+            return;
+        };
+        let FencedWrite { zxid, at, .. } = answer;
+        let own = Newest { token, zxid, clock: at.clock, place: at.place };
+        self.judge(own, called);
+        match self.newest.iter_mut().find(|newest| newest.clock == at.clock) {
+            None => self.newest.push(own),
+            Some(newest) if newest.token <= token => *newest = own,
+            Some(_) => {}
+        }
+    }
+
+    fn reject(&mut self, answer: FencedWrite) {
+        let newest = self.newest.iter().map(|newest| newest.token).max();
+        if answer.token < newest {
+            self.report.stale_rejected += 1;
+        } else {
+            self.report.other_rejected += 1;
+        }
+    }
+
+    fn judge(&mut self, own: Newest, called: Option<Newest>) {
+        let by_zxid = |newer: &&Newest| newer.zxid.zip(own.zxid).is_some_and(|(a, b)| a < b);
+        let newer = |newer: &&Newest| newer.token > own.token;
+        let certain = called.iter().find(newer);
+        let certain = certain.or_else(|| self.newest.iter().filter(newer).find(by_zxid)).copied();
+        if let Some(newer) = certain {
+            self.report.stale_accepted += 1;
+            if self.examples.len() < EXAMPLES {
+                self.examples.push((newer, own));
+            }
+            return;
+        }
+        let unordered = |other: &&Newest| other.zxid.is_none() || own.zxid.is_none();
+        let same_clock = |other: &Newest| other.clock == own.clock;
+        self.report.undecided +=
+            u64::from(self.newest.iter().filter(newer).filter(unordered).any(same_clock));
+        self.report.across_clocks +=
+            u64::from(self.newest.iter().filter(unordered).any(|other| !same_clock(other)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(line: u64) -> Moment {
+        Moment { t_us: line, place: LinePosition { line, offset: 0 }, clock: 0 }
+    }
+
+    fn write(token: i64, accepted: bool, line: u64) -> FencedWrite {
+        FencedWrite { token: Some(token), accepted, zxid: None, at: at(line) }
+    }
+
+    #[test]
+    fn an_older_token_turned_away_is_what_fencing_is_for() {
+        let mut fencing = Fencing::default();
+        fencing.answer(write(5, true, 1), None);
+        fencing.answer(write(3, false, 2), fencing.newest_on(0));
+        fencing.answer(write(5, false, 3), fencing.newest_on(0));
+        let WriteReport { stale_rejected, other_rejected, stale_accepted, .. } = fencing.report;
+        assert_eq!((stale_rejected, other_rejected, stale_accepted), (1, 1, 0));
+    }
+
+    #[test]
+    fn writes_under_way_together_are_undecided_unless_their_zxids_tell() {
+        let mut fencing = Fencing::default();
+        fencing.answer(FencedWrite { zxid: Some(20), ..write(5, true, 1) }, None);
+        fencing.answer(write(3, true, 2), None);
+        assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 0));
+        fencing.answer(FencedWrite { zxid: Some(19), ..write(3, true, 3) }, None);
+        assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 0));
+        fencing.answer(FencedWrite { zxid: Some(21), ..write(3, true, 4) }, None);
+        assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 1));
+    }
+
+    #[test]
+    fn every_write_is_held_against_the_newest_token_so_far() {
+        let mut fencing = Fencing::default();
+        let mut accept = |token, line| {
+            let called = fencing.newest_on(0);
+            fencing.answer(write(token, true, line), called);
+            (fencing.report.stale_accepted, fencing.newest_on(0).map(|newest| newest.token))
+        };
+        assert_eq!(accept(5, 1), (0, Some(5)));
+        assert_eq!(accept(7, 2), (0, Some(7)));
+        assert_eq!(accept(7, 3), (0, Some(7)), "a holder may write twice");
+        assert_eq!(accept(6, 4), (1, Some(7)), "newer than the first, but older than the second");
+        assert_eq!(accept(8, 5), (1, Some(8)), "an older one has not become the newest");
+    }
+
+    #[test]
+    fn all_stale_writes_are_counted_and_the_first_twenty_shown() {
+        let mut fencing = Fencing::default();
+        fencing.answer(write(5, true, 1), None);
+        for line in 2..32 {
+            let called = fencing.newest_on(0);
+            fencing.answer(write(3, true, line), called);
+        }
+        assert_eq!((fencing.report.stale_accepted, fencing.examples.len()), (30, 20));
+        assert_eq!((fencing.examples[19].0.place.line, fencing.examples[19].1.place.line), (1, 21));
+    }
+
+    #[test]
+    fn writes_of_different_clocks_are_put_in_order_by_their_zxids_alone() {
+        let on = |clock, token, zxid, line| {
+            let at = Moment { clock, ..at(line) };
+            FencedWrite { token: Some(token), accepted: true, zxid, at }
+        };
+        let mut fencing = Fencing::default();
+        fencing.answer(on(0, 5, None, 1), None);
+        for (line, counted) in [(2, 1), (3, 2)] {
+            fencing.answer(on(1, 3, None, line), None);
+            assert_eq!((fencing.report.across_clocks, fencing.report.undecided), (counted, 0));
+        }
+        let tokens = [0, 1].map(|clock| fencing.newest_on(clock).map(|newest| newest.token));
+        assert_eq!(tokens, [Some(5), Some(3)], "each clock has a newest of its own");
+        let mut fencing = Fencing::default();
+        fencing.answer(on(0, 5, Some(10), 1), None);
+        fencing.answer(on(1, 3, Some(9), 2), None);
+        assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 0));
+        fencing.answer(on(1, 3, Some(11), 3), None);
+        assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 1));
+        assert_eq!((fencing.report.accepted, fencing.report.undecided), (3, 0));
+    }
+}

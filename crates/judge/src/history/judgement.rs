@@ -1,0 +1,510 @@
+//! What a history shows: what became of the locks, the one verdict that this comes to, and what a reader must know
+//! beside it.
+
+use zklockbench_core::evidence::{Sensitivity, excluded};
+use zklockbench_core::units::counted;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::history::{LinePosition, LockKind};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// Lock by lock, by name; locks that were not asked for are left out.
+    pub locks: Vec<LockReport>,
+    /// The first of each kind of thing that went wrong, in the order of their lines.
+    pub findings: Vec<Finding>,
+    /// What could not be checked, and what a reader should know.
+    pub notes: Vec<String>,
+    /// How many acquisitions were checked, and of how many, and which error rate that excludes.
+    pub evidence: String,
+    pub events: u64,
+    pub contenders: usize,
+    /// Clocks that times were read from.
+    pub clocks: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Breach {
+    /// Two inside at once, though the session of the one before was alive.
+    Violation,
+    /// A holder was let in before the node of the one before it was deleted.
+    Order,
+    /// The fenced resource accepted an older token after a newer one.
+    StaleWrite,
+    /// An acquire that never ended.
+    Stuck,
+    /// Two inside at once, after the session of one was suspended or had expired.
+    Zombie,
+    /// Two inside at once, and it is unknown whether a session had ended.
+    Uncertain,
+}
+
+impl Breach {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Violation => "violation",
+            Self::Order => "order",
+            Self::StaleWrite => "stale write",
+            Self::Stuck => "stuck",
+            Self::Zombie => "zombie",
+            Self::Uncertain => "uncertain",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub breach: Breach,
+    pub lock: String,
+    pub what: String,
+    /// The lines that show it, and no others.
+    pub lines: Vec<LinePosition>,
+}
+
+/// Overlaps of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Overlaps {
+    pub count: u64,
+    /// The longest that the two were inside together, in microseconds.
+    pub longest_us: u64,
+}
+
+impl Overlaps {
+    pub fn add(&mut self, count: u64, us: u64) {
+        self.count += count;
+        self.longest_us = self.longest_us.max(us);
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.add(other.count, other.longest_us);
+    }
+}
+
+/// Exclusion as the ensemble saw it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OrderReport {
+    pub compared: u64,
+    /// Pairs that could not be, for lack of a zxid.
+    pub not_compared: u64,
+    /// Of those, pairs whose two holders are on different clocks.
+    pub not_compared_across_clocks: u64,
+    /// Of the pairs compared, those in which the later one was let in too early.
+    pub too_early: u64,
+    /// Pairs in which the later one's node was there before the earlier one's was deleted: it had waited.
+    pub waited: u64,
+    /// Of these, pairs on different clocks.
+    pub waited_across_clocks: u64,
+    /// Grants with a token older than one granted before; a fair lock has none.
+    pub out_of_order: u64,
+    pub without_token: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteReport {
+    pub accepted: u64,
+    /// Writes accepted with an older token than one accepted before: the resource does not fence.
+    pub stale_accepted: u64,
+    /// Writes turned away for their old token.
+    pub stale_rejected: u64,
+    /// Writes turned away although their token was the newest.
+    pub other_rejected: u64,
+    /// Writes accepted with an older token, but perhaps before the newer one.
+    pub undecided: u64,
+    pub without_token: u64,
+    /// Writes that could not be put in order with the ones before, for those are on another clock.
+    pub across_clocks: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockReport {
+    pub name: String,
+    pub kind: LockKind,
+    pub acquired: u64,
+    pub failed: u64,
+    pub unknown: u64,
+    /// Acquisitions that others who were inside kept out for a part of their wait.
+    pub waited: u64,
+    /// As many as could have been seen entering while others were inside: each counts by that part.
+    pub seen_inside: u64,
+    /// Whether more than one contender got it.
+    pub contended: bool,
+    /// Whether contenders on different clocks got it.
+    pub several_clocks: bool,
+    pub violations: Overlaps,
+    /// Overlaps with a holder whose session was suspended or had expired.
+    pub zombies: Overlaps,
+    /// Overlaps that cannot be classed.
+    pub uncertain: Overlaps,
+    /// Holders that stayed inside although they had been told that their session had ended, while others entered.
+    pub ignored_expiry: u64,
+    pub order: OrderReport,
+    pub writes: WriteReport,
+    /// Acquires that never ended though others passed, or though the history is complete.
+    pub stuck: u64,
+    /// Acquires that had not ended when the history did.
+    pub unfinished: u64,
+}
+
+impl LockReport {
+    /// Of a lock for which nobody has asked yet.
+    pub fn new(name: &str, kind: LockKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            acquired: 0,
+            failed: 0,
+            unknown: 0,
+            waited: 0,
+            seen_inside: 0,
+            contended: false,
+            several_clocks: false,
+            violations: Overlaps::default(),
+            zombies: Overlaps::default(),
+            uncertain: Overlaps::default(),
+            ignored_expiry: 0,
+            order: OrderReport::default(),
+            writes: WriteReport::default(),
+            stuck: 0,
+            unfinished: 0,
+        }
+    }
+}
+
+/// How a history ended, and how it is to be judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct HistoryEnd {
+    /// The number of its last line, when that broke off in its middle.
+    pub cut_off_at: Option<u64>,
+    pub strict: bool,
+    /// How small an error rate its acquisitions must exclude for a verdict of held.
+    pub evidence: Sensitivity,
+}
+
+/// A count of one lock, and the sentence for it.
+type Reason = (fn(&LockReport) -> u64, &'static str);
+
+const VIOLATED: &[Reason] = &[
+    (|lock| lock.violations.count, "entries while another was inside whose session was alive"),
+    (|lock| lock.order.too_early, "holders let in before the previous holder's node was deleted"),
+    (|lock| lock.writes.stale_accepted, "writes accepted with an older token than one accepted before"),
+    (|lock| lock.stuck, "acquires that never ended"),
+];
+
+const UNKNOWN: &[Reason] = &[
+    (|lock| lock.uncertain.count, "entries while another may have been inside"),
+    (|lock| lock.writes.undecided, "writes with an older token, accepted before or after the newer one"),
+    (|lock| lock.writes.across_clocks, "writes that no zxid puts in order with those of other clocks"),
+    (|lock| lock.writes.without_token, "writes accepted without a token"),
+    (uncompared, "holders on different clocks that could not be compared"),
+];
+
+/// Pairs of holders that neither a common clock nor the ensemble puts in order.
+fn uncompared(lock: &LockReport) -> u64 {
+    let uncompared = lock.order.not_compared_across_clocks.max(lock.order.without_token);
+    if lock.several_clocks { uncompared } else { 0 }
+}
+
+/// The verdict on all locks of a history, and notes on it.
+pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd) -> (Verdict, Vec<String>) {
+    let mut violated = reasons(locks, VIOLATED);
+    let zombies = reasons(locks, &[(|lock| lock.zombies.count, "entries while a zombie was inside")]);
+    if ending.strict {
+        violated.extend(zombies);
+    }
+    let mut unknown = reasons(locks, UNKNOWN);
+    let no_evidence = no_evidence(locks, ending.evidence);
+    let of_more = no_evidence.as_ref().map(|_| TOLD_BY_MORE.to_owned());
+    unknown.extend(no_evidence);
+    unknown.extend(broken_off(complete, ending));
+    let verdict = Verdict::violated_if(violated).and(Verdict::unknown_if(unknown));
+    (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
+}
+
+/// Why a run may be held of which the history is unknown, and how to find out.
+const TOLD_BY_MORE: &str = "a history shows neither who waited within a process nor the servers' transaction logs: a \
+                            run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
+
+fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
+    let all = locks.iter().flat_map(|lock| of.iter().map(move |(count, what)| (lock, count(lock), what)));
+    all.filter(|(_, count, _)| *count > 0)
+        .map(|(lock, count, what)| format!("{}: {what}: {count}", lock.name))
+        .collect()
+}
+
+/// Without two contenders of which one waited there was nothing to exclude.
+fn no_evidence(locks: &[LockReport], asked: Sensitivity) -> Option<String> {
+    let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
+    if contended.is_empty() {
+        return Some("no lock was acquired by two contenders, so exclusion was never tested".into());
+    }
+    let (checked, acquired) = checked(locks);
+    match checked {
+        0 => Some("no contention was recorded, so exclusion was never tested".into()),
+        _ if asked.is_met_by(checked) => None,
+        _ => {
+            let (all, needed) = (counted(acquired, "acquisition", "acquisitions"), asked.acquisitions());
+            Some(format!("too little evidence: {checked} of {all} checked, {asked} needs {needed}"))
+        }
+    }
+}
+
+/// The evidence of a history in one line.
+pub fn describe_evidence(locks: &[LockReport]) -> String {
+    let (checked, acquired) = checked(locks);
+    let all = counted(acquired, "acquisition", "acquisitions");
+    format!("{checked} of {all} checked; {}", excluded(checked))
+}
+
+/// Of locks that two contenders got, how many acquisitions were checked, and how many there were.
+fn checked(locks: &[LockReport]) -> (u64, u64) {
+    let contended = locks.iter().filter(|lock| lock.contended);
+    contended.fold((0, 0), |(checked, acquired), lock| {
+        (checked + lock.seen_inside.max(lock.order.waited), acquired + lock.acquired)
+    })
+}
+
+fn broken_off(complete: Option<bool>, ending: HistoryEnd) -> Option<String> {
+    if let Some(line) = ending.cut_off_at {
+        return Some(format!("the history breaks off in line {line}; what followed is unknown"));
+    }
+    (complete == Some(false)).then(|| "the history says that it is incomplete".to_owned())
+}
+
+fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
+    let names = |what: &str, which: fn(&LockReport) -> bool| {
+        let names: Vec<&str> =
+            locks.iter().filter(|lock| which(lock)).map(|lock| lock.name.as_str()).collect();
+        let shown = match names.as_slice() {
+            [] => return None,
+            [first, second, third, .., _] => format!("{first}, {second}, {third} and others"),
+            few => few.join(", "),
+        };
+        Some(format!("{what}: {shown}"))
+    };
+    let notes = [
+        names("the ensemble's view was not checked, for lack of `token`, `zxid` or `deleted_zxid`", |lock| {
+            lock.acquired > 1 && lock.order.compared == 0
+        }),
+        names("the ensemble's view was checked for some holders only, for lack of zxids", |lock| {
+            lock.order.compared > 0 && lock.order.not_compared + lock.order.without_token > 0
+        }),
+        names("holders stayed inside although they had been told that their session had ended", |lock| {
+            lock.ignored_expiry > 0
+        }),
+        names("acquires were still waiting when the history ended", |lock| lock.unfinished > 0),
+        complete.is_none().then(|| "the history does not say whether it is complete".to_owned()),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_breach_has_a_name_and_the_worst_comes_first() {
+        let worst_first = [
+            (Breach::Violation, "violation"),
+            (Breach::Order, "order"),
+            (Breach::StaleWrite, "stale write"),
+            (Breach::Stuck, "stuck"),
+            (Breach::Zombie, "zombie"),
+            (Breach::Uncertain, "uncertain"),
+        ];
+        assert!(worst_first.iter().all(|(breach, name)| breach.name() == *name));
+        assert!(worst_first.is_sorted_by_key(|(breach, _)| *breach));
+    }
+
+    /// A mutex that two contenders got, one after a wait, and which the ensemble's view confirms.
+    fn sound(name: &str) -> LockReport {
+        LockReport {
+            acquired: 9,
+            waited: 6,
+            seen_inside: 6,
+            contended: true,
+            order: OrderReport { compared: 4, ..OrderReport::default() },
+            ..LockReport::new(name, LockKind::Mutex)
+        }
+    }
+
+    fn judge(locks: &[LockReport]) -> (Verdict, Vec<String>) {
+        verdict(locks, Some(true), HistoryEnd::default())
+    }
+
+    /// The verdict on a lock that is sound but for one thing.
+    fn after(change: impl FnOnce(&mut LockReport)) -> Verdict {
+        let mut lock = sound("l");
+        change(&mut lock);
+        judge(&[lock]).0
+    }
+
+    fn notes_after(change: impl Fn(&mut LockReport)) -> Vec<String> {
+        let mut lock = sound("l");
+        change(&mut lock);
+        judge(&[lock]).1
+    }
+
+    fn violated(what: &str) -> Verdict {
+        Verdict::Violated(vec![what.to_owned()])
+    }
+
+    fn unknown(what: &str) -> Verdict {
+        Verdict::Unknown(vec![what.to_owned()])
+    }
+
+    #[test]
+    fn a_lock_that_was_waited_for_and_shows_nothing_wrong_is_held_without_a_note() {
+        assert_eq!(judge(&[sound("l")]), (Verdict::Held, vec![]));
+    }
+
+    #[test]
+    fn each_way_to_break_the_promise_violates_with_its_count() {
+        let entries = "l: entries while another was inside whose session was alive: 2";
+        assert_eq!(after(|lock| lock.violations.count = 2), violated(entries));
+        let early = "l: holders let in before the previous holder's node was deleted: 1";
+        assert_eq!(after(|lock| lock.order.too_early = 1), violated(early));
+        let stale = "l: writes accepted with an older token than one accepted before: 3";
+        assert_eq!(after(|lock| lock.writes.stale_accepted = 3), violated(stale));
+        assert_eq!(after(|lock| lock.stuck = 1), violated("l: acquires that never ended: 1"));
+    }
+
+    #[test]
+    fn each_thing_that_cannot_be_told_leaves_it_unknown() {
+        let inside = "l: entries while another may have been inside: 1";
+        assert_eq!(after(|lock| lock.uncertain.count = 1), unknown(inside));
+        let undecided = "l: writes with an older token, accepted before or after the newer one: 1";
+        assert_eq!(after(|lock| lock.writes.undecided = 1), unknown(undecided));
+        let across = "l: writes that no zxid puts in order with those of other clocks: 1";
+        assert_eq!(after(|lock| lock.writes.across_clocks = 1), unknown(across));
+        let tokenless = "l: writes accepted without a token: 1";
+        assert_eq!(after(|lock| lock.writes.without_token = 1), unknown(tokenless));
+    }
+
+    #[test]
+    fn a_violation_of_one_lock_outweighs_what_is_unknown_of_another() {
+        let mut locks = [sound("a"), sound("b")];
+        locks[0].uncertain.count = 1;
+        locks[1].violations.count = 1;
+        let (verdict, _) = judge(&locks);
+        assert_eq!(verdict, violated("b: entries while another was inside whose session was alive: 1"));
+    }
+
+    #[test]
+    fn zombies_violate_only_a_strict_reading() {
+        let mut lock = sound("l");
+        lock.zombies.count = 2;
+        assert_eq!(judge(&[lock.clone()]).0, Verdict::Held);
+        let strict = HistoryEnd { strict: true, ..HistoryEnd::default() };
+        let told = violated("l: entries while a zombie was inside: 2");
+        assert_eq!(verdict(&[lock], Some(true), strict).0, told);
+    }
+
+    #[test]
+    fn holders_on_different_clocks_need_the_ensemble_to_be_compared() {
+        let told = |count: u64| {
+            unknown(&format!("l: holders on different clocks that could not be compared: {count}"))
+        };
+        let missing = |several_clocks| {
+            after(|lock| {
+                lock.several_clocks = several_clocks;
+                lock.order.not_compared_across_clocks = 2;
+                lock.order.without_token = 3;
+            })
+        };
+        assert_eq!(missing(true), told(3));
+        assert_eq!(missing(false), Verdict::Held, "on one clock their beliefs are compared");
+        assert_eq!(after(|lock| lock.several_clocks = true), Verdict::Held);
+    }
+
+    #[test]
+    fn without_contention_on_some_lock_nothing_was_excluded() {
+        let nobody = unknown("no lock was acquired by two contenders, so exclusion was never tested");
+        assert_eq!(judge(&[]).0, nobody);
+        assert_eq!(after(|lock| lock.contended = false), nobody);
+        let unmet = unknown("no contention was recorded, so exclusion was never tested");
+        assert_eq!(after(|lock| lock.seen_inside = 0), unmet);
+        let few = unknown("too little evidence: 4 of 9 acquisitions checked, 0.99@100% needs 5");
+        assert_eq!(after(|lock| lock.seen_inside = 4), few);
+        let by_the_ensemble = |lock: &mut LockReport| {
+            lock.seen_inside = 0;
+            lock.order.waited = 5;
+        };
+        assert_eq!(after(by_the_ensemble), Verdict::Held);
+        let mut idle = sound("a");
+        idle.contended = false;
+        assert_eq!(judge(&[idle, sound("b")]).0, Verdict::Held, "one lock with contention is enough");
+    }
+
+    #[test]
+    fn a_history_is_unknown_when_more_evidence_is_asked_for_than_it_has() {
+        let asked =
+            |evidence: &str| HistoryEnd { evidence: evidence.parse().unwrap(), ..HistoryEnd::default() };
+        let locks = [LockReport { acquired: 500, seen_inside: 460, ..sound("l") }];
+        assert_eq!(verdict(&locks, Some(true), asked("0.95@1%")).0, Verdict::Held);
+        let few = unknown("too little evidence: 460 of 500 acquisitions checked, 0.99@1% needs 461");
+        assert_eq!(verdict(&locks, Some(true), asked("0.99@1%")).0, few);
+    }
+
+    #[test]
+    fn where_nothing_shows_that_anybody_was_kept_out_it_is_said_that_a_run_is_judged_by_more() {
+        let mut silent = sound("l");
+        silent.seen_inside = 0;
+        let (verdict, notes) = judge(&[silent]);
+        assert!(
+            matches!(verdict, Verdict::Unknown(_)) && notes.contains(&TOLD_BY_MORE.to_owned()),
+            "{notes:?}"
+        );
+        assert!(!judge(&[sound("l")]).1.contains(&TOLD_BY_MORE.to_owned()));
+    }
+
+    #[test]
+    fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
+        let judged = |complete, cut_off_at| {
+            verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
+        };
+        let broken = unknown("the history breaks off in line 7; what followed is unknown");
+        assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
+        assert_eq!(judged(Some(false), None), (unknown("the history says that it is incomplete"), vec![]));
+        let silent = vec!["the history does not say whether it is complete".to_owned()];
+        assert_eq!(judged(None, None), (Verdict::Held, silent));
+    }
+
+    #[test]
+    fn what_could_not_be_checked_against_the_ensemble_is_noted() {
+        let unchecked =
+            ["the ensemble's view was not checked, for lack of `token`, `zxid` or `deleted_zxid`: l"];
+        assert_eq!(notes_after(|lock| lock.order.compared = 0), unchecked);
+        let nothing_to_compare = |lock: &mut LockReport| {
+            lock.order.compared = 0;
+            lock.acquired = 1;
+        };
+        assert!(notes_after(nothing_to_compare).is_empty());
+        let partly = ["the ensemble's view was checked for some holders only, for lack of zxids: l"];
+        assert_eq!(notes_after(|lock| lock.order.not_compared = 1), partly);
+        assert_eq!(notes_after(|lock| lock.order.without_token = 1), partly);
+        let never = |lock: &mut LockReport| {
+            lock.order.compared = 0;
+            lock.order.not_compared = 1;
+        };
+        assert_eq!(notes_after(never), unchecked, "that says it all");
+    }
+
+    #[test]
+    fn what_a_reader_should_know_of_holders_and_waiters_is_noted() {
+        let ignored = ["holders stayed inside although they had been told that their session had ended: l"];
+        assert_eq!(notes_after(|lock| lock.ignored_expiry = 1), ignored);
+        let waiting = ["acquires were still waiting when the history ended: l"];
+        assert_eq!(notes_after(|lock| lock.unfinished = 1), waiting);
+    }
+
+    #[test]
+    fn of_many_locks_a_note_names_three() {
+        let noted = |names: &[&str]| {
+            let locks: Vec<LockReport> =
+                names.iter().map(|name| LockReport { unfinished: 1, ..sound(name) }).collect();
+            judge(&locks).1[0].rsplit_once(": ").unwrap().1.to_owned()
+        };
+        assert_eq!(noted(&["a", "b", "c"]), "a, b, c");
+        assert_eq!(noted(&["a", "b", "c", "d"]), "a, b, c and others");
+    }
+}

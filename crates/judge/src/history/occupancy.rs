@@ -1,0 +1,746 @@
+//! Who is inside one lock, as the contenders of one clock believe; and of those who never got in, who is stuck and who
+//! only came too late.
+
+use std::collections::BTreeSet;
+
+use super::clocks::Moment;
+use super::contender::CalledAcquire;
+use super::judgement::{Breach, Overlaps};
+use super::overlap::{LOOKED_AT, Overlap, Party, Traces};
+use crate::inside::{Evidence, Inside};
+use crate::weigh::{Granted, Soundness};
+use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
+
+/// How many overlaps may wait for what they were. The oldest of more is then uncertain.
+const WAITING: usize = 256;
+const EXAMPLES: usize = 20;
+
+/// One hold, from the return of acquire to the call of release.
+#[derive(Debug)]
+pub struct Hold {
+    pub number: u64,
+    pub claim: LockClaim,
+    pub token: Option<i64>,
+    /// When acquire was called.
+    pub asked_us: Option<u64>,
+    pub entered_us: u64,
+    /// Whether the acquire's outcome is unknown.
+    pub possible: bool,
+    pub suspended: bool,
+    pub traces: Traces,
+    /// What happened after the holder was told that its session had ended.
+    pub lost: Option<OverdueHold>,
+}
+
+/// A hold that should have ended with its session.
+#[derive(Debug)]
+pub struct OverdueHold {
+    pub at: Moment,
+    pub others: u64,
+    pub first: Option<(u64, Traces)>,
+}
+
+/// An overlap that is settled, as an example.
+#[derive(Debug, Clone)]
+pub struct Example {
+    pub breach: Breach,
+    pub inside: Traces,
+    pub entered: Traces,
+    pub since_us: u64,
+    pub length_us: u64,
+}
+
+/// One lock on one clock.
+#[derive(Debug)]
+pub struct Occupancy {
+    inside: Inside<Hold>,
+    /// Holds inside that may never have been.
+    possible: BTreeSet<u64>,
+    /// Holds whose release has been called and not been done for certain.
+    leaving: Vec<Hold>,
+    waiting: Vec<Overlap>,
+    pub entries: u64,
+    pub waits: Waits,
+    pub violations: Overlaps,
+    pub zombies: Overlaps,
+    /// Overlaps that cannot be classed.
+    pub uncertain: Overlaps,
+    /// Holders that stayed although they had been told to go, while others entered.
+    pub ignored_expiry: u64,
+    pub examples: Vec<Example>,
+}
+
+impl Occupancy {
+    pub fn new(kind: LockKind) -> Self {
+        Self {
+            inside: Inside::new(kind),
+            possible: BTreeSet::new(),
+            leaving: Vec::new(),
+            waiting: Vec::new(),
+            entries: 0,
+            waits: Waits::default(),
+            violations: Overlaps::default(),
+            zombies: Overlaps::default(),
+            uncertain: Overlaps::default(),
+            ignored_expiry: 0,
+            examples: Vec::new(),
+        }
+    }
+
+    /// A contender asks for that. Returns for how long in all the same request has been kept out by then.
+    pub fn asks(&mut self, claim: LockClaim, t_us: u64) -> u64 {
+        self.inside.asks(claim, t_us)
+    }
+
+    /// For how long in all that request has been kept out.
+    pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
+        self.inside.kept_out(claim, t_us)
+    }
+
+    pub fn enter(&mut self, hold: Hold, since: Moment) {
+        self.entries += 1;
+        if !hold.possible {
+            self.meet(&hold, since);
+        }
+        let evidence = if hold.possible { Evidence::Doubtful } else { Evidence::Certain };
+        if hold.possible {
+            self.possible.insert(hold.number);
+        }
+        self.inside.enter(hold.number, hold.claim, since.t_us, evidence, hold);
+    }
+
+    fn meet(&mut self, hold: &Hold, since: Moment) {
+        let is_full = self.inside.keeps_out(hold.claim);
+        if !is_full && self.leaving.is_empty() {
+            return;
+        }
+        let kind = self.inside.kind();
+        let allowed = kind.allowed_beside(hold.claim);
+        let met: Vec<(u64, &mut Hold)> = self.inside.in_the_way(hold.claim).collect();
+        let live: u64 = met.iter().filter(|(_, other)| other.lost.is_none()).map(|(leases, _)| leases).sum();
+        let leaving = || {
+            let leaving = self.leaving.iter().rev();
+            leaving.map(|other| (kind.weight_against(hold.claim, other.claim), other))
+        };
+        if live + leaving().map(|(leases, _)| leases).sum::<u64>() > allowed {
+            let met = met.iter().rev().map(|(leases, other)| (*leases, &**other));
+            let met = met.filter(|(_, other)| other.lost.is_none());
+            let insiders = met.map(|(leases, other)| insider(hold, other, leases));
+            let leaving = leaving().filter(|(leases, _)| *leases > 0);
+            let leaving =
+                leaving.map(|(leases, other)| Party { is_leaving: true, ..insider(hold, other, leases) });
+            let insiders = insiders.chain(leaving);
+            let overlap = overlap(hold, since, allowed, insiders);
+            self.keep(overlap);
+        }
+        if live > allowed {
+            // A hold that may never have been explains one overlap, not all that follow.
+            for number in std::mem::take(&mut self.possible) {
+                self.inside.leave(number, since.t_us, false);
+            }
+        } else if is_full && let Some(zombie) = self.inside.in_the_way(hold.claim).find_map(lost) {
+            zombie.others += 1;
+            zombie.first.get_or_insert((since.t_us, hold.traces));
+        }
+    }
+
+    fn keep(&mut self, overlap: Overlap) {
+        if self.waiting.len() >= WAITING {
+            let now = overlap.since.t_us;
+            let oldest = self.waiting.remove(0);
+            self.give_up(oldest, now);
+        }
+        self.waiting.push(overlap);
+    }
+
+    fn give_up(&mut self, mut overlap: Overlap, now_us: u64) {
+        overlap.give_up();
+        if !overlap.is_none() {
+            self.settle(&overlap, now_us);
+        }
+    }
+
+    /// A holder calls release and no longer believes that it holds. `alone` when no other could run while it was inside.
+    pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
+        let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
+        if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
+            let length_us = at.t_us.saturating_sub(since_us);
+            let inside = Traces { released: Some(at.place), ..hold.traces };
+            self.zombies.add(others, length_us);
+            self.ignored_expiry += 1;
+            self.exemplify(Example { breach: Breach::Zombie, inside, entered, since_us, length_us });
+        }
+        if hold.lost.is_none() && !hold.possible {
+            let traces = Traces { released: Some(at.place), ..hold.traces };
+            self.leaving.push(Hold { traces, ..hold });
+        }
+        self.end(number, at.t_us, Some(at.place));
+    }
+
+    /// A holder calls release again after one whose end it did not learn: it may have been inside until now.
+    pub fn leave_again(&mut self, number: u64, at: Moment) {
+        if self.leaving.iter().any(|hold| hold.number == number) {
+            self.waiting.iter_mut().for_each(|overlap| overlap.may_have_stayed(number));
+            self.end(number, at.t_us, Some(at.place));
+        } else {
+            self.leave(number, at, false);
+        }
+    }
+
+    /// The release of a holder was done, or its contender goes on as if it had been.
+    pub fn is_gone(&mut self, number: u64) {
+        if self.stop_leaving(number).is_some() {
+            self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
+            self.settle_all();
+        }
+    }
+
+    /// The release of a holder failed: it is inside as if it had not asked.
+    pub fn stays(&mut self, number: u64, at: Moment) {
+        if let Some(hold) = self.stop_leaving(number) {
+            self.waiting.iter_mut().for_each(|overlap| overlap.stays(number));
+            self.inside.enter(number, hold.claim, at.t_us, Evidence::Certain, hold);
+        }
+    }
+
+    fn stop_leaving(&mut self, number: u64) -> Option<Hold> {
+        let found = self.leaving.iter().position(|hold| hold.number == number)?;
+        Some(self.leaving.swap_remove(found))
+    }
+
+    /// A holder turns out to have left when it was notified of the end of its session, or a hold never to have been.
+    pub fn vanish(&mut self, number: u64) {
+        let Some(hold) = self.inside.get_mut(number) else { return };
+        let lost_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
+        self.possible.remove(&number);
+        self.inside.leave(number, lost_us.unwrap_or_default(), false);
+        if let Some(lost_us) = lost_us {
+            self.end(number, lost_us, None);
+        }
+    }
+
+    fn end(&mut self, number: u64, t_us: u64, place: Option<LinePosition>) {
+        self.waiting.iter_mut().for_each(|overlap| overlap.leave(number, t_us, place));
+        self.settle_all();
+    }
+
+    /// It is known what was behind a hold.
+    pub fn resolve(&mut self, number: u64, soundness: Soundness) {
+        if !self.waiting.is_empty() {
+            self.waiting.iter_mut().for_each(|overlap| overlap.resolve(number, soundness));
+            self.settle_all();
+        }
+    }
+
+    /// A holder's session has been suspended, or has a connection again.
+    pub fn suspend(&mut self, number: u64, suspended: bool, place: LinePosition) {
+        if let Some(hold) = self.inside.get_mut(number) {
+            hold.suspended = suspended;
+            hold.traces.session = suspended.then_some(place);
+        }
+        if suspended {
+            self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
+        }
+    }
+
+    /// A holder is told that its session has ended.
+    pub fn lose(&mut self, number: u64, at: Moment) {
+        // The ensemble may have let in another by now.
+        self.inside.doubt(number, at.t_us);
+        if let Some(hold) = self.inside.get_mut(number) {
+            hold.lost.get_or_insert(OverdueHold { at, others: 0, first: None });
+            hold.traces.session = Some(at.place);
+        }
+        self.expire(number, at.place);
+    }
+
+    /// A session turns out to have ended before its holder's release was done.
+    pub fn expire(&mut self, number: u64, place: LinePosition) {
+        self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
+        self.resolve(number, Soundness::Lost);
+    }
+
+    /// The history ends while a contender is inside. Its session was alive if `lived` says so of an overlap's line.
+    pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
+        for overlap in &mut self.waiting {
+            let sound = lived(overlap.since.place);
+            overlap.resolve(number, if sound { Soundness::Sound } else { Soundness::Unknown });
+        }
+    }
+
+    /// Nothing follows: what is not known by now will never be.
+    pub fn close(&mut self, now_us: u64) {
+        for overlap in std::mem::take(&mut self.waiting) {
+            self.give_up(overlap, now_us);
+        }
+    }
+
+    fn settle_all(&mut self) {
+        self.waiting.retain(|overlap| !overlap.is_none());
+        let settled = |overlap: &mut Overlap| overlap.ended_us.is_some() && overlap.breach().is_some();
+        let settled: Vec<Overlap> = self.waiting.extract_if(.., settled).collect();
+        settled.iter().for_each(|overlap| self.settle(overlap, overlap.since.t_us));
+    }
+
+    fn settle(&mut self, overlap: &Overlap, now_us: u64) {
+        let breach = overlap.breach().unwrap_or(Breach::Uncertain);
+        let length_us = overlap.length_us(now_us);
+        let class = match breach {
+            Breach::Violation => &mut self.violations,
+            Breach::Zombie => &mut self.zombies,
+            _ => &mut self.uncertain,
+        };
+        class.add(1, length_us);
+        if let Some(inside) = overlap.counterpart(breach) {
+            let (inside, entered) = (inside.traces, overlap.entering.traces);
+            self.exemplify(Example { breach, inside, entered, since_us: overlap.since.t_us, length_us });
+        }
+    }
+
+    fn exemplify(&mut self, example: Example) {
+        let same = self.examples.iter().filter(|other| other.breach == example.breach).count();
+        if same < EXAMPLES {
+            self.examples.push(example);
+        }
+    }
+}
+
+fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
+    hold.lost.as_mut()
+}
+
+/// Of those inside the latest are looked at: they overlap the longest from here on.
+fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
+    let looked_at: Vec<Party> = insiders.by_ref().take(LOOKED_AT).collect();
+    Overlap {
+        entering: party(hold, hold, hold.claim.leases.into()),
+        since,
+        insiders: looked_at,
+        others: insiders.filter(|party| !party.is_leaving).map(|party| party.weight).sum(),
+        allowed,
+        ended_us: None,
+    }
+}
+
+fn insider(entering: &Hold, other: &Hold, weight: u64) -> Party {
+    let soundness = match (other.possible, other.suspended) {
+        (true, _) => Soundness::Unknown,
+        (_, true) => Soundness::Lost,
+        _ => Soundness::Open,
+    };
+    Party { soundness, ..party(entering, other, weight) }
+}
+
+fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
+    Party {
+        hold: hold.number,
+        weight,
+        soundness: Soundness::Open,
+        granted: Granted::of((hold.token, hold.entered_us), (entering.token, entering.asked_us)),
+        inside: true,
+        is_leaving: false,
+        traces: hold.traces,
+    }
+}
+
+/// An acquire is stuck when it waited this many times as long as any that ended...
+const TIMES_AS_LONG: u64 = 10;
+/// ... and at least so long, in microseconds.
+const AT_LEAST_US: u64 = 1_000_000;
+
+/// The waits for one lock on one clock, as far as they ended with the lock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Waits {
+    longest_us: u64,
+    latest_called_us: Option<u64>,
+}
+
+impl Waits {
+    pub fn ended(&mut self, called_us: u64, now_us: u64) {
+        self.longest_us = self.longest_us.max(now_us.saturating_sub(called_us));
+        self.latest_called_us = self.latest_called_us.max(Some(called_us));
+    }
+
+    /// Whether an acquire without an end is stuck, of a process that was last heard of at that time: one that was
+    /// called later got the lock, and everybody else waited for far less.
+    pub fn is_stuck(&self, asked: &CalledAcquire, heard_us: u64) -> bool {
+        let waited = heard_us.saturating_sub(asked.at.t_us);
+        let passed = self.latest_called_us.is_some_and(|called| called > asked.at.t_us);
+        passed && waited >= AT_LEAST_US.max(self.longest_us.saturating_mul(TIMES_AS_LONG))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use zklockbench_core::catalog::Mode;
+
+    fn moment(t_us: u64) -> Moment {
+        Moment { t_us, place: LinePosition { line: t_us, offset: 0 }, clock: 0 }
+    }
+
+    fn hold(number: u64) -> Hold {
+        let traces = Traces { who: 0, acquired: LinePosition::default(), session: None, released: None };
+        Hold {
+            number,
+            claim: LockClaim::WRITE,
+            token: None,
+            asked_us: Some(u64::MAX),
+            entered_us: number,
+            possible: false,
+            suspended: false,
+            traces,
+            lost: None,
+        }
+    }
+
+    /// Violations, zombies and uncertain overlaps so far.
+    fn counts(occupancy: &Occupancy) -> [u64; 3] {
+        [occupancy.violations.count, occupancy.zombies.count, occupancy.uncertain.count]
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_open_overlaps_becomes_uncertain() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(0), moment(1));
+        for number in 1..=WAITING as u64 {
+            occupancy.enter(hold(number), moment(1 + number));
+        }
+        assert_eq!(counts(&occupancy), [0, 0, 0], "as many as may wait");
+        occupancy.enter(hold(1000), moment(1000));
+        assert_eq!(counts(&occupancy), [0, 0, 1]);
+        assert_eq!(occupancy.uncertain.longest_us, 1000 - 2, "the oldest, up to now");
+        occupancy.close(2000);
+        assert_eq!(counts(&occupancy), [0, 0, 1 + WAITING as u64]);
+    }
+
+    #[test]
+    fn of_each_class_only_some_examples_are_kept_but_all_are_counted() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        for number in 0..30 {
+            occupancy.enter(hold(2 * number), moment(10 * number));
+            occupancy.enter(hold(2 * number + 1), moment(10 * number + 1));
+            occupancy.leave(2 * number, moment(10 * number + 3), false);
+            occupancy.resolve(2 * number, Soundness::Sound);
+            occupancy.leave(2 * number + 1, moment(10 * number + 5), false);
+        }
+        assert_eq!((counts(&occupancy), occupancy.examples.len()), ([30, 0, 0], 20));
+        assert_eq!((occupancy.violations.longest_us, occupancy.examples[0].length_us), (2, 2));
+        assert_eq!((occupancy.entries, occupancy.inside.in_the_way(LockClaim::WRITE).count()), (60, 0));
+        occupancy.enter(Hold { suspended: true, ..hold(100) }, moment(1000));
+        occupancy.enter(hold(101), moment(1001));
+        occupancy.close(1002);
+        assert_eq!(
+            (counts(&occupancy), occupancy.examples.len()),
+            ([30, 1, 0], 21),
+            "another class has its own"
+        );
+    }
+
+    #[test]
+    fn an_overlap_that_has_ended_waits_for_what_is_known_of_the_session() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(10));
+        occupancy.enter(hold(2), moment(20));
+        occupancy.leave(1, moment(30), false);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
+        occupancy.resolve(1, Soundness::Sound);
+        assert_eq!(counts(&occupancy), [1, 0, 0]);
+        let example = &occupancy.examples[0];
+        assert_eq!((example.since_us, example.length_us), (20, 10));
+    }
+
+    #[test]
+    fn what_is_known_of_the_session_waits_for_the_overlaps_end() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(10));
+        occupancy.enter(hold(2), moment(20));
+        occupancy.resolve(1, Soundness::Sound);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
+        occupancy.leave(2, moment(45), false);
+        assert_eq!((counts(&occupancy), occupancy.violations.longest_us), ([1, 0, 0], 25));
+    }
+
+    #[test]
+    fn more_are_inside_than_are_looked_at_one_by_one() {
+        let most = LOOKED_AT as u64;
+        for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
+            let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));
+            let inside = most + strangers;
+            (0..inside).for_each(|number| occupancy.enter(hold(number), moment(number)));
+            // One that takes nearly all leases leaves room for one beside it.
+            occupancy.enter(
+                Hold { claim: LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE }, ..hold(500) },
+                moment(500),
+            );
+            for number in 0..inside {
+                occupancy.expire(number, LinePosition::default());
+                occupancy.leave(number, moment(600 + number), false);
+            }
+            occupancy.resolve(500, Soundness::Sound);
+            assert_eq!(
+                counts(&occupancy),
+                expected,
+                "of {strangers} it is not known whether they were zombies, too"
+            );
+        }
+    }
+
+    #[test]
+    fn a_holder_that_was_told_to_go_explains_only_as_many_leases_as_it_has() {
+        let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
+        occupancy.enter(hold(1), moment(1));
+        occupancy.enter(hold(2), moment(2));
+        occupancy.lose(1, moment(3));
+        occupancy.enter(hold(3), moment(10));
+        occupancy.leave(1, moment(14), false);
+        assert_eq!(
+            (counts(&occupancy), occupancy.ignored_expiry, occupancy.zombies.longest_us),
+            ([0, 1, 0], 1, 4)
+        );
+        occupancy.leave(2, moment(15), false);
+        occupancy.leave(3, moment(16), false);
+        assert_eq!(counts(&occupancy), [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_holder_that_was_told_to_go_and_met_nobody_ignored_nothing() {
+        let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
+        occupancy.enter(hold(1), moment(1));
+        occupancy.lose(1, moment(3));
+        occupancy.enter(hold(2), moment(10));
+        occupancy.leave(1, moment(14), false);
+        assert_eq!((counts(&occupancy), occupancy.ignored_expiry), ([0, 0, 0], 0));
+    }
+
+    #[test]
+    fn the_first_news_of_a_sessions_end_counts_and_every_entry_since() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(1));
+        occupancy.lose(1, moment(3));
+        occupancy.lose(1, moment(9));
+        occupancy.enter(hold(2), moment(10));
+        occupancy.leave(2, moment(12), false);
+        occupancy.enter(hold(3), moment(13));
+        occupancy.leave(3, moment(15), false);
+        occupancy.leave(1, moment(20), false);
+        assert_eq!((occupancy.zombies.count, occupancy.zombies.longest_us), (2, 10));
+    }
+
+    #[test]
+    fn whoever_went_when_it_was_told_to_had_left_by_then() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(1));
+        occupancy.enter(hold(2), moment(5));
+        occupancy.lose(1, moment(8));
+        occupancy.vanish(1);
+        assert_eq!((counts(&occupancy), occupancy.zombies.longest_us), ([0, 1, 0], 3));
+    }
+
+    #[test]
+    fn a_hold_that_never_was_takes_no_evidence_with_it() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
+        occupancy.enter(hold(1), moment(5));
+        occupancy.enter(Hold { possible: true, ..hold(2) }, moment(10));
+        occupancy.leave(1, moment(20), false);
+        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 15, "hold 2 may not exist");
+        occupancy.vanish(2);
+        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 40), 15);
+    }
+
+    #[test]
+    fn a_lost_hold_keeps_others_out_until_its_session_ended() {
+        for vanishes in [false, true] {
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            occupancy.asks(LockClaim::WRITE, 0);
+            occupancy.enter(hold(1), moment(5));
+            occupancy.lose(1, moment(8));
+            occupancy.enter(hold(2), moment(10));
+            occupancy.leave(2, moment(20), false);
+            if vanishes {
+                occupancy.vanish(1);
+            } else {
+                occupancy.leave(1, moment(25), false);
+            }
+            assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 3 + 10, "vanishes: {vanishes}");
+        }
+    }
+
+    /// One step of a contender at a lock.
+    #[derive(Debug, Clone, Copy)]
+    enum Deed {
+        Enters { possible: bool },
+        Loses,
+        Leaves,
+        Vanishes,
+        Asks,
+    }
+
+    fn deed() -> impl Strategy<Value = Deed> {
+        let enters = any::<bool>().prop_map(|possible| Deed::Enters { possible });
+        prop_oneof![3 => enters, 1 => Just(Deed::Loses), 2 => Just(Deed::Leaves), 1 => Just(Deed::Vanishes), 2 => Just(Deed::Asks)]
+    }
+
+    fn claim() -> impl Strategy<Value = LockClaim> {
+        (any::<bool>(), 1..3_u32).prop_map(|(reads, leases)| LockClaim {
+            mode: if reads { Mode::Read } else { Mode::Write },
+            leases,
+        })
+    }
+
+    /// Whether certain holds of these claims keep out another one.
+    fn is_full(kind: LockKind, held: &[LockClaim], claim: LockClaim) -> bool {
+        let reads = |claim: &LockClaim| claim.mode == Mode::Read;
+        match kind {
+            LockKind::Mutex => !held.is_empty(),
+            LockKind::ReadWrite => held.iter().any(|held| !(reads(held) && reads(&claim))),
+            LockKind::Semaphore(all) => {
+                let taken: u32 = held.iter().map(|held| held.leases).sum();
+                taken > 0 && taken + claim.leases > all
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn evidence_is_the_time_in_which_certain_holds_filled_the_lock(
+            kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
+            steps in prop::collection::vec((0..4_usize, deed(), claim(), 0..4_u64), 0..60),
+        ) {
+            let mut occupancy = Occupancy::new(kind);
+            let mut now = 0;
+            let mut inside: [Option<u64>; 4] = [None; 4];
+            // By the hold's number: its claim, and from when until when it was certain.
+            let mut certain: Vec<(LockClaim, u64, u64)> = Vec::new();
+            let mut asked: Vec<(LockClaim, u64, u64)> = Vec::new();
+            for (who, deed, claim, after) in steps {
+                now += after;
+                match (deed, inside[who]) {
+                    (Deed::Enters { possible }, None) => {
+                        let number = certain.len() as u64;
+                        occupancy.enter(Hold { possible, claim, ..hold(number) }, moment(now));
+                        certain.push((claim, now, if possible { now } else { u64::MAX }));
+                        inside[who] = Some(number);
+                    }
+                    (Deed::Asks, None) => asked.push((claim, now, occupancy.asks(claim, now))),
+                    (Deed::Loses | Deed::Leaves | Deed::Vanishes, Some(number)) => {
+                        let until = &mut certain[number as usize].2;
+                        match deed {
+                            Deed::Vanishes if *until == u64::MAX => continue, // Only a doubtful hold can.
+                            Deed::Vanishes => occupancy.vanish(number),
+                            Deed::Leaves => occupancy.leave(number, moment(now), false),
+                            _ => occupancy.lose(number, moment(now)),
+                        }
+                        *until = now.min(*until);
+                        inside[who] = inside[who].filter(|_| matches!(deed, Deed::Loses));
+                    }
+                    _ => {}
+                }
+            }
+            for (claim, from, before) in asked {
+                let full = |at: &u64| {
+                    let held = certain.iter().filter(|(_, from, until)| from <= at && at < until);
+                    is_full(kind, &held.map(|(claim, ..)| *claim).collect::<Vec<_>>(), claim)
+                };
+                let expected = (from..now).filter(full).count() as u64;
+                prop_assert_eq!(occupancy.kept_out_us(claim, now) - before, expected, "{:?} since {}", claim, from);
+            }
+        }
+    }
+
+    #[test]
+    fn at_the_histories_end_holders_are_sound_if_their_process_lived_on() {
+        for lived in [false, true] {
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            occupancy.enter(hold(1), moment(10));
+            occupancy.enter(hold(2), moment(20));
+            occupancy.remain(1, |since| {
+                assert_eq!(since.line, 20, "since the other entered");
+                lived
+            });
+            occupancy.close(50);
+            assert_eq!(counts(&occupancy), [u64::from(lived), 0, u64::from(!lived)]);
+        }
+    }
+
+    #[test]
+    fn readers_of_a_mutex_do_not_share_it() {
+        let reader = |number| Hold { claim: LockClaim::READ, ..hold(number) };
+        for (kind, expected) in [(LockKind::Mutex, 1), (LockKind::ReadWrite, 0)] {
+            let mut occupancy = Occupancy::new(kind);
+            occupancy.enter(reader(1), moment(10));
+            occupancy.enter(reader(2), moment(20));
+            occupancy.close(30);
+            assert_eq!(occupancy.uncertain.count, expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_hold_that_may_never_have_been_accuses_nobody_when_it_begins() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(10));
+        occupancy.enter(Hold { possible: true, ..hold(2) }, moment(20));
+        occupancy.close(30);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_holder_that_enters_after_a_later_grant_may_have_lost_the_lock_meanwhile() {
+        // Both tokens; when the second asked, where the first is inside since 10; and what it is where the second expires
+        let cases = [
+            ((Some(2), Some(1), Some(5)), [0, 1, 0]),
+            ((Some(1), Some(2), Some(5)), [1, 0, 0]),
+            ((Some(1), Some(1), Some(5)), [1, 0, 0]),
+            ((None, None, Some(5)), [0, 0, 1]),
+            ((None, None, Some(10)), [1, 0, 0]),
+            ((Some(2), Some(1), Some(10)), [1, 0, 0]),
+        ];
+        for ((inside, entering, asked_us), expected) in cases {
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            occupancy.enter(Hold { token: inside, entered_us: 10, ..hold(1) }, moment(10));
+            occupancy.enter(Hold { token: entering, asked_us, ..hold(2) }, moment(20));
+            occupancy.expire(2, LinePosition::default());
+            occupancy.leave(2, moment(30), false);
+            occupancy.leave(1, moment(35), false);
+            occupancy.resolve(1, Soundness::Sound);
+            occupancy.close(40);
+            assert_eq!(counts(&occupancy), expected, "{inside:?} {entering:?} {asked_us:?}");
+        }
+    }
+
+    fn asked(t_us: u64) -> CalledAcquire {
+        CalledAcquire { at: Moment { t_us, place: LinePosition::default(), clock: 0 }, kept_out_us: 0 }
+    }
+
+    #[test]
+    fn nobody_is_stuck_who_was_not_passed_by_a_later_one() {
+        let mut waits = Waits::default();
+        assert!(!waits.is_stuck(&asked(10), 60_000_000), "nobody got the lock");
+        waits.ended(10, 20);
+        assert!(!waits.is_stuck(&asked(10), 60_000_000), "the other had asked at the same time");
+        waits.ended(11, 20);
+        assert!(waits.is_stuck(&asked(10), 60_000_000));
+        waits.ended(5, 30);
+        assert!(waits.is_stuck(&asked(10), 60_000_000), "the latest call counts, whatever ended last");
+    }
+
+    #[test]
+    fn among_short_waits_a_second_is_what_makes_one_stuck() {
+        let mut waits = Waits::default();
+        waits.ended(100, 200);
+        assert!(!waits.is_stuck(&asked(50), 50 + 999_999));
+        assert!(waits.is_stuck(&asked(50), 50 + 1_000_000));
+    }
+
+    #[test]
+    fn among_long_waits_ten_times_the_longest_is_what_makes_one_stuck() {
+        let mut waits = Waits::default();
+        waits.ended(0, 3_000_000);
+        waits.ended(4_000_000, 4_000_001);
+        assert!(!waits.is_stuck(&asked(50), 50 + 29_999_999));
+        assert!(waits.is_stuck(&asked(50), 50 + 30_000_000));
+    }
+}

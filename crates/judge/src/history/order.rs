@@ -1,0 +1,524 @@
+//! Exclusion as the ensemble saw it: a holder must not be let in by a reply that is older than the deletion of the
+//! node of any that was let in before it. It needs no clock, so it holds across machines.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::judgement::OrderReport;
+use crate::inside::{Evidence, Inside, on_axis};
+use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
+
+/// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
+/// that are written out of order only where they cannot be compared anyway.
+const WINDOW: usize = 512;
+const EXAMPLES: usize = 20;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Grant {
+    pub who: usize,
+    pub clock: usize,
+    pub claim: LockClaim,
+    /// The token: the zxid at which its node was created.
+    pub token: i64,
+    /// The zxid at which it found that it holds.
+    pub zxid: Option<i64>,
+    /// The zxid at which its node was deleted.
+    pub deleted: Option<i64>,
+    pub acquired: LinePosition,
+    /// Where the release said what was deleted.
+    pub released: Option<LinePosition>,
+}
+
+/// Where a grant is kept.
+#[derive(Debug, Clone, Copy)]
+enum Kept {
+    /// Not compared yet, at that zxid.
+    Recent(i64),
+    /// Inside, under that key.
+    Inside(u64),
+}
+
+#[derive(Debug)]
+pub struct LockHolds {
+    /// By the zxid at which each was found, and its token.
+    recent: BTreeMap<(i64, i64), Grant>,
+    /// The place of the last that has been compared with those before it, and its clock.
+    settled: Option<((i64, i64), usize)>,
+    /// Grants whose nodes were there by then, by the order in which they were compared.
+    inside: Inside<Grant>,
+    compared: u64,
+    /// Grants inside whose deletion is known, by its zxid.
+    deletions: BTreeSet<(i64, u64)>,
+    /// Grants inside whose deletion is not known.
+    undeleted: BTreeSet<u64>,
+    /// Of every grant that is kept, by its token: where, and the last contender that held by it.
+    kept: HashMap<i64, (Kept, usize)>,
+    /// Each contender's latest token.
+    latest: HashMap<usize, i64>,
+    highest: Vec<(usize, i64)>,
+    /// Holds of which it is not known at which zxid they were found.
+    unfound: u64,
+    pub report: OrderReport,
+    /// Pairs of which the second was let in too early.
+    pub examples: Vec<(Grant, Grant)>,
+}
+
+impl LockHolds {
+    pub fn new(kind: LockKind) -> Self {
+        Self {
+            recent: BTreeMap::new(),
+            settled: None,
+            inside: Inside::new(kind),
+            compared: 0,
+            deletions: BTreeSet::new(),
+            undeleted: BTreeSet::new(),
+            kept: HashMap::new(),
+            latest: HashMap::new(),
+            highest: Vec::new(),
+            unfound: 0,
+            report: OrderReport::default(),
+            examples: Vec::new(),
+        }
+    }
+
+    pub fn grant(&mut self, grant: Grant) {
+        self.note_order(grant.clock, grant.token);
+        self.supersede(grant.who, grant.token);
+        // Threads that take turns under one node hold by the same token; the ensemble saw one hold.
+        if let Some((_, holder)) = self.kept.get_mut(&grant.token) {
+            *holder = grant.who;
+            return;
+        }
+        let Some(zxid) = grant.zxid else {
+            self.unfound += 1;
+            return;
+        };
+        let place = (zxid, grant.token);
+        if let Some((_, clock)) = self.settled.filter(|(last, _)| *last > place) {
+            self.miss(clock, &grant);
+            return;
+        }
+        self.kept.insert(grant.token, (Kept::Recent(zxid), grant.who));
+        self.recent.insert(place, grant);
+        if self.recent.len() > WINDOW {
+            self.settle_first();
+        }
+    }
+
+    /// A contender holds by a new token, so nothing more will be learned of the one before.
+    fn supersede(&mut self, who: usize, token: i64) {
+        let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
+        if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)
+            && *holder == who
+            && self.undeleted.remove(key)
+        {
+            self.inside.merge(*key);
+            self.kept.remove(&before);
+        }
+    }
+
+    /// Whether the contender that held by a token last holds by another one.
+    fn is_superseded(&self, token: i64) -> bool {
+        let holder = self.kept.get(&token).map(|(_, holder)| holder);
+        holder.and_then(|holder| self.latest.get(holder)).is_some_and(|latest| *latest != token)
+    }
+
+    fn note_order(&mut self, clock: usize, token: i64) {
+        match self.highest.iter_mut().find(|(of, _)| *of == clock) {
+            None => self.highest.push((clock, token)),
+            Some((_, highest)) if *highest > token => self.report.out_of_order += 1,
+            Some((_, highest)) => *highest = token,
+        }
+    }
+
+    pub fn delete(&mut self, token: i64, zxid: i64, place: LinePosition) {
+        let Some((kept, _)) = self.kept.get(&token) else { return };
+        let grant = match kept {
+            Kept::Recent(found) => self.recent.get_mut(&(*found, token)),
+            Kept::Inside(key) => self.inside.get_mut(*key),
+        };
+        let Some(grant) = grant else { return };
+        let before = grant.deleted;
+        grant.deleted = before.max(Some(zxid));
+        grant.released = Some(place);
+        if let Kept::Inside(key) = *kept {
+            self.undeleted.remove(&key);
+            self.deletions.extend(grant.deleted.map(|deleted| (deleted, key)));
+            if let Some(before) = before.filter(|before| *before < zxid) {
+                self.deletions.remove(&(before, key));
+            }
+        }
+    }
+
+    pub fn close(&mut self) {
+        while !self.recent.is_empty() {
+            self.settle_first();
+        }
+        self.report.not_compared += self.unfound;
+        if self.highest.len() > 1 {
+            self.report.not_compared_across_clocks += self.unfound;
+        }
+    }
+
+    fn settle_first(&mut self) {
+        let Some((place, next)) = self.recent.pop_first() else { return };
+        let before = self.settled.replace((place, next.clock));
+        let [asked, found] = [next.token, place.0].map(on_axis);
+        self.leave_until(place.0);
+        self.inside.asks(next.claim, found);
+        let waited = self.inside.was_kept_out(next.claim, asked, found);
+        let may_be_early = self.inside.keeps_out(next.claim);
+        if may_be_early {
+            // A deletion that was not written down leaves one comparison out, and not all that follow.
+            for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
+                self.kept.remove(&grant.token);
+            }
+        }
+        let is_early = self.inside.keeps_out(next.claim);
+        match before {
+            Some((_, clock)) if may_be_early && !is_early => self.miss(clock, &next),
+            Some((_, clock)) => {
+                self.report.compared += 1;
+                self.report.waited += u64::from(waited);
+                self.report.waited_across_clocks += u64::from(waited && clock != next.clock);
+            }
+            None => {}
+        }
+        if is_early {
+            self.report.too_early += 1;
+            let in_the_way = self.inside.in_the_way(next.claim).map(|(_, other)| *other);
+            let longest = in_the_way.max_by_key(|other| other.deleted);
+            if let Some(longest) = longest.filter(|_| self.examples.len() < EXAMPLES) {
+                self.examples.push((longest, next));
+            }
+        }
+        match next.deleted {
+            Some(deleted) if deleted <= place.0 => drop(self.kept.remove(&next.token)),
+            _ => self.enter(next, found),
+        }
+    }
+
+    fn enter(&mut self, grant: Grant, found: u64) {
+        let key = self.compared;
+        self.compared += 1;
+        self.inside.enter(key, grant.claim, found, Evidence::Certain, grant);
+        match grant.deleted {
+            Some(deleted) => drop(self.deletions.insert((deleted, key))),
+            None if self.is_superseded(grant.token) => {
+                self.inside.merge(key);
+                self.kept.remove(&grant.token);
+                return;
+            }
+            None => drop(self.undeleted.insert(key)),
+        }
+        if let Some((kept, _)) = self.kept.get_mut(&grant.token) {
+            *kept = Kept::Inside(key);
+        }
+    }
+
+    /// Ends the holds whose nodes had been deleted by then.
+    fn leave_until(&mut self, zxid: i64) {
+        while let Some((deleted, key)) = self.deletions.first().copied().filter(|(first, _)| *first <= zxid) {
+            self.deletions.pop_first();
+            if let Some(grant) = self.inside.leave(key, on_axis(deleted), false) {
+                self.kept.remove(&grant.token);
+            }
+        }
+    }
+
+    fn miss(&mut self, clock_before: usize, next: &Grant) {
+        self.report.not_compared += 1;
+        self.report.not_compared_across_clocks += u64::from(clock_before != next.clock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use zklockbench_core::catalog::Mode;
+
+    fn grant(token: i64, zxid: i64) -> Grant {
+        let acquired = LinePosition { line: zxid.unsigned_abs(), offset: 0 };
+        let claim = LockClaim::WRITE;
+        Grant { who: 0, clock: 0, claim, token, zxid: Some(zxid), deleted: None, acquired, released: None }
+    }
+
+    /// A mutex with these holds: each one's token, as of which zxid it was found, and which one deleted its node.
+    fn with(holds: impl IntoIterator<Item = (i64, i64, i64)>) -> LockHolds {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        for (token, zxid, deleted) in holds {
+            order.grant(grant(token, zxid));
+            order.delete(token, deleted, LinePosition::default());
+        }
+        order.close();
+        order
+    }
+
+    #[test]
+    fn a_hold_is_compared_with_all_before_it_and_not_only_with_its_neighbours() {
+        let order = with([(1, 2, 10), (2, 20, 30), (3, 5, 15)]);
+        assert_eq!((order.report.compared, order.report.too_early), (2, 1));
+        assert_eq!((order.examples[0].0.token, order.examples[0].1.token), (1, 3));
+        // One that lasts long is in the way of all that come in its time
+        let report = with([(1, 2, 100), (3, 5, 6), (7, 8, 9), (99, 100, 110)]).report;
+        assert_eq!((report.compared, report.too_early), (3, 2));
+    }
+
+    #[test]
+    fn holds_are_compared_in_the_order_in_which_they_were_found_and_not_of_their_lines() {
+        let report = with([(3, 25, 30), (1, 2, 10), (2, 12, 20)]).report;
+        assert_eq!((report.compared, report.too_early, report.out_of_order), (2, 0, 2));
+    }
+
+    #[test]
+    fn whoever_was_let_in_by_an_older_reply_than_the_deletion_came_too_early() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        order.grant(grant(1, 2));
+        order.grant(grant(3, 9));
+        order.delete(1, 10, LinePosition::default());
+        order.close();
+        assert_eq!((order.report.too_early, order.report.waited), (1, 1));
+        assert_eq!(order.examples[0].1.token, 3);
+    }
+
+    #[test]
+    fn a_deletion_that_nobody_wrote_down_leaves_the_pair_uncompared() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        order.grant(grant(1, 2));
+        order.grant(Grant { clock: 1, ..grant(3, 9) });
+        order.close();
+        let OrderReport { compared, not_compared, not_compared_across_clocks, .. } = order.report;
+        assert_eq!((compared, not_compared, not_compared_across_clocks), (0, 1, 1));
+    }
+
+    #[test]
+    fn memory_stays_within_the_window_however_many_holds_there_are() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        for token in 0..10 * WINDOW as i64 {
+            order.grant(grant(2 * token, 2 * token));
+            order.delete(2 * token, 2 * token + 1, LinePosition::default());
+            assert!(order.recent.len() <= WINDOW);
+        }
+        order.close();
+        assert_eq!(order.report.compared, 10 * WINDOW as u64 - 1);
+    }
+
+    #[test]
+    fn a_hold_that_comes_out_of_order_by_more_than_the_window_is_not_compared() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        for token in 1..=WINDOW as i64 + 2 {
+            order.grant(grant(10 * token, 10 * token));
+            order.delete(10 * token, 10 * token + 1, LinePosition::default());
+        }
+        let compared = order.report.compared;
+        order.grant(grant(5, 6));
+        order.grant(grant(12, 13));
+        assert_eq!((order.report.not_compared, order.report.compared), (2, compared));
+        assert_eq!(order.report.out_of_order, 2);
+    }
+
+    #[test]
+    fn holds_by_one_node_are_one_hold_and_in_order() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        order.grant(grant(1, 2));
+        order.grant(grant(1, 3));
+        order.delete(1, 9, LinePosition::default());
+        order.grant(grant(5, 10));
+        order.close();
+        assert_eq!((order.report.compared, order.report.too_early, order.report.out_of_order), (1, 0, 0));
+        assert_eq!(order.report.waited, 1);
+    }
+
+    #[test]
+    fn of_several_deletions_the_last_lets_the_next_one_in() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        order.grant(grant(1, 2));
+        order.delete(1, 9, LinePosition { line: 7, offset: 0 });
+        order.delete(1, 4, LinePosition { line: 8, offset: 0 });
+        order.delete(99, 50, LinePosition::default());
+        order.grant(grant(12, 8));
+        order.close();
+        assert_eq!((order.report.too_early, order.report.waited), (1, 0), "it came after that deletion");
+        let (before, _) = order.examples[0];
+        assert_eq!((before.deleted, before.released.map(|place| place.line)), (Some(9), Some(8)));
+    }
+
+    #[test]
+    fn a_deletion_counts_for_a_hold_that_has_been_settled() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        for token in 1..=WINDOW as i64 + 1 {
+            order.grant(Grant { who: token as usize, ..grant(10 * token, 10 * token) });
+        }
+        order.delete(10, 15, LinePosition::default());
+        order.grant(grant(100_000, 100_000));
+        assert_eq!((order.report.compared, order.report.not_compared), (1, 0));
+    }
+
+    #[test]
+    fn an_unfair_lock_grants_in_another_order_than_that_of_its_nodes_whatever_the_clocks() {
+        for clock in [0, 1] {
+            let mut order = LockHolds::new(LockKind::Mutex);
+            order.grant(Grant { deleted: Some(20), ..grant(5, 6) });
+            order.grant(Grant { deleted: Some(30), clock, ..grant(3, 21) });
+            order.close();
+            assert_eq!((order.report.compared, order.report.too_early), (1, 0), "clock {clock}");
+        }
+    }
+
+    #[test]
+    fn all_that_came_too_early_are_counted_and_the_first_twenty_shown() {
+        let order = with((1..=31).map(|token| (10 * token, 10 * token + 1, 10 * token + 50)));
+        assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
+    }
+
+    #[test]
+    fn whoever_has_no_zxid_could_not_have_been_caught() {
+        for clock in [0, 1] {
+            let mut order = LockHolds::new(LockKind::Mutex);
+            order.grant(Grant { deleted: Some(9), ..grant(1, 2) });
+            order.grant(Grant { zxid: None, clock, ..grant(3, 9) });
+            order.close();
+            let OrderReport { waited, not_compared, not_compared_across_clocks, .. } = order.report;
+            assert_eq!((waited, not_compared, not_compared_across_clocks), (0, 1, clock as u64));
+        }
+    }
+
+    #[test]
+    fn a_deletion_that_is_not_known_leaves_out_one_comparison_and_forgets_nothing() {
+        let mut order = LockHolds::new(LockKind::Mutex);
+        order.grant(Grant { deleted: Some(50), ..grant(1, 2) });
+        for token in [3, 5, 60] {
+            order.grant(grant(token, token + 1));
+        }
+        order.close();
+        let OrderReport { compared, not_compared, too_early, .. } = order.report;
+        assert_eq!((compared, not_compared, too_early), (2, 1, 2), "node 1 was there until 50");
+    }
+
+    #[test]
+    fn of_a_semaphore_leases_are_added_up_and_readers_share() {
+        let early = |kind, claim, third| {
+            let mut order = LockHolds::new(kind);
+            order.grant(Grant { claim, deleted: Some(20), ..grant(1, 2) });
+            order.grant(Grant { claim, deleted: Some(30), ..grant(3, 4) });
+            order.grant(Grant { claim: third, ..grant(5, 6) });
+            order.close();
+            (order.report.compared, order.report.too_early)
+        };
+        let leases = |leases| LockClaim { leases, ..LockClaim::WRITE };
+        assert_eq!(early(LockKind::Semaphore(5), leases(2), leases(1)), (2, 0));
+        assert_eq!(early(LockKind::Semaphore(5), leases(2), leases(2)), (2, 1));
+        assert_eq!(early(LockKind::ReadWrite, LockClaim::READ, LockClaim::READ), (2, 0));
+        assert_eq!(early(LockKind::ReadWrite, LockClaim::READ, LockClaim::WRITE), (2, 1));
+    }
+
+    #[test]
+    fn readers_without_deletions_take_memory_by_contenders_and_not_by_holds() {
+        let mut order = LockHolds::new(LockKind::ReadWrite);
+        let reader = |turn: i64| Grant {
+            who: turn as usize % 4,
+            claim: LockClaim::READ,
+            ..grant(2 * turn + 1, 2 * turn + 2)
+        };
+        for turn in 0..20 * WINDOW as i64 {
+            order.grant(reader(turn));
+            assert!(order.kept.len() <= WINDOW + 4, "{} are kept after {turn}", order.kept.len());
+        }
+        let token = 1_000_001;
+        order.grant(Grant { claim: LockClaim::WRITE, ..grant(token, token) });
+        order.grant(Grant {
+            claim: LockClaim::WRITE,
+            deleted: Some(token + 9),
+            ..grant(token + 1, token + 2)
+        });
+        order.close();
+        let OrderReport { compared, not_compared, too_early, .. } = order.report;
+        assert_eq!(
+            (compared, not_compared, too_early),
+            (20 * WINDOW as u64 - 1, 2, 0),
+            "nor is the second writer"
+        );
+    }
+
+    #[test]
+    fn a_deletion_by_the_last_of_those_that_share_a_node_counts() {
+        let mut order = LockHolds::new(LockKind::Semaphore(3));
+        order.grant(grant(1, 2));
+        order.grant(Grant { who: 1, ..grant(1, 3) });
+        order.grant(grant(20, 30)); // Contender 0 has a new node, while contender 1 holds by the old one.
+        for token in 100..100 + WINDOW as i64 {
+            order.grant(Grant { who: 2, deleted: Some(token), ..grant(token, token) });
+        }
+        assert!(order.recent.len() < WINDOW + 1 && order.settled.is_some(), "both holds are inside");
+        order.delete(1, 5000, LinePosition::default());
+        order.delete(20, 5000, LinePosition::default());
+        order.grant(Grant { who: 2, deleted: Some(5000), ..grant(4000, 4001) });
+        order.grant(Grant { who: 3, ..grant(4002, 4003) });
+        order.close();
+        assert_eq!(order.report.too_early, 1);
+    }
+
+    /// What [`LockHolds`] should report when it compares each hold with each before it: compared, not compared, too early.
+    fn one_by_one(kind: LockKind, holds: &[Grant]) -> [u64; 3] {
+        let mut order: Vec<&Grant> = holds.iter().collect();
+        order.sort_by_key(|grant| (grant.zxid, grant.token));
+        let is_in_the_way = |others: &[&Grant], next: &Grant| {
+            let shares = |other: &Grant| {
+                kind == LockKind::ReadWrite
+                    && [other, next].iter().all(|grant| grant.claim.mode == Mode::Read)
+            };
+            let leases =
+                |grant: &Grant| if let LockKind::Semaphore(_) = kind { grant.claim.leases } else { 1 };
+            let all = if let LockKind::Semaphore(all) = kind { all } else { 1 };
+            let taken: u32 = others.iter().filter(|other| !shares(other)).map(|other| leases(other)).sum();
+            taken > 0 && taken + leases(next) > all
+        };
+        let (mut found, mut inside) = ([0; 3], Vec::<&Grant>::new());
+        for (place, next) in order.into_iter().enumerate() {
+            inside.retain(|other| other.deleted.is_none_or(|deleted| Some(deleted) > next.zxid));
+            let may_be_early = is_in_the_way(&inside, next);
+            if may_be_early {
+                inside.retain(|other| other.deleted.is_some());
+            }
+            let is_early = is_in_the_way(&inside, next);
+            if place > 0 {
+                found[usize::from(may_be_early && !is_early)] += 1;
+            }
+            found[2] += u64::from(is_early);
+            inside.push(next);
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn holds_are_compared_as_if_each_were_compared_with_all_before_it(
+            kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
+            holds in prop::collection::vec(
+                (0..3_usize, any::<bool>(), 1..3_u32, 0..4_i64, 0..12_i64, prop::option::of(0..40_i64)), 0..40),
+            window in 1..6_usize,
+        ) {
+            let holds: Vec<Grant> = (0..).zip(holds).map(|(number, (who, reads, leases, wait, after, lasts))| {
+                let (mode, token) = (if reads { Mode::Read } else { Mode::Write }, 5 * number + 1);
+                let zxid = token + wait + after / 4;
+                let claim = LockClaim { mode, leases };
+                Grant { who, claim, deleted: lasts.map(|lasts| zxid + lasts), ..grant(token, zxid) }
+            }).collect();
+            let mut order = LockHolds::new(kind);
+            for grant in &holds {
+                // Each is compared late or early, and its deletion is read before that or after it.
+                order.grant(Grant { deleted: grant.deleted.filter(|_| grant.token % 2 == 0), ..*grant });
+                if let Some(deleted) = grant.deleted {
+                    order.delete(grant.token, deleted, LinePosition::default());
+                }
+                while order.recent.len() > window + 10 {
+                    order.settle_first();
+                }
+            }
+            order.close();
+            let OrderReport { compared, not_compared, too_early, .. } = order.report;
+            prop_assert_eq!([compared, not_compared, too_early], one_by_one(kind, &holds));
+        }
+    }
+}

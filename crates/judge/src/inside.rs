@@ -1,0 +1,530 @@
+//! The interval engine: who is inside one lock, along any axis that only grows (microseconds, milliseconds,
+//! transactions). It counts who enters while too much is taken, and for how long others were kept out.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::catalog::Mode;
+use zklockbench_record::KeptOut;
+use zklockbench_record::history::{LockClaim, LockKind};
+
+/// A place on the axis. Neither zxids nor the time since 1970 are negative.
+pub(super) fn on_axis(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// Different claims on one lock that are followed; it takes an odd history to have more.
+const CLAIMS: usize = 64;
+
+/// Time during which a claim was kept out, as far as other contenders could run meanwhile and an entry would have been seen.
+#[derive(Debug, Default)]
+struct ShutSpan {
+    since: Option<u64>,
+    /// Whether another stay began while the claim was kept out.
+    joined: bool,
+    total: u64,
+    /// Where the last such time ended.
+    ended: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StayChange {
+    Began,
+    Ended,
+    /// A stay ended that began there and during which no other contender could run.
+    EndedAlone(u64),
+    /// Stays ended of which the first began there, and it is not known where any of them ended.
+    EndedUnseen(u64),
+}
+
+impl ShutSpan {
+    fn set(&mut self, is_shut: bool, at: u64, change: StayChange) {
+        match (self.since, is_shut) {
+            (None, true) => (self.since, self.joined) = (Some(at), false),
+            (Some(_), true) => self.joined |= change == StayChange::Began,
+            (Some(since), false) => {
+                self.since = None;
+                let counts = match change {
+                    StayChange::Began | StayChange::Ended => true,
+                    StayChange::EndedAlone(began) => self.joined || since != began,
+                    StayChange::EndedUnseen(first) => since < first,
+                };
+                if counts {
+                    self.total += at.saturating_sub(since);
+                    self.ended = at;
+                }
+            }
+            (None, false) => {}
+        }
+    }
+
+    fn until(&self, at: u64) -> u64 {
+        self.total + self.since.map_or(0, |since| at.saturating_sub(since))
+    }
+}
+
+/// Leases taken by a set of holds.
+#[derive(Debug, Default)]
+struct Taken {
+    all: u64,
+    by_writers: u64,
+}
+
+impl Taken {
+    fn add(&mut self, claim: LockClaim) {
+        self.all += u64::from(claim.leases);
+        self.by_writers += leases_to_write(claim);
+    }
+
+    fn remove(&mut self, claim: LockClaim) {
+        self.all -= u64::from(claim.leases);
+        self.by_writers -= leases_to_write(claim);
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.all -= other.all;
+        self.by_writers -= other.by_writers;
+    }
+
+    /// Leases in the way of a claim that is in force.
+    fn in_the_way(&self, claim: LockClaim) -> u64 {
+        if claim.mode == Mode::Read { self.by_writers } else { self.all }
+    }
+}
+
+fn leases_to_write(claim: LockClaim) -> u64 {
+    if claim.mode == Mode::Write { claim.leases.into() } else { 0 }
+}
+
+/// Whether a stay proves that others were kept out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    Certain,
+    /// The contender may never have held the lock, or holds it no longer.
+    Doubtful,
+}
+
+#[derive(Debug)]
+struct Stay<T> {
+    claim: LockClaim,
+    since: u64,
+    evidence: Evidence,
+    who: T,
+}
+
+/// The holds inside, each by a key of the caller's.
+///
+/// Evidence comes from certain stays only, and only for as long as they are certain. So a doubtful one that turns out never
+/// to have been a hold takes nothing away.
+#[derive(Debug)]
+pub(super) struct Inside<T> {
+    kind: LockKind,
+    stays: BTreeMap<u64, Stay<T>>,
+    taken: Taken,
+    certainly_taken: Taken,
+    /// Stays without a key, and where the first of them began.
+    merged: Option<(Taken, u64)>,
+    shut: Vec<(LockClaim, ShutSpan)>,
+}
+
+impl<T> Inside<T> {
+    pub fn new(kind: LockKind) -> Self {
+        let (taken, certainly_taken) = (Taken::default(), Taken::default());
+        Self { kind, stays: BTreeMap::new(), taken, certainly_taken, merged: None, shut: Vec::new() }
+    }
+
+    pub fn kind(&self) -> LockKind {
+        self.kind
+    }
+
+    /// Whether so much is taken that such a claim has to wait.
+    pub fn keeps_out(&self, claim: LockClaim) -> bool {
+        self.exceeds(&self.taken, claim)
+    }
+
+    fn exceeds(&self, taken: &Taken, claim: LockClaim) -> bool {
+        let in_the_way = taken.in_the_way(self.kind.in_force(claim));
+        in_the_way > 0 && in_the_way > self.kind.allowed_beside(claim)
+    }
+
+    /// Notes a request. Returns for how long the same request has been kept out by then.
+    pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
+        let claim = self.kind.in_force(claim);
+        if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
+            let since = self.exceeds(&self.certainly_taken, claim).then_some(at);
+            self.shut.push((claim, ShutSpan { since, ..ShutSpan::default() }));
+        }
+        self.kept_out(claim, at)
+    }
+
+    /// For how long in all that request has been kept out. A claim that is not followed was kept out for at least as long as
+    /// one for fewer leases.
+    pub fn kept_out(&self, claim: LockClaim, at: u64) -> u64 {
+        self.shut_to(claim).map_or(0, |shut| shut.until(at))
+    }
+
+    /// Whether that request has been kept out at any place after the first and before the second, which is
+    /// where the axis has come to.
+    pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
+        let was = |shut: &ShutSpan| shut.ended > asked || shut.since.is_some_and(|since| since < at);
+        asked < at && self.shut_to(claim).is_some_and(was)
+    }
+
+    fn shut_to(&self, claim: LockClaim) -> Option<&ShutSpan> {
+        let claim = self.kind.in_force(claim);
+        let no_more =
+            |other: &&(LockClaim, ShutSpan)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
+        let nearest = self.shut.iter().filter(no_more).max_by_key(|(other, _)| other.leases);
+        nearest.map(|(_, shut)| shut)
+    }
+
+    /// A stay begins under a key that no other stay has.
+    pub fn enter(&mut self, key: u64, claim: LockClaim, since: u64, evidence: Evidence, who: T) {
+        let claim = self.kind.in_force(claim);
+        self.taken.add(claim);
+        if evidence == Evidence::Certain {
+            self.certainly_taken.add(claim);
+            self.changed(since, StayChange::Began);
+        }
+        self.stays.insert(key, Stay { claim, since, evidence, who });
+    }
+
+    /// From there on, a stay is no evidence any more.
+    pub fn doubt(&mut self, key: u64, at: u64) {
+        let Some(stay) = self.stays.get_mut(&key) else { return };
+        if std::mem::replace(&mut stay.evidence, Evidence::Doubtful) == Evidence::Certain {
+            let claim = stay.claim;
+            self.certainly_taken.remove(claim);
+            self.changed(at, StayChange::Ended);
+        }
+    }
+
+    /// A stay ends. `alone` when no other contender could run during it.
+    pub fn leave(&mut self, key: u64, at: u64, alone: bool) -> Option<T> {
+        let Stay { claim, since, evidence, who } = self.stays.remove(&key)?;
+        self.taken.remove(claim);
+        if evidence == Evidence::Certain {
+            self.certainly_taken.remove(claim);
+            self.changed(at, if alone { StayChange::EndedAlone(since) } else { StayChange::Ended });
+        }
+        Some(who)
+    }
+
+    /// A certain stay loses its key: it lasts until stays are evicted, and is nothing but a number until then.
+    pub fn merge(&mut self, key: u64) {
+        if let Some(Stay { claim, since, .. }) = self.stays.remove(&key) {
+            let (merged, first) = self.merged.get_or_insert((Taken::default(), since));
+            merged.add(claim);
+            *first = since.min(*first);
+        }
+    }
+
+    /// Certain stays, and all that were merged, turn out to have ended at an unknown place before this one.
+    pub fn evict(&mut self, keys: &BTreeSet<u64>, at: u64) -> Vec<T> {
+        let mut first = u64::MAX;
+        let mut evicted = Vec::with_capacity(keys.len());
+        for Stay { claim, since, who, .. } in keys.iter().filter_map(|key| self.stays.remove(key)) {
+            self.taken.remove(claim);
+            self.certainly_taken.remove(claim);
+            first = since.min(first);
+            evicted.push(who);
+        }
+        if let Some((merged, since)) = self.merged.take() {
+            self.taken.subtract(&merged);
+            self.certainly_taken.subtract(&merged);
+            first = since.min(first);
+        }
+        self.changed(at, StayChange::EndedUnseen(first));
+        evicted
+    }
+
+    fn changed(&mut self, at: u64, change: StayChange) {
+        let mut all = std::mem::take(&mut self.shut);
+        for (claim, shut) in &mut all {
+            shut.set(self.exceeds(&self.certainly_taken, *claim), at, change);
+        }
+        self.shut = all;
+    }
+
+    pub fn get_mut(&mut self, key: u64) -> Option<&mut T> {
+        self.stays.get_mut(&key).map(|stay| &mut stay.who)
+    }
+
+    /// The stays in the way of a claim, with their leases, in the order of their keys.
+    pub fn in_the_way(&mut self, claim: LockClaim) -> impl DoubleEndedIterator<Item = (u64, &mut T)> {
+        let kind = self.kind;
+        let stays = self.stays.values_mut();
+        let weighed = stays.map(move |stay| (kind.weight_against(claim, stay.claim), &mut stay.who));
+        weighed.filter(|(leases, _)| *leases > 0)
+    }
+}
+
+/// A hold whose whole length is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct HoldSpan {
+    pub lock: usize,
+    pub asked: u64,
+    pub from: u64,
+    pub until: u64,
+    pub claim: LockClaim,
+    /// By what it is held: holds by one and the same are one.
+    pub node: i64,
+    pub contender: usize,
+    /// Its place among all of its lock, which decides between what happens at the same point of the axis.
+    pub place: u64,
+}
+
+impl HoldSpan {
+    fn asked(&self) -> u64 {
+        self.asked.min(self.from)
+    }
+
+    /// The order in which [`sweep`] takes them.
+    pub fn by_asking(&self) -> (usize, u64, u64) {
+        (self.lock, self.asked(), self.place)
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct HoldsFound {
+    pub holds: u64,
+    /// How many began while too much was taken.
+    pub too_early: u64,
+    /// The first of them, of the first lock that has one, after the one in its way that lasted longest.
+    pub first: Option<(HoldSpan, HoldSpan)>,
+    /// What others kept from beginning.
+    pub kept_out: KeptOut,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum HoldEvent {
+    Ends,
+    IsAsked,
+    Begins,
+}
+
+/// When something happens to a hold, what, and the hold's place.
+type Turn = (u64, HoldEvent, u64);
+
+/// Goes through the holds of each lock along the axis. They come in the order of [`HoldSpan::by_asking`], and as many are in
+/// memory as are waited for or held at the same point.
+pub(super) fn sweep(
+    kind: LockKind,
+    holds: impl Iterator<Item = io::Result<HoldSpan>>,
+) -> io::Result<HoldsFound> {
+    let mut seen = HoldsFound::default();
+    let mut holds = holds.peekable();
+    while let Some(Ok(first)) = holds.peek() {
+        let lock = first.lock;
+        let of_lock = |hold: &io::Result<HoldSpan>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
+        let mut line =
+            LockJudge { inside: Inside::new(kind), nodes: HashSet::new(), pending: BTreeMap::new() };
+        while let Some(hold) = holds.next_if(of_lock) {
+            let hold = hold?;
+            seen.holds += 1;
+            let asked = (hold.asked(), HoldEvent::IsAsked, hold.place);
+            line.go_on(Some(asked), &mut seen);
+            line.happens(asked, hold, 0, &mut seen);
+        }
+        line.go_on(None, &mut seen);
+    }
+    holds.next().map_or(Ok(seen), |failed| failed.map(|_| HoldsFound::default()))
+}
+
+struct LockJudge {
+    inside: Inside<HoldSpan>,
+    /// The nodes by which the lock is held.
+    nodes: HashSet<i64>,
+    /// The holds to which something will happen; with each, for how long the same request had been kept out when it asked.
+    pending: BTreeMap<Turn, (HoldSpan, u64)>,
+}
+
+impl LockJudge {
+    /// Goes on to that point, or to the end.
+    fn go_on(&mut self, until: Option<Turn>, seen: &mut HoldsFound) {
+        while let Some(first) = self.pending.first_entry()
+            && until.is_none_or(|until| *first.key() < until)
+        {
+            let (turn, (hold, kept_out_before)) = first.remove_entry();
+            self.happens(turn, hold, kept_out_before, seen);
+        }
+    }
+
+    fn happens(
+        &mut self,
+        (at, event, place): Turn,
+        hold: HoldSpan,
+        kept_out_before: u64,
+        seen: &mut HoldsFound,
+    ) {
+        let Self { inside, nodes, pending } = self;
+        match event {
+            HoldEvent::IsAsked => {
+                let kept_out_before = inside.asks(hold.claim, at);
+                pending.insert((hold.from, HoldEvent::Begins, place), (hold, kept_out_before));
+            }
+            HoldEvent::Ends => {
+                inside.leave(place, at, false);
+                nodes.remove(&hold.node);
+            }
+            HoldEvent::Begins => {
+                if nodes.contains(&hold.node) {
+                    return;
+                }
+                let kept_out = inside.kept_out(hold.claim, at) - kept_out_before;
+                seen.kept_out.entry(kept_out, at.saturating_sub(hold.asked));
+                if inside.keeps_out(hold.claim) {
+                    seen.too_early += 1;
+                    let in_the_way = inside.in_the_way(hold.claim).map(|(_, other)| *other);
+                    let longest = in_the_way.max_by_key(|other| other.until);
+                    seen.first = seen.first.or(longest.map(|longest| (longest, hold)));
+                }
+                if hold.until > at {
+                    inside.enter(place, hold.claim, at, Evidence::Certain, hold);
+                    nodes.insert(hold.node);
+                    pending.insert((hold.until, HoldEvent::Ends, place), (hold, kept_out_before));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use zklockbench_core::spool::Sorted;
+
+    fn writer(leases: u32) -> LockClaim {
+        LockClaim { leases, ..LockClaim::WRITE }
+    }
+
+    #[test]
+    fn leases_are_added_up_by_how_many_each_takes() {
+        // Three of four leases are taken: there is room for one more, not for two.
+        let mut inside = Inside::new(LockKind::Semaphore(4));
+        inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
+        assert!(!inside.keeps_out(writer(1)) && inside.keeps_out(writer(2)));
+        inside.enter(2, writer(1), 20, Evidence::Certain, 'b');
+        assert!(inside.keeps_out(writer(1)));
+        assert_eq!(inside.leave(1, 30, false), Some('a'));
+        assert!(!inside.keeps_out(writer(3)) && inside.keeps_out(writer(4)));
+    }
+
+    #[test]
+    fn who_wants_more_is_kept_out_for_longer() {
+        let mut inside = Inside::new(LockKind::Semaphore(4));
+        assert_eq!([1, 2, 4].map(|leases| inside.asks(writer(leases), 0)), [0, 0, 0]);
+        inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
+        inside.enter(2, writer(1), 20, Evidence::Certain, 'b');
+        inside.leave(1, 30, false);
+        inside.leave(2, 50, false);
+        assert_eq!([1, 2, 4].map(|leases| inside.kept_out(writer(leases), 90)), [10, 20, 40]);
+        assert_eq!(inside.asks(writer(3), 60), 0, "nobody has asked for three before");
+    }
+
+    #[test]
+    fn between_two_places_who_is_shut_out_at_the_second_only_was_not_kept_out() {
+        let mut inside = Inside::new(LockKind::Mutex);
+        inside.asks(writer(1), 0);
+        inside.enter(1, writer(1), 10, Evidence::Certain, 'a');
+        let kept_out = |inside: &Inside<char>, asked, at| inside.was_kept_out(writer(1), asked, at);
+        assert_eq!([10, 11].map(|at| kept_out(&inside, 0, at)), [false, true]);
+        assert!(!kept_out(&inside, 15, 15), "between a place and itself is nothing");
+        inside.leave(1, 20, false);
+        assert_eq!([19, 20].map(|asked| kept_out(&inside, asked, 30)), [true, false]);
+    }
+
+    #[test]
+    fn of_more_claims_than_are_followed_the_time_is_that_of_a_smaller_one() {
+        let mut inside = Inside::new(LockKind::Semaphore(1000));
+        for leases in 1..=CLAIMS as u32 + 5 {
+            inside.asks(writer(leases), 0);
+        }
+        assert_eq!(inside.shut.len(), CLAIMS);
+        inside.enter(1, writer(1000), 10, Evidence::Certain, ());
+        assert_eq!(inside.kept_out(writer(999), 30), 20);
+    }
+
+    #[test]
+    fn readers_share_a_read_write_lock_and_no_mutex() {
+        for (kind, keeps_out) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
+            let mut inside = Inside::new(kind);
+            inside.enter(1, LockClaim::READ, 1, Evidence::Certain, ());
+            assert_eq!(
+                (inside.keeps_out(LockClaim::READ), inside.keeps_out(LockClaim::WRITE)),
+                (keeps_out, true)
+            );
+        }
+    }
+
+    /// What [`sweep`] should find, looking at every pair and at every point of the axis.
+    fn pair_by_pair(kind: LockKind, holds: &[HoldSpan]) -> (u64, KeptOut) {
+        let capacity = if let LockKind::Semaphore(leases) = kind { leases } else { 1 };
+        let weight = |hold: &HoldSpan| {
+            if kind == LockKind::Mutex || kind == LockKind::ReadWrite { 1 } else { hold.claim.leases }
+        };
+        let share = |one: &HoldSpan, other: &HoldSpan| {
+            kind == LockKind::ReadWrite && one.claim.mode == Mode::Read && other.claim.mode == Mode::Read
+        };
+        let mut order: Vec<usize> = (0..holds.len()).collect();
+        order.sort_by_key(|place| (holds[*place].from, *place));
+        let mut begun: Vec<&HoldSpan> = Vec::new();
+        let (mut too_early, mut kept_out) = (0, KeptOut::default());
+        for hold in order.into_iter().map(|place| &holds[place]) {
+            let there = |at: u64, other: &&&HoldSpan| other.from <= at && at < other.until;
+            if begun.iter().filter(|other| there(hold.from, other)).any(|other| other.node == hold.node) {
+                continue;
+            }
+            let full = |at: u64| {
+                let met = begun.iter().filter(|other| there(at, other) && !share(other, hold));
+                let taken: u32 = met.map(|other| weight(other)).sum();
+                taken > 0 && taken + weight(hold) > capacity
+            };
+            too_early += u64::from(full(hold.from));
+            let times = (hold.asked..hold.from).filter(|at| full(*at)).count();
+            kept_out.entry(times as u64, hold.from.saturating_sub(hold.asked));
+            begun.push(hold);
+        }
+        (too_early, kept_out)
+    }
+
+    fn hold() -> impl Strategy<Value = HoldSpan> {
+        (0..40_u64, 0..12_u64, 0..12_u64, any::<bool>(), 1..4_u32, 0..6_i64).prop_map(
+            |(asked, wait, length, reads, leases, node)| {
+                let mode = if reads { Mode::Read } else { Mode::Write };
+                let from = asked + wait;
+                let (claim, until) = (LockClaim { mode, leases }, from + length);
+                HoldSpan { lock: 0, asked, from, until, claim, node, contender: 0, place: 0 }
+            },
+        )
+    }
+
+    fn kind() -> impl Strategy<Value = LockKind> {
+        prop_oneof![
+            Just(LockKind::Mutex),
+            Just(LockKind::ReadWrite),
+            (1..5_u32).prop_map(LockKind::Semaphore)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn going_along_the_axis_finds_what_looking_at_every_pair_finds(
+            kind in kind(),
+            holds in prop::collection::vec(hold(), 0..24),
+        ) {
+            let placed = holds.iter().zip(0..).map(|(hold, place)| HoldSpan { place, ..*hold });
+            let in_order = Sorted::of(HoldSpan::by_asking, placed.collect());
+            let seen = sweep(kind, in_order.iter().unwrap()).unwrap();
+            let (too_early, kept_out) = pair_by_pair(kind, &holds);
+            prop_assert_eq!((seen.too_early, seen.kept_out.entries, seen.kept_out.waited),
+                (too_early, kept_out.entries, kept_out.waited));
+            prop_assert!((seen.kept_out.shares - kept_out.shares).abs() < 1e-9);
+            prop_assert_eq!(seen.first.is_some(), too_early > 0);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Each entry beside too many holders is put into its class, by what is known of all holds concerned.
+
+use std::collections::HashMap;
+use std::io;
+
+use super::weigh::{self, Granted, Soundness, Weighed};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_record::history::LockKind;
+use zklockbench_record::{
+    Doubt, Excused, Facts, Hold, Holder, Life, Occupant, Overlap, OverlapClass, Overlaps, SessionEnd, Trial,
+    Violation,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Classed {
+    /// The first violations, in the order of time.
+    pub(super) violations: Vec<Violation>,
+    pub(super) violation_count: u64,
+    pub(super) excused: Excused,
+}
+
+/// Puts the overlaps of a trial into classes and drops them. Where the servers' logs can't be read, each is uncertain.
+pub(super) fn class(facts: &mut Facts) -> (Classed, io::Result<()>) {
+    let mut overlaps = std::mem::take(&mut facts.overlaps);
+    let learned = learn(&mut overlaps, facts);
+    let classed =
+        if learned.is_ok() { classed(overlaps, facts.kind, facts.began) } else { unclassed(&overlaps) };
+    (classed, learned)
+}
+
+fn unclassed(overlaps: &Overlaps) -> Classed {
+    let excused = Excused { uncertain: overlaps.count, ..Excused::default() };
+    Classed { excused, ..Classed::default() }
+}
+
+/// Adds what the servers' logs tell: a holder whose node went with its session had lost it, whatever it knew. Who
+/// entered by a node that had gone before is not excused by that. Of a node that the ensemble has forgotten nobody
+/// knows who held when.
+fn learn(overlaps: &mut Overlaps, facts: &Facts) -> io::Result<()> {
+    let Overlaps { kept, doubts, .. } = overlaps;
+    for occupant in kept.iter().flat_map(|overlap| overlap.inside.iter().chain([&overlap.entered])) {
+        let life = occupant.czxid.map(|czxid| facts.lives.get(czxid)).transpose()?.flatten();
+        let was_there = |life: &Life| {
+            let entered_ms = facts.wall.ms(occupant.entered);
+            life.deleted_at_ms.is_none_or(|deleted| deleted + facts.clocks_differ_ms >= entered_ms)
+        };
+        let learned = match life {
+            Some(life) if life.with_its_session && was_there(&life) => SessionEnd::Expired,
+            Some(life) if facts.is_forgotten(&life) => SessionEnd::Unknown,
+            _ => continue,
+        };
+        let left = occupant.entered;
+        let doubt = doubts.entry(occupant.hold()).or_insert(Doubt { left, ..Doubt::default() });
+        if learned == SessionEnd::Expired || doubt.session == SessionEnd::Alive {
+            doubt.session = learned;
+        }
+    }
+    Ok(())
+}
+
+/// `began` is when the trial did; the times of violations are relative to it.
+fn classed(overlaps: Overlaps, kind: LockKind, began: Stamp) -> Classed {
+    let Overlaps { kept, count, doubts, .. } = overlaps;
+    let not_kept = count - kept.len() as u64;
+    let mut classed = Classed::default();
+    for entry in &by_entry(kept) {
+        let judge = Judge { kind, entry, doubts: &doubts };
+        match judge.class() {
+            OverlapClass::Violation => classed.violates(&judge, began),
+            OverlapClass::Zombie => {
+                classed.excused.zombies += 1;
+                classed.excused.longest_unsafe_us = classed.excused.longest_unsafe_us.max(judge.unsafe_us());
+            }
+            OverlapClass::Uncertain => classed.excused.uncertain += 1,
+        }
+    }
+    // Overlaps that were not kept are taken for what the kept ones show at worst.
+    if classed.violation_count > 0 {
+        classed.violation_count += not_kept;
+    } else {
+        classed.excused.uncertain += not_kept;
+    }
+    classed
+}
+
+/// One overlap for each entry, in the order of time. Holds that become known late are noted from both sides.
+fn by_entry(mut kept: Vec<Overlap>) -> Vec<Overlap> {
+    kept.sort_by_key(|overlap| (overlap.entered.entered, overlap.entered.contender));
+    kept.dedup_by(|next, first| {
+        let is_same = (first.lock, first.entered.hold()) == (next.lock, next.entered.hold());
+        if is_same {
+            let known: Vec<Hold> = first.inside.iter().map(Occupant::hold).collect();
+            first.inside.extend(next.inside.iter().filter(|other| !known.contains(&other.hold())));
+            first.others = first.others.max(next.others);
+        }
+        is_same
+    });
+    kept
+}
+
+/// One entry, and what is known of all holds.
+struct Judge<'a> {
+    kind: LockKind,
+    entry: &'a Overlap,
+    doubts: &'a HashMap<Hold, Doubt>,
+}
+
+impl Judge<'_> {
+    fn class(&self) -> OverlapClass {
+        let Overlap { entered, inside, others, .. } = self.entry;
+        let allowed = self.kind.allowed_beside(entered.claim);
+        let weighed = inside.iter().map(|other| Weighed {
+            leases: self.kind.weight_against(entered.claim, other.claim),
+            soundness: self.soundness(other),
+            granted: Granted::of((other.token(), other.entered), (entered.token(), Some(entered.asked))),
+        });
+        let class = weigh::class(allowed, self.own_soundness(), weighed.chain(Weighed::unknown(*others)));
+        class.unwrap_or(OverlapClass::Uncertain)
+    }
+
+    /// That of a holder at the time of the entry.
+    fn soundness(&self, holder: &Occupant) -> Soundness {
+        let at = self.entry.entered.entered;
+        match self.doubts.get(&holder.hold()) {
+            None => Soundness::Sound,
+            Some(doubt) if doubt.session == SessionEnd::Expired || doubt.was_suspended(at) => Soundness::Lost,
+            Some(doubt) if doubt.session == SessionEnd::Unknown => Soundness::Unknown,
+            Some(_) => Soundness::Sound,
+        }
+    }
+
+    /// That of the contender that entered. A lost connection shows nothing: its session may have lived on.
+    fn own_soundness(&self) -> Soundness {
+        match self.doubts.get(&self.entry.entered.hold()).map(|doubt| doubt.session) {
+            Some(SessionEnd::Expired) => Soundness::Lost,
+            Some(SessionEnd::Unknown) => Soundness::Unknown,
+            Some(SessionEnd::Alive) | None => Soundness::Sound,
+        }
+    }
+
+    /// For how long holders that had lost their sessions were inside from then on.
+    fn unsafe_us(&self) -> u64 {
+        let Overlap { entered, inside, .. } = self.entry;
+        let left = |hold: Hold| self.doubts.get(&hold).map_or(0, |doubt| doubt.left);
+        let lost = inside.iter().filter(|other| self.soundness(other) == Soundness::Lost);
+        let latest = lost.map(|other| left(other.hold())).max().unwrap_or_else(|| left(entered.hold()));
+        latest.saturating_sub(entered.entered)
+    }
+
+    /// The holder that shows the violation best.
+    fn counterpart(&self) -> Option<&Occupant> {
+        let inside = &self.entry.inside;
+        inside.iter().find(|other| self.soundness(other) == Soundness::Sound).or_else(|| inside.first())
+    }
+}
+
+impl Classed {
+    fn violates(&mut self, judge: &Judge<'_>, began: Stamp) {
+        self.violation_count += 1;
+        let Some(inside) = judge.counterpart().filter(|_| self.violations.len() < Trial::VIOLATIONS_KEPT)
+        else {
+            return;
+        };
+        let Overlap { lock, entered, .. } = judge.entry;
+        let (inside, at) = (holder(inside, began), entered.entered);
+        self.violations.push(Violation { lock: *lock, inside, entered: holder(entered, began), at });
+    }
+}
+
+fn holder(occupant: &Occupant, began: Stamp) -> Holder {
+    Holder {
+        contender: occupant.contender,
+        sequence: occupant.sequence,
+        czxid: occupant.czxid,
+        entered_us: clock::signed_difference(occupant.entered, began),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests;
+    use zklockbench_record::{CLOCKS_DIFFER_MS, Lives, LockClaim};
+
+    /// With the life of one node.
+    fn facts(created: i64, life: Life, all_gone: bool) -> Facts {
+        let lives = Lives::from([(created, life)]);
+        Facts { all_gone, ..tests::facts(Vec::new(), lives, LockKind::Mutex) }
+    }
+
+    /// One that asked before all others entered.
+    fn occupant(contender: usize, entered: Stamp) -> Occupant {
+        Occupant { contender, sequence: None, czxid: None, claim: LockClaim::WRITE, asked: 1, entered }
+    }
+
+    fn entry(entered: Occupant, inside: &[Occupant]) -> Overlap {
+        Overlap::of(0, LockKind::Mutex, entered, inside.to_vec())
+    }
+
+    fn doubt(session: SessionEnd) -> Doubt {
+        Doubt { session, left: 130, ..Doubt::default() }
+    }
+
+    fn suspended(lost: Stamp, back: Stamp) -> Doubt {
+        Doubt { suspended: vec![(lost, back)], left: 130, ..Doubt::default() }
+    }
+
+    /// Contender 2 enters at 100 while contender 1 is inside since 50; with these doubts about their holds.
+    fn with_doubts(doubts: &[(usize, Doubt)]) -> Classed {
+        let mut overlaps = Overlaps::default();
+        overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
+        let entered = |contender| if contender == 1 { 50 } else { 100 };
+        for (contender, doubt) in doubts {
+            overlaps.doubts.insert((*contender, entered(*contender)), doubt.clone());
+        }
+        super::classed(overlaps, LockKind::Mutex, 40)
+    }
+
+    fn counts(classed: &Classed) -> [u64; 3] {
+        [classed.violation_count, classed.excused.zombies, classed.excused.uncertain]
+    }
+
+    #[test]
+    fn two_live_holders_are_a_violation() {
+        let classed = with_doubts(&[]);
+        assert_eq!((counts(&classed), classed.violations[0].entered.entered_us), ([1, 0, 0], 60));
+    }
+
+    #[test]
+    fn the_overlaps_of_a_trial_are_put_into_classes() {
+        let mut facts = tests::facts(Vec::new(), Lives::default(), LockKind::Mutex);
+        facts.overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
+        let (classed, learned) = class(&mut facts);
+        assert_eq!((classed.violation_count, learned.is_ok()), (1, true));
+    }
+
+    #[test]
+    fn overlaps_are_uncertain_when_the_servers_logs_cannot_be_read_back() {
+        let mut overlaps = Overlaps::default();
+        overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
+        assert_eq!(counts(&unclassed(&overlaps)), [0, 0, 1]);
+    }
+
+    #[test]
+    fn a_holder_without_a_session_is_a_zombie_and_its_time_is_measured() {
+        let classed = with_doubts(&[(1, doubt(SessionEnd::Expired))]);
+        assert_eq!((counts(&classed), classed.excused.longest_unsafe_us), ([0, 1, 0], 30));
+    }
+
+    #[test]
+    fn a_lost_connection_excuses_entries_beside_its_holder_until_it_is_back() {
+        for (lost, back, expected) in [
+            (100, Stamp::MAX, [0, 1, 0]),
+            (101, Stamp::MAX, [1, 0, 0]),
+            (60, 100, [1, 0, 0]),
+            (60, 101, [0, 1, 0]),
+        ] {
+            assert_eq!(counts(&with_doubts(&[(1, suspended(lost, back))])), expected, "{lost} to {back}");
+        }
+    }
+
+    #[test]
+    fn the_connection_of_the_contender_that_enters_excuses_nothing() {
+        assert_eq!(counts(&with_doubts(&[(2, suspended(99, Stamp::MAX))])), [1, 0, 0]);
+    }
+
+    #[test]
+    fn an_expired_session_excuses_an_entry_only_if_its_grant_came_first() {
+        let class = |inside: Option<i64>, entered: Option<i64>, asked: Stamp| {
+            let mut overlaps = Overlaps::default();
+            let inside = Occupant { czxid: inside, ..occupant(1, 50) };
+            overlaps.note(entry(Occupant { czxid: entered, asked, ..occupant(2, 100) }, &[inside]));
+            overlaps.doubts.insert((2, 100), doubt(SessionEnd::Expired));
+            counts(&super::classed(overlaps, LockKind::Mutex, 40))
+        };
+        assert_eq!(class(Some(8), Some(7), 10), [0, 1, 0], "it held, and lost the lock before it went on");
+        assert_eq!(class(Some(7), Some(8), 10), [1, 0, 0], "it was not its turn");
+        assert_eq!(class(Some(8), Some(7), 50), [1, 0, 0], "it asked when the other was inside");
+        assert_eq!(class(None, None, 10), [0, 0, 1], "nothing shows the order of their grants");
+        assert_eq!(class(None, None, 60), [1, 0, 0]);
+    }
+
+    #[test]
+    fn an_entry_beside_a_hold_that_may_have_been_released_is_uncertain() {
+        assert_eq!(counts(&with_doubts(&[(1, doubt(SessionEnd::Unknown))])), [0, 0, 1]);
+    }
+
+    #[test]
+    fn readers_beside_a_zombie_writer_do_not_violate() {
+        let reader = |contender, entered| Occupant { claim: LockClaim::READ, ..occupant(contender, entered) };
+        let mut overlaps = Overlaps::default();
+        for (entered, inside) in
+            [(reader(1, 200), vec![occupant(5, 50)]), (reader(2, 210), vec![occupant(5, 50), reader(1, 200)])]
+        {
+            overlaps.note(Overlap::of(0, LockKind::ReadWrite, entered, inside));
+        }
+        overlaps.doubts.insert((5, 50), doubt(SessionEnd::Expired));
+        assert_eq!(counts(&super::classed(overlaps, LockKind::ReadWrite, 40)), [0, 2, 0]);
+    }
+
+    #[test]
+    fn an_intruder_beside_a_zombie_and_a_holder_violates() {
+        // Contender 0 is a zombie, 1 is let in rightly, 2 enters beside it
+        let mut overlaps = Overlaps::default();
+        overlaps.note(entry(occupant(1, 200), &[occupant(0, 50)]));
+        overlaps.note(entry(occupant(2, 210), &[occupant(0, 50), occupant(1, 200)]));
+        overlaps.doubts.insert((0, 50), doubt(SessionEnd::Expired));
+        let classed = super::classed(overlaps, LockKind::Mutex, 40);
+        assert_eq!((counts(&classed), classed.violations[0].inside.contender), ([1, 1, 0], 1));
+    }
+
+    #[test]
+    fn an_entry_that_is_noted_twice_counts_once_with_all_its_holders() {
+        let mut overlaps = Overlaps::default();
+        overlaps.note(entry(occupant(2, 100), &[occupant(0, 50)]));
+        overlaps.note(entry(occupant(2, 100), &[occupant(1, 60)]));
+        overlaps.doubts.insert((0, 50), doubt(SessionEnd::Expired));
+        assert_eq!(counts(&super::classed(overlaps, LockKind::Mutex, 40)), [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_node_that_went_with_its_session_tells_what_its_holder_did_not_know() {
+        let mut overlaps = Overlaps::default();
+        let inside = Occupant { czxid: Some(7), ..occupant(1, 50_000) };
+        overlaps.note(entry(occupant(2, 100_000), &[inside]));
+        let gone = |deleted_at_ms| {
+            let deleted_at_ms = Some(deleted_at_ms);
+            facts(7, Life { deleted: Some(8), with_its_session: true, deleted_at_ms }, true)
+        };
+        // It entered at 50 ms, and by so much the servers' clock may be behind.
+        let for_sure = 50 - CLOCKS_DIFFER_MS;
+        learn(&mut overlaps, &gone(for_sure - 1)).unwrap();
+        assert_eq!(overlaps.doubts, HashMap::new(), "its node had gone before");
+        learn(&mut overlaps, &gone(for_sure)).unwrap();
+        assert_eq!(counts(&classed(overlaps, LockKind::Mutex, 0)), [0, 1, 0]);
+    }
+
+    #[test]
+    fn an_entry_beside_a_holder_whose_node_the_ensemble_has_forgotten_is_uncertain() {
+        let uncertain = |all_gone| {
+            let mut overlaps = Overlaps::default();
+            overlaps.note(entry(occupant(2, 100), &[Occupant { czxid: Some(7), ..occupant(1, 50) }]));
+            learn(&mut overlaps, &facts(7, Life::default(), all_gone)).unwrap();
+            classed(overlaps, LockKind::Mutex, 0).excused.uncertain
+        };
+        assert_eq!((uncertain(true), uncertain(false)), (1, 0));
+    }
+
+    #[test]
+    fn overlaps_that_are_not_kept_count_as_the_worst_of_those_that_are() {
+        let many = |doubts: Option<SessionEnd>| {
+            let mut overlaps = Overlaps::default();
+            for at in 0..Overlaps::KEPT as u64 + 5 {
+                overlaps.note(entry(occupant(2, 10 + at), &[occupant(1, 1)]));
+            }
+            overlaps.doubts.extend(doubts.map(|session| ((1, 1), doubt(session))));
+            classed(overlaps, LockKind::Mutex, 0)
+        };
+        let violated = many(None);
+        assert_eq!(counts(&violated), [Overlaps::KEPT as u64 + 5, 0, 0]);
+        assert_eq!(violated.violations.len(), Trial::VIOLATIONS_KEPT);
+        assert_eq!(counts(&many(Some(SessionEnd::Expired))), [0, Overlaps::KEPT as u64, 5]);
+    }
+}

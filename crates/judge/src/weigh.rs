@@ -1,0 +1,214 @@
+//! The rule for an entry beside others, the same for a trial and for a history: a violation needs holders whose sessions
+//! were alive and whose leases alone exceed what the lock allows.
+
+use zklockbench_core::clock::Stamp;
+use zklockbench_record::OverlapClass;
+
+/// The session behind a hold, at the time of the entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Soundness {
+    Sound,
+    /// Suspended when another contender entered, or over.
+    Lost,
+    /// Never to be known.
+    Unknown,
+    /// Not known yet.
+    Open,
+}
+
+/// Whether the ensemble granted a hold before the one of the contender that enters beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Granted {
+    Before,
+    After,
+    Unknown,
+}
+
+impl Granted {
+    /// By the tokens, each the transaction that created a holder's node. A contender that asked when the other was inside
+    /// was granted the lock later whatever its token.
+    pub fn of(inside: (Option<i64>, Stamp), entering: (Option<i64>, Option<Stamp>)) -> Self {
+        let ((inside, entered), (entering, asked)) = (inside, entering);
+        if asked.is_some_and(|asked| asked >= entered) {
+            return Self::Before;
+        }
+        match (inside, entering) {
+            (Some(inside), Some(entering)) if inside > entering => Self::After,
+            (Some(_), Some(_)) => Self::Before,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// A holder that was inside, in the way of the one that entered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weighed {
+    pub leases: u64,
+    pub soundness: Soundness,
+    pub granted: Granted,
+}
+
+impl Weighed {
+    /// So many leases of holders that are not known one by one.
+    pub fn unknown(leases: u64) -> Option<Self> {
+        let (soundness, granted) = (Soundness::Unknown, Granted::Unknown);
+        (leases > 0).then_some(Self { leases, soundness, granted })
+    }
+}
+
+/// The class of an entry where `allowed` leases may be held beside it; `None` while it depends on what is not known yet.
+///
+/// The entering contender's own session excuses it only if its grant came first: it was a holder, lost the lock without
+/// knowing, and the others were let in rightly.
+pub(super) fn class(
+    allowed: u64,
+    entering: Soundness,
+    inside: impl Iterator<Item = Weighed> + Clone,
+) -> Option<OverlapClass> {
+    let extreme = |open: Soundness, unknown: Soundness| {
+        let is_sound = |soundness| match soundness {
+            Soundness::Open => open == Soundness::Sound,
+            Soundness::Unknown => unknown == Soundness::Sound,
+            known => known == Soundness::Sound,
+        };
+        let leases = |counts: fn(Granted) -> bool| -> u64 {
+            let counted = inside.clone().filter(|one| is_sound(one.soundness) && counts(one.granted));
+            counted.map(|one| one.leases).sum()
+        };
+        if leases(|_| true) <= allowed {
+            OverlapClass::Zombie
+        } else if is_sound(entering) || leases(|granted| granted == Granted::Before) > allowed {
+            OverlapClass::Violation
+        } else if leases(|granted| granted != Granted::After) > allowed {
+            OverlapClass::Uncertain
+        } else {
+            OverlapClass::Zombie
+        }
+    };
+    let once_known = |open: Soundness| {
+        let (mildest, worst) = (extreme(open, Soundness::Lost), extreme(open, Soundness::Sound));
+        if mildest == worst { worst } else { OverlapClass::Uncertain }
+    };
+    let (mildest, worst) = (once_known(Soundness::Lost), once_known(Soundness::Sound));
+    (mildest == worst).then_some(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Granted::{After, Before};
+    use super::OverlapClass::{Uncertain, Violation, Zombie};
+    use super::Soundness::{Lost, Open, Sound, Unknown};
+    use super::*;
+
+    type Lease = (u64, Soundness);
+    type GrantedLease = (u64, Soundness, Granted);
+
+    fn beside(
+        allowed: u64,
+        entering: Soundness,
+        inside: &[(u64, Soundness, Granted)],
+    ) -> Option<OverlapClass> {
+        let weighed = inside.iter().map(|(leases, soundness, granted)| Weighed {
+            leases: *leases,
+            soundness: *soundness,
+            granted: *granted,
+        });
+        class(allowed, entering, weighed)
+    }
+
+    #[test]
+    fn only_live_holders_that_exceed_what_is_allowed_make_a_violation() {
+        let cases: &[(u64, &[Lease], Option<OverlapClass>)] = &[
+            (0, &[(1, Sound)], Some(Violation)),
+            (0, &[(1, Lost)], Some(Zombie)),
+            (0, &[(1, Unknown)], Some(Uncertain)),
+            (0, &[(1, Open)], None),
+            (0, &[(1, Lost), (1, Sound)], Some(Violation)),
+            (0, &[(1, Unknown), (1, Sound)], Some(Violation)),
+            (0, &[(1, Lost), (1, Unknown)], Some(Uncertain)),
+            (2, &[(2, Sound), (1, Sound)], Some(Violation)),
+            (2, &[(2, Sound), (1, Lost)], Some(Zombie)),
+            (2, &[(2, Sound), (1, Open)], None),
+            (2, &[(2, Sound), (1, Unknown)], Some(Uncertain)),
+            (1, &[(2, Lost), (2, Unknown)], Some(Uncertain)),
+        ];
+        for (allowed, inside, expected) in cases {
+            let inside: Vec<_> = inside.iter().map(|(leases, of)| (*leases, *of, Before)).collect();
+            for entering in [Sound, Lost, Unknown, Open] {
+                let class = beside(*allowed, entering, &inside);
+                assert_eq!(class, *expected, "{allowed} beside {inside:?}, {entering:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_session_of_the_contender_that_enters_counts_only_if_its_grant_came_first() {
+        let cases: &[(&[GrantedLease], [Option<OverlapClass>; 4])] = &[
+            (&[(1, Sound, Before)], [Some(Violation); 4]),
+            (&[(1, Sound, After)], [Some(Violation), Some(Zombie), Some(Uncertain), None]),
+            (&[(1, Sound, Granted::Unknown)], [Some(Violation), Some(Uncertain), Some(Uncertain), None]),
+            (&[(1, Lost, After)], [Some(Zombie); 4]),
+            (&[(1, Sound, After), (1, Sound, Before)], [Some(Violation); 4]),
+            (&[(1, Sound, After), (1, Lost, Before)], [Some(Violation), Some(Zombie), Some(Uncertain), None]),
+        ];
+        for (inside, expected) in cases {
+            let classes = [Sound, Lost, Unknown, Open].map(|entering| beside(0, entering, inside));
+            assert_eq!(classes, *expected, "{inside:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_grants_is_that_of_tokens_unless_one_asked_when_the_other_was_inside() {
+        let of = |inside, entering, asked| Granted::of((inside, 100), (entering, asked));
+        assert_eq!(of(Some(2), Some(1), Some(99)), After);
+        assert_eq!(of(Some(2), Some(1), None), After);
+        assert_eq!(of(Some(2), Some(1), Some(100)), Before);
+        assert_eq!(of(Some(1), Some(2), Some(99)), Before);
+        assert_eq!(of(Some(1), Some(1), Some(99)), Before, "by one node, one after the other");
+        assert_eq!(of(None, Some(1), Some(99)), Granted::Unknown);
+        assert_eq!(of(None, None, Some(100)), Before);
+    }
+
+    fn soundness() -> impl Strategy<Value = Soundness> {
+        prop_oneof![Just(Sound), Just(Lost), Just(Unknown), Just(Open)]
+    }
+
+    fn granted() -> impl Strategy<Value = Granted> {
+        prop_oneof![Just(Before), Just(After), Just(Granted::Unknown)]
+    }
+
+    proptest! {
+        #[test]
+        fn what_becomes_known_later_never_contradicts_a_class(
+            allowed in 0..4_u64,
+            entering in soundness(),
+            inside in prop::collection::vec((1..3_u64, soundness(), granted()), 1..6),
+            lost in prop::collection::vec(any::<bool>(), 7),
+        ) {
+            let Some(class) = beside(allowed, entering, &inside) else { return Ok(()) };
+            let known = |of: Soundness, is_lost: bool| match of {
+                Open if is_lost => Lost,
+                Open => Sound,
+                known => known,
+            };
+            let later: Vec<_> = inside
+                .iter()
+                .zip(&lost)
+                .map(|((leases, of, granted), is_lost)| (*leases, known(*of, *is_lost), *granted))
+                .collect();
+            prop_assert_eq!(beside(allowed, known(entering, lost[6]), &later), Some(class));
+        }
+
+        #[test]
+        fn lost_holders_weigh_nothing(
+            allowed in 0..4_u64,
+            entering in soundness(),
+            inside in prop::collection::vec((1..3_u64, soundness(), granted()), 1..6),
+        ) {
+            let live: Vec<_> = inside.iter().copied().filter(|(_, of, _)| *of != Lost).collect();
+            prop_assert_eq!(beside(allowed, entering, &inside), beside(allowed, entering, &live));
+        }
+    }
+}

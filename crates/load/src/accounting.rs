@@ -1,0 +1,204 @@
+//! The three-way count: what the client saw, what the cost model predicts, what the servers counted. And what was
+//! counted on the wire, in a trial of its own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::shared::Shared;
+
+use zklockbench_core::catalog::BatchCost;
+use zklockbench_core::measure::Counts;
+use zklockbench_core::measure::RequestKind::GetChildren;
+use zklockbench_ensemble::proxy::Wired;
+use zklockbench_record::{
+    Accounting, Beside, CountedTurns, Counting, Occurrences, ServerCounters, ServersCount, Trial,
+};
+use zklockbench_scenario::Load;
+use zklockbench_zk::admin;
+use zklockbench_zk::keep_awake::Unread;
+
+/// Compares the counts of a whole trial. Nothing where faults were injected: servers that are broken forget their counts,
+/// and delete what belonged to sessions that have ended. Nothing of a part, either, because servers count all; nor of a driver's lock,
+/// whose requests nobody here has seen. What the cost model predicts is true of a trial that is whole.
+pub fn compare(
+    shared: &Shared,
+    whole: &Counts,
+    noted: &Occurrences,
+    servers: &[ServerCounters],
+    is_whole: bool,
+) -> Vec<Accounting> {
+    if shared.has_faults() || shared.slice.is_part() || shared.drivers.are_there() {
+        return Vec::new();
+    }
+    let cost = is_whole.then(|| expected(shared, noted)).flatten();
+    let looked = looked(shared, noted);
+    let beside = Beside { reads: looked.unwrap_or(0), ..Beside::default() };
+    let servers = ServersCount { counters: servers, beside, knows_reads: looked.is_some() };
+    zklockbench_record::compare_counts(whole, cost.as_ref(), servers)
+}
+
+/// Reads on behalf of the suite; `None` where a look did not come to its end, so that it is not known how many it took.
+fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
+    let board = &shared.board;
+    (board.looking.load(Ordering::Acquire) == 0)
+        .then(|| noted.looks_beside + board.looked.load(Ordering::Acquire))
+}
+
+/// What the cost model predicts: only a batch has exact totals, and a queue with readers has others.
+fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
+    if shared.entry.card.guarantees.has_read_side() && shared.spec.has_readers() {
+        return None;
+    }
+    let model = shared.entry.card.batch_cost.filter(|_| shared.spec.load == Load::Batch)?;
+    let mut cost = model(&shared.spec.strategy.params, shared.spec.contenders as u64);
+    if cost.open {
+        return None;
+    }
+    if cost.looks_follow_waits {
+        cost.requests.push((GetChildren, noted.looks_by_wait));
+    }
+    Some(cost)
+}
+
+/// Counters have come to rest when two looks this far apart agree.
+const REST: Duration = Duration::from_millis(50);
+const LOOKS_AT_MOST: usize = 40;
+
+/// The counters that are kept of `mntr`; `{ns}` stands for the top-level node that the suite works under.
+const KEYS: &[&str] = &[
+    "zk_sum_node_created_watch_count",
+    "zk_sum_node_deleted_watch_count",
+    "zk_sum_node_changed_watch_count",
+    "zk_sum_node_children_watch_count",
+    "zk_max_node_children_watch_count",
+    "zk_max_node_deleted_watch_count",
+    "zk_cnt_{ns}_read_per_namespace",
+    "zk_sum_{ns}_read_per_namespace",
+    "zk_cnt_{ns}_write_per_namespace",
+    "zk_packets_received",
+    "zk_packets_sent",
+    "zk_proposal_count",
+    "zk_cnt_fsynctime",
+    "zk_sum_fsynctime",
+    "zk_watch_count",
+    "zk_ephemerals_count",
+    "zk_znode_count",
+    "zk_outstanding_requests",
+    "zk_num_alive_connections",
+    "zk_uptime",
+];
+
+#[derive(Debug, Clone, Default)]
+pub struct CounterReading {
+    /// `host:port`.
+    pub address: String,
+    pub role: String,
+    pub version: Option<String>,
+    pub silent: Option<String>,
+    /// The counters by key, `{ns}` written out as `ns`.
+    pub counters: BTreeMap<String, i64>,
+}
+
+pub async fn read(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
+    join_all(addresses.iter().map(|address| read_one(address, namespace))).await
+}
+
+async fn read_one(address: &str, namespace: &str) -> CounterReading {
+    let mut reading = CounterReading { address: address.to_owned(), ..CounterReading::default() };
+    match admin::mntr(address).await {
+        Ok(mntr) => {
+            mntr.state().unwrap_or("unknown").clone_into(&mut reading.role);
+            reading.version = mntr.version().map(str::to_owned);
+            for key in KEYS {
+                if let Some(value) = mntr.number(&key.replace("{ns}", namespace)) {
+                    reading.counters.insert(key.replace("{ns}", "ns"), value);
+                }
+            }
+        }
+        Err(error) => reading.silent = Some(error.to_string()),
+    }
+    reading
+}
+
+/// Reads the counters at rest: a follower applies writes a little later than the leader answers them.
+pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
+    let mut before = read(addresses, namespace).await;
+    for _ in 0..LOOKS_AT_MOST {
+        tokio::time::sleep(REST).await;
+        let now = read(addresses, namespace).await;
+        let rests = before.iter().zip(&now).all(|(a, b)| work(a) == work(b));
+        before = now;
+        if rests {
+            break;
+        }
+    }
+    before
+}
+
+/// The counters that a look itself does not move.
+fn work(reading: &CounterReading) -> Vec<i64> {
+    let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
+    reading.counters.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()
+}
+
+pub fn pair(
+    before: Vec<CounterReading>,
+    after: Vec<CounterReading>,
+    unread: &[Unread],
+) -> Vec<ServerCounters> {
+    let unread_us = |address: &str| unread.iter().find(|one| one.server == address).map(|one| one.longest_us);
+    before
+        .into_iter()
+        .zip(after)
+        .map(|(before, after)| ServerCounters {
+            unread_us: unread_us(&before.address),
+            address: before.address,
+            role: after.role,
+            version: after.version.or(before.version),
+            silent: before.silent.or(after.silent),
+            before: before.counters,
+            after: after.counters,
+        })
+        .collect()
+}
+
+pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial) -> Counting {
+    if let Some(cut) = &trial.cut_short {
+        return Counting::failed(cut.why.clone());
+    }
+    let turns = if later.acquired > 0 { CountedTurns::AfterTheFirst } else { CountedTurns::All };
+    let counted = match turns {
+        CountedTurns::AfterTheFirst => later,
+        CountedTurns::All => {
+            let mut all = first;
+            all.merge(&later);
+            all
+        }
+    };
+    if counted.acquired == 0 {
+        return Counting::failed("nobody acquired the lock in the trial that counts".into());
+    }
+    let is_driven = zklockbench_locks::driven(&trial.spec.strategy.name).is_some();
+    if is_driven && whole.all_requests() == 0 {
+        return Counting::failed(
+            "nothing that it sent was seen between it and the servers: it may have connected elsewhere"
+                .into(),
+        );
+    }
+    Counting {
+        missing: None,
+        turns,
+        counted,
+        by_release: fan_out.as_ref().ok().map(|fan_out| match turns {
+            CountedTurns::AfterTheFirst => fan_out.by_later,
+            CountedTurns::All => fan_out.by_first + fan_out.by_later,
+        }),
+        whole,
+        whole_by_release: fan_out.as_ref().ok().map(|fan_out| fan_out.by_all),
+        by_release_missing: fan_out.err(),
+        client: (!is_driven).then_some(trial.whole),
+    }
+}

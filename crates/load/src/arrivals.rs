@@ -1,0 +1,469 @@
+//! The arrivals of an open load as the contenders serve them: the next one that is free takes the next arrival.
+//!
+//! The contenders are a pool of sessions. One that is free takes the next arrival that is still open and sleeps until
+//! it is due; while none is free, arrivals wait in the client in the order in which they came. So no arrival waits while a
+//! contender is free, and none depends on how slow the lock is.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::gaps::Gap;
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::clock::Stamp;
+use zklockbench_core::locked::locked;
+use zklockbench_core::measure::Window;
+use zklockbench_record::{ArrivalWaits, Arrived, Dispersion, Disturbance};
+use zklockbench_scenario::Late;
+use zklockbench_scenario::schedule::{Arrival, Coming};
+
+const OPEN: u32 = 0;
+/// It came when no session was free, and was dropped.
+const DROPPED: u32 = u32::MAX;
+const UNSERVED: u32 = u32::MAX - 1;
+/// The longest wait that can be told from the others.
+const LONGEST_US: u32 = u32::MAX - 2;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// Its place in the order of arrival.
+    pub number: usize,
+    pub due: Stamp,
+    pub arrival: Arrival,
+}
+
+/// All arrivals of a trial, and what has become of each: eight bytes. The arrivals themselves are not kept: they are drawn
+/// as they are taken, and once more when it is counted what became of them.
+pub struct Arrivals {
+    draw: Box<dyn Fn() -> Coming + Send + Sync>,
+    late: Late,
+    begin: AtomicU64,
+    upcoming: Mutex<Upcoming>,
+    /// How long after the beginning the measured phase ends.
+    end: AtomicU64,
+    /// How many are due before that, once it was counted.
+    due: Mutex<Option<(u64, usize)>>,
+    /// One for each: nothing yet, or its wait in microseconds plus one, or why it has none.
+    outcomes: Box<[AtomicU32]>,
+    /// How late the generator was with each, in microseconds; 0 for those that have not begun.
+    lateness_us: Box<[AtomicU32]>,
+}
+
+struct Upcoming {
+    next: usize,
+    coming: Coming,
+}
+
+impl fmt::Debug for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arrivals({})", self.outcomes.len())
+    }
+}
+
+/// The wait of an arrival; `None` where it was not served.
+#[derive(Debug, Clone, Copy)]
+struct WaitOfOne {
+    due: Stamp,
+    us: Option<u64>,
+}
+
+struct DisturbedLock {
+    before: Vec<WaitOfOne>,
+    during: Vec<WaitOfOne>,
+    /// How long after the gap as few waited as at most before it.
+    drained_us: Option<u64>,
+}
+
+impl DisturbedLock {
+    fn of(waits: &[WaitOfOne], before: &Range<Stamp>, gap: Gap) -> Self {
+        // One more at a time, one fewer at another.
+        let come = waits.iter().map(|wait| (wait.due, 1_i64));
+        let got = waits.iter().filter_map(|wait| Some((wait.due + wait.us?, -1)));
+        let mut changes: Vec<(Stamp, i64)> = come.chain(got).collect();
+        changes.sort_unstable_by_key(|(at, by)| (*at, -by));
+        let (mut waiting, mut usual, mut drained) = (0, 0, None);
+        // In the gap itself as few may wait as before: it is from its end on that the queue is served.
+        for (at, by) in changes {
+            if drained.is_none() && at > gap.end && waiting <= usual {
+                drained = Some(0);
+            }
+            waiting += by;
+            if at < before.end {
+                usual = usual.max(waiting);
+            } else if drained.is_none() && at >= gap.end && waiting <= usual {
+                drained = Some(at - gap.end);
+            }
+        }
+        let until = drained.map_or(Stamp::MAX, |drained| gap.end + drained);
+        let due_in =
+            |range: Range<Stamp>| waits.iter().filter(|wait| range.contains(&wait.due)).copied().collect();
+        Self { before: due_in(before.clone()), during: due_in(before.end..until), drained_us: drained }
+    }
+
+    fn together(locks: &[Self]) -> Option<Disturbance> {
+        let all = |of: fn(&Self) -> &Vec<WaitOfOne>| {
+            ArrivalWaits::of(locks.iter().flat_map(of).map(|wait| wait.us))
+        };
+        let drained: Option<Vec<u64>> = locks.iter().map(|lock| lock.drained_us).collect();
+        Some(Disturbance {
+            locks: locks.len() as u64,
+            waits: all(|lock| &lock.during)?,
+            usual_wait_us: all(|lock| &lock.before).map(|usual| usual.mean.us),
+            drained_us: drained.and_then(|drained| drained.into_iter().max()),
+        })
+    }
+}
+
+/// How long an arrival waited, by its outcome; `None` of one that was not served.
+fn waited(outcome: u32) -> Option<u64> {
+    (outcome != OPEN && outcome != UNSERVED).then(|| u64::from(outcome - 1))
+}
+
+impl Arrivals {
+    /// Those that are drawn like that, each time the same.
+    pub fn new(draw: impl Fn() -> Coming + Send + Sync + 'static, late: Late) -> Self {
+        let all = draw().count();
+        let nothing = || (0..all).map(|_| AtomicU32::new(0)).collect();
+        Self {
+            late,
+            begin: AtomicU64::new(0),
+            upcoming: Mutex::new(Upcoming { next: 0, coming: draw() }),
+            end: AtomicU64::new(u64::MAX),
+            due: Mutex::new(None),
+            outcomes: nothing(),
+            lateness_us: nothing(),
+            draw: Box::new(draw),
+        }
+    }
+
+    pub fn begin_at(&self, start: Stamp) {
+        self.begin.store(start, Ordering::Release);
+    }
+
+    /// What is due at that time or later is not served any more.
+    pub fn end_at(&self, end: Stamp) {
+        self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
+    }
+
+    fn due_before(&self, at: Stamp) -> impl Iterator<Item = Stamp> {
+        let begin = self.begin.load(Ordering::Acquire);
+        (self.draw)().map(move |arrival| begin + arrival.at_us).take_while(move |due| *due < at)
+    }
+
+    fn due_from(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = (usize, Stamp)> {
+        self.due_before(to).enumerate().skip_while(move |(_, due)| *due < from)
+    }
+
+    /// Takes the next arrival, which may be due or not be due yet. `None` when there are no more.
+    pub fn take(&self, now: Stamp) -> Option<Taken> {
+        loop {
+            let (number, arrival) = {
+                let mut upcoming = locked(&self.upcoming);
+                let arrival = upcoming.coming.next()?;
+                upcoming.next += 1;
+                (upcoming.next - 1, arrival)
+            };
+            let due = self.begin.load(Ordering::Acquire) + arrival.at_us;
+            let taken = Taken { number, due, arrival };
+            if self.is_cancelled(&taken) {
+                return None;
+            }
+            if self.late == Late::Keep || due >= now {
+                return Some(taken);
+            }
+            self.ends(number, DROPPED);
+        }
+    }
+
+    /// Whether an arrival that was taken ahead of its time has been cancelled.
+    pub fn is_cancelled(&self, taken: &Taken) -> bool {
+        taken.arrival.at_us >= self.end.load(Ordering::Acquire)
+    }
+
+    /// Acquire is called for an arrival, so long after a contender was free for it and it was due.
+    pub fn issued(&self, number: usize, lateness_us: u64) {
+        let lateness_us = u32::try_from(lateness_us).unwrap_or(u32::MAX);
+        self.lateness_us[number].store(lateness_us, Ordering::Release);
+    }
+
+    pub fn served(&self, number: usize, wait_us: u64) {
+        self.ends(number, u32::try_from(wait_us + 1).unwrap_or(LONGEST_US).min(LONGEST_US));
+    }
+
+    pub fn not_served(&self, number: usize) {
+        self.ends(number, UNSERVED);
+    }
+
+    fn ends(&self, number: usize, outcome: u32) {
+        self.outcomes[number].store(outcome, Ordering::Release);
+    }
+
+    /// Whether all have ended, one way or another. To be asked once the end is known.
+    pub fn have_all_ended(&self) -> bool {
+        let end = self.end.load(Ordering::Acquire);
+        let mut due = locked(&self.due);
+        let number = match *due {
+            Some((of, number)) if of == end => number,
+            _ => (self.draw)().take_while(|arrival| arrival.at_us < end).count(),
+        };
+        *due = Some((end, number));
+        self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
+    }
+
+    /// What has become of those that were due within that time, and when those were due that no session has taken.
+    pub fn due_within(&self, from: Stamp, to: Stamp) -> (Arrived, Vec<(Stamp, Mode)>) {
+        let taken = locked(&self.upcoming).next;
+        let mut arrived = Arrived::default();
+        let mut never_taken = Vec::new();
+        let begin = self.begin.load(Ordering::Acquire);
+        let due = (self.draw)().map(|arrival| (begin + arrival.at_us, arrival.mode)).enumerate();
+        let within = due.skip_while(|(_, (due, _))| *due < from).take_while(|(_, (due, _))| *due < to);
+        for (number, (due, mode)) in within {
+            arrived.offered += 1;
+            match self.outcomes[number].load(Ordering::Acquire) {
+                OPEN if number >= taken && self.late == Late::Drop => arrived.dropped += 1,
+                OPEN if number >= taken => never_taken.push((due, mode)),
+                OPEN | UNSERVED => arrived.started += 1,
+                DROPPED => arrived.dropped += 1,
+                _ => {
+                    arrived.started += 1;
+                    arrived.served += 1;
+                }
+            }
+        }
+        arrived.unserved = arrived.offered - arrived.served - arrived.dropped;
+        (arrived, never_taken)
+    }
+
+    /// The waits of all that were due within that time. Those that were not served have waited for longer than all others;
+    /// those that were dropped have not waited. `None` where none was served.
+    pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
+        let due = self.due_from(due.start, due.end);
+        let outcomes = due.map(|(number, _)| self.outcomes[number].load(Ordering::Acquire));
+        ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
+    }
+
+    /// What those got that were due at the locks with these gaps, which a fault caused, until as few waited as before:
+    /// `before` is the time up to the fault in which the load was as usual. `None` where no lock had a gap.
+    pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
+        let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
+        let begin = self.begin.load(Ordering::Acquire);
+        let end = self.end.load(Ordering::Acquire);
+        for (number, arrival) in (self.draw)().take_while(|arrival| arrival.at_us < end).enumerate() {
+            let due = begin + arrival.at_us;
+            let outcome = self.outcomes[number].load(Ordering::Acquire);
+            let is_disturbed = gaps.get(arrival.lock).is_some_and(Option::is_some);
+            if due >= before.start && outcome != DROPPED && is_disturbed {
+                waits[arrival.lock].push(WaitOfOne { due, us: waited(outcome) });
+            }
+        }
+        let of_lock = |(gap, waits): (&Option<Gap>, &Vec<WaitOfOne>)| {
+            gap.map(|gap| DisturbedLock::of(waits, &before, gap))
+        };
+        let locks: Vec<DisturbedLock> = gaps.iter().zip(&waits).filter_map(of_lock).collect();
+        DisturbedLock::together(&locks)
+    }
+
+    /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
+    /// window. What was dropped or ended without a lock waits no longer; when that was is not known, so it never counts.
+    pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
+        let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
+        let slot_of =
+            |at: Stamp| usize::try_from(at.saturating_sub(window.start) / slot_us).unwrap_or(usize::MAX);
+        let mut change = vec![0_i64; slots + 1];
+        for (number, due) in self.due_before(window.end).enumerate() {
+            let served = match self.outcomes[number].load(Ordering::Acquire) {
+                UNSERVED | DROPPED => continue,
+                OPEN => Stamp::MAX,
+                wait => due + u64::from(wait - 1),
+            };
+            if served >= window.start {
+                change[slot_of(due).min(slots)] += 1;
+                change[slot_of(served).min(slots)] -= 1;
+            }
+        }
+        let mut waiting = 0_i64;
+        change.pop();
+        change
+            .iter()
+            .map(|by| {
+                waiting += by;
+                u64::try_from(waiting).unwrap_or(0)
+            })
+            .collect()
+    }
+
+    /// How unevenly they came within that time, as scheduled and as issued, in windows of each width.
+    pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
+        let of = |width_us: u64| {
+            let windows = usize::try_from(window.end.saturating_sub(window.start) / width_us).ok()?;
+            let (mut scheduled, mut issued) = (vec![0; windows], vec![0; windows]);
+            let count = |counts: &mut Vec<u64>, at: Stamp| {
+                let slot =
+                    at.checked_sub(window.start).and_then(|since| usize::try_from(since / width_us).ok());
+                if let Some(count) = slot.and_then(|slot| counts.get_mut(slot)) {
+                    *count += 1;
+                }
+            };
+            // What was due before the window may be issued within it.
+            for (number, due) in self.due_before(window.end).enumerate() {
+                count(&mut scheduled, due);
+                count(&mut issued, due + u64::from(self.lateness_us[number].load(Ordering::Acquire)));
+            }
+            Dispersion::of(width_us, &scheduled, &issued)
+        };
+        Dispersion::WIDTHS_US.into_iter().filter_map(of).collect()
+    }
+
+    /// The times at which arrivals were due, in microseconds after the first of these two times.
+    pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> {
+        self.due_from(from, to).map(move |(_, due)| due - from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(times: &[u64], late: Late) -> Arrivals {
+        let arrival =
+            |at_us: &u64| Arrival { at_us: *at_us, lock: 0, mode: Mode::Write, hold: Duration::ZERO };
+        let all: Vec<Arrival> = times.iter().map(arrival).collect();
+        let arrivals = Arrivals::new(move || Box::new(all.clone().into_iter()), late);
+        arrivals.begin_at(1_000);
+        arrivals
+    }
+
+    #[test]
+    fn those_that_came_in_a_gap_waited_and_those_of_other_locks_are_not_among_them() {
+        // Given an arrival every 100 us at each of two locks, that waits for 10 us
+        let all: Vec<Arrival> = (0..200_u64)
+            .map(|at| Arrival {
+                at_us: at * 50,
+                lock: (at % 2) as usize,
+                mode: Mode::Write,
+                hold: Duration::ZERO,
+            })
+            .collect();
+        let arrivals = Arrivals::new(move || Box::new(all.clone().into_iter()), Late::Keep);
+        arrivals.begin_at(0);
+        // When the first lock is not served from 5,000 to 6,000, and one each 50 us after that
+        for number in 0..200_usize {
+            let due = number as u64 * 50;
+            let late = (number % 2 == 0 && due >= 5_000).then(|| 6_000 + (due - 5_000) / 2);
+            arrivals.served(number, late.map_or(10, |served| served.saturating_sub(due).max(10)));
+        }
+        let gap = Gap { after: None, begin: 5_000, end: 6_000 };
+        let found = arrivals.disturbed(1_000..5_000, &[Some(gap), None]).unwrap();
+        // Then about twenty of it waited before the queue was as short as before, less than a thousand after the gap
+        assert_eq!((found.locks, found.usual_wait_us), (1, Some(10)));
+        assert!((800..=1_000).contains(&found.drained_us.unwrap()), "{found:?}");
+        let ArrivalWaits { arrivals: count, mean, p99, .. } = found.waits;
+        assert!((19..=20).contains(&count), "{found:?}");
+        assert!((450..=550).contains(&mean.us) && !mean.at_least, "{found:?}");
+        assert_eq!((p99.us, p99.at_least), (1_000, false));
+        // And where no lock had a gap there is nothing to say
+        assert_eq!(arrivals.disturbed(1_000..5_000, &[None, None]), None);
+    }
+
+    #[test]
+    fn a_queue_that_does_not_get_shorter_again_is_not_drained() {
+        let arrivals = at(&[0, 100, 200, 300, 400], Late::Keep);
+        (0..2).for_each(|number| arrivals.served(number, 10));
+        let gap = Gap { after: None, begin: 1_200, end: 1_450 };
+        let found = arrivals.disturbed(1_000..1_200, &[Some(gap)]);
+        assert_eq!(found, None, "none of those that came was served");
+        arrivals.served(2, 250);
+        let found = arrivals.disturbed(1_000..1_200, &[Some(gap)]).unwrap();
+        assert_eq!((found.waits.arrivals, found.drained_us), (3, None));
+        assert!(found.waits.p99.at_least && found.waits.mean.at_least);
+    }
+
+    #[test]
+    fn who_was_not_served_has_waited_for_longer_than_all_others() {
+        let arrivals = at(&(0..200).collect::<Vec<_>>(), Late::Keep);
+        (0..200).for_each(|number| arrivals.served(number, 1_000 + number as u64));
+        let p99 = |from, to| arrivals.waits(from..to).map(|waits| (waits.p99.us, waits.p99.at_least));
+        assert_eq!(p99(0, Stamp::MAX), Some((1_197, false)));
+        (150..160).for_each(|number| arrivals.not_served(number));
+        assert_eq!(p99(0, Stamp::MAX), Some((1_199, true)));
+        assert_eq!(p99(0, 0), None, "nobody came");
+    }
+
+    #[test]
+    fn arrivals_that_are_issued_in_bunches_are_more_dispersed_than_they_were_due() {
+        // One each millisecond for two seconds
+        let due: Vec<u64> = (0..2_000).map(|number| number * 1_000).collect();
+        let (arrivals, window) = (at(&due, Late::Keep), Window { start: 1_000, end: 2_001_000 });
+        let [even] = arrivals.dispersion(window)[..] else { panic!("twenty windows of a tenth of a second") };
+        assert_eq!((even.width_us, even.windows, even.scheduled, even.issued), (100_000, 20, 0.0, 0.0));
+        // Those of every other tenth of a second come in the next one
+        for number in (0..2_000).filter(|number| number / 100 % 2 == 0) {
+            arrivals.issued(number, 100_000);
+        }
+        let bunched = arrivals.dispersion(window)[0];
+        // 0 and 200 in turns: 20 × 100² / 19 / 100
+        assert!((bunched.issued - 105.26).abs() < 0.01 && bunched.scheduled == 0.0, "{bunched:?}");
+        assert!(bunched.is_off() && !even.is_off());
+    }
+
+    #[test]
+    fn each_arrival_is_taken_once_in_the_order_in_which_they_come() {
+        let arrivals = at(&[0, 10, 10, 500], Late::Keep);
+        let due: Vec<_> = std::iter::from_fn(|| arrivals.take(5_000)).map(|taken| taken.due).collect();
+        assert_eq!(due, [1_000, 1_010, 1_010, 1_500]);
+    }
+
+    #[test]
+    fn what_is_late_is_dropped_and_counted_where_the_scenario_says_so() {
+        // Given arrivals at 0, 10 and 500 µs, and the first contender that is free at 400
+        let arrivals = at(&[0, 10, 500], Late::Drop);
+        // When it takes one, then it gets the one that is not due yet
+        assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
+        arrivals.served(2, 7);
+        // And the others are counted as dropped
+        let (arrived, never_taken) = arrivals.due_within(1_000, 2_000);
+        assert_eq!((arrived.offered, arrived.dropped, arrived.served, arrived.unserved), (3, 2, 1, 0));
+        assert!(never_taken.is_empty() && arrivals.have_all_ended());
+    }
+
+    #[test]
+    fn what_nobody_has_taken_counts_as_a_wait_of_at_least_so_long() {
+        let arrivals = at(&[0, 100, 200, 300], Late::Keep);
+        let first = arrivals.take(1_000).unwrap();
+        arrivals.served(first.number, 50);
+        let second = arrivals.take(1_100).unwrap();
+        arrivals.not_served(second.number);
+        // When the measured phase ended before the last of them, and the backlog is given up at 2,000
+        arrivals.end_at(1_300);
+        assert!(!arrivals.have_all_ended());
+        let (arrived, never_taken) = arrivals.due_within(1_000, 1_300);
+        assert_eq!((arrived.offered, arrived.started, arrived.served, arrived.unserved), (3, 2, 1, 2));
+        assert_eq!(never_taken, [(1_200, Mode::Write)]);
+    }
+
+    #[test]
+    fn a_contender_that_has_taken_an_arrival_ahead_learns_that_it_will_not_come() {
+        let arrivals = at(&[0, 100, 5_000], Late::Keep);
+        let taken = [(); 3].map(|()| arrivals.take(1_000).unwrap());
+        arrivals.end_at(2_000);
+        assert_eq!(taken.map(|taken| arrivals.is_cancelled(&taken)), [false, false, true]);
+        assert!(arrivals.take(1_000).is_none());
+    }
+
+    #[test]
+    fn the_backlog_is_what_is_due_and_has_no_lock_yet_whether_it_came_before_the_window_or_in_it() {
+        // Given arrivals before the window and in it, which begins at 1,100
+        let arrivals = at(&[0, 50, 120, 200, 330], Late::Keep);
+        // When the first is served before the window, the second at 1,150, the third at once, and the others never
+        arrivals.served(0, 10);
+        arrivals.served(1, 100);
+        arrivals.served(2, 0);
+        // Then so many wait at the end of each slot of 100 µs
+        assert_eq!(arrivals.backlog(Window { start: 1_100, end: 1_500 }, 100), [0, 1, 2, 2]);
+        assert_eq!(arrivals.due_times(1_050, 2_000).collect::<Vec<_>>(), [0, 70, 150, 280]);
+    }
+}

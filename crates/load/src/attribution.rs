@@ -1,0 +1,192 @@
+//! Finds out what caused each notification: a release, a newcomer, a waiter that left.
+
+use super::lock_state::LockState;
+use super::shared::Shared;
+use zklockbench_core::clock::Stamp;
+use zklockbench_core::measure::{Measure, Notifications, ThreadRecorder};
+use zklockbench_zk::changes::ChildChange;
+use zklockbench_zk::{Arm, EventKind, Notification, sequence_of};
+
+const UNRESOLVED_AT_MOST: usize = 4096;
+
+enum Cause {
+    /// The release of that queue number, at that time.
+    Release {
+        number: i64,
+        called: Stamp,
+    },
+    /// A release by a contender of another worker, or perhaps by one of this one: when it was called is not known here.
+    ReleaseElsewhere,
+    Arrival,
+    Departure,
+    /// The queue has not been listed since; it may still be.
+    NotYetKnown,
+    Unknown,
+}
+
+struct Notice {
+    at: Stamp,
+    /// Its place among the waiters that the same change woke.
+    rank: Option<u32>,
+    useful: bool,
+}
+
+struct Unresolved {
+    lock: usize,
+    arm: Arm,
+    notice: Notice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnRelease {
+    pub lock: usize,
+    pub number: i64,
+}
+
+/// One contender's notifications on the way to their causes. Allocates only until its buffers have grown to
+/// the size of the largest herd.
+pub struct Attribution {
+    /// Filled by the session, emptied by [`Attribution::settle`].
+    pub inbox: Vec<Notification>,
+    unresolved: Vec<Unresolved>,
+    pub own_release: Option<OwnRelease>,
+}
+
+impl OwnRelease {
+    /// The number of the node that was released last, where that was of this lock.
+    fn number_at(latest: Option<Self>, lock: usize) -> Option<i64> {
+        latest.filter(|own| own.lock == lock).map(|own| own.number)
+    }
+}
+
+impl Default for Attribution {
+    fn default() -> Self {
+        Self { inbox: Vec::with_capacity(64), unresolved: Vec::with_capacity(16), own_release: None }
+    }
+}
+
+impl Attribution {
+    /// Records everything in the inbox. With `acquired`, the last notification that was awaited is the one that
+    /// let this contender in: useful, if a release caused it; every other one was spurious.
+    pub fn settle(&mut self, shared: &Shared, lock: usize, recorder: &mut ThreadRecorder, acquired: bool) {
+        let last_awaited =
+            self.inbox.iter().rposition(|notification| notification.awaited).filter(|_| acquired);
+        for (position, notification) in self.inbox.iter().enumerate() {
+            let (at, rank) = (notification.at, notification.rank);
+            let notice = Notice { at, rank, useful: last_awaited == Some(position) };
+            // A watch that was left at one lock may fire while the contender is at another.
+            let of_path = || shared.lock_of_node(&notification.path);
+            let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
+            let cause = cause_of(&shared.lock_states[lock], notification);
+            match notification.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
+                Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
+                    self.unresolved.push(Unresolved { lock, arm, notice });
+                }
+                _ => {
+                    let own = OwnRelease::number_at(self.own_release, lock);
+                    record(recorder, &notice, &cause, own);
+                }
+            }
+        }
+        self.inbox.clear();
+    }
+
+    /// Records the notifications whose cause was open, now that the queue has been listed after the change. At the
+    /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
+    pub fn settle_late(&mut self, shared: &Shared, recorder: &mut ThreadRecorder, at_the_end: bool) {
+        let own = self.own_release;
+        self.unresolved.retain(|late| {
+            let lock_state = &shared.lock_states[late.lock];
+            let mut cause = cause_of_change(lock_state, &late.arm, late.notice.at);
+            if matches!(cause, Cause::NotYetKnown) {
+                if !at_the_end {
+                    return true;
+                }
+                cause =
+                    late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(lock_state, number));
+            }
+            let own = OwnRelease::number_at(own, late.lock);
+            record(recorder, &late.notice, &cause, own);
+            false
+        });
+    }
+}
+
+fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
+    match (notification.kind, &notification.armed) {
+        // Its owner has gone on to the lock itself, or has given up.
+        (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&notification.path) => Cause::Departure,
+        (EventKind::NodeDeleted, _) => match sequence_of(&notification.path) {
+            Some(number) => release_or_departure(lock_state, number),
+            None => latest_release(lock_state, notification.at),
+        },
+        // A lock's data changes when a holder hands on.
+        (EventKind::DataChanged, _) => latest_release(lock_state, notification.at),
+        // One node without a number, which is there or not.
+        (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
+        (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => {
+            latest_release(lock_state, notification.at)
+        }
+        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(lock_state, arm, notification.at),
+        (EventKind::NodeCreated, _) => Cause::Arrival,
+        _ => Cause::Unknown,
+    }
+}
+
+fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
+    match (lock_state.changes.fired(arm), arm.lowest) {
+        (ChildChange::Created, _) => Cause::Arrival,
+        (ChildChange::LowestDeleted, Some(number)) => release_or_departure(lock_state, number),
+        // Of several that may be inside together any may leave first, and the list does not say which did.
+        (ChildChange::OtherDeleted, _) if lock_state.has_room_for_two() || lock_state.most_inside() > 1 => {
+            latest_release(lock_state, at)
+        }
+        (ChildChange::OtherDeleted, _) => Cause::Departure,
+        (ChildChange::NobodyLooked, _) => Cause::NotYetKnown,
+        _ => Cause::Unknown,
+    }
+}
+
+/// Where the event does not say whose release it was, it was the latest before it.
+fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
+    match lock_state.release_before(at) {
+        _ if lock_state.has_strangers() => Cause::ReleaseElsewhere,
+        Some((number, called)) => Cause::Release { number, called },
+        None => Cause::Unknown,
+    }
+}
+
+/// A node that was deleted without a release call was a waiter's, or went with its session.
+fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
+    match lock_state.release_of(number) {
+        Some(called) => Cause::Release { number, called },
+        None if lock_state.has_strangers() => Cause::ReleaseElsewhere,
+        None => Cause::Departure,
+    }
+}
+
+fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
+    let Notice { at, rank, useful } = *notice;
+    if let Cause::Release { called, .. } = cause {
+        let took = at.saturating_sub(*called);
+        recorder.record(Measure::Notification, at, took);
+        if let Some(rank) = rank {
+            recorder.record_woken(rank, at, took);
+        }
+    }
+    recorder.count(at, |counts| add(&mut counts.notifications, cause, useful, own_release));
+}
+
+fn add(seen: &mut Notifications, cause: &Cause, useful: bool, own_release: Option<i64>) {
+    match cause {
+        Cause::Release { .. } | Cause::ReleaseElsewhere if useful => seen.by_release_useful += 1,
+        Cause::ReleaseElsewhere => seen.by_release_spurious += 1,
+        Cause::Release { number, .. } => {
+            seen.by_release_spurious += 1;
+            seen.to_releaser += u64::from(own_release == Some(*number));
+        }
+        Cause::Arrival => seen.by_arrival += 1,
+        Cause::Departure => seen.by_departure += 1,
+        Cause::NotYetKnown | Cause::Unknown => seen.cause_unknown += 1,
+    }
+}

@@ -1,0 +1,124 @@
+//! The batch: contenders arrive one after the other, then each holds once; every step settles first. Of those that
+//! are inside together, readers for instance, the one that arrived first is the first to release.
+//!
+//! Settled means that every contender which has arrived and does not hold is waiting, and that nothing has
+//! been sent or received for a while, so that every watch is set again. Only then are the totals exact; the
+//! accounting check shows whether they were.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::shared::{Board, Shared};
+use zklockbench_core::clock;
+
+/// Without a request, reply or notification for so many steps, all is quiet.
+const QUIET_STEPS: usize = 8;
+const STEP: Duration = Duration::from_millis(5);
+/// On a host that is never on time, quiet is what has lasted for so many steps.
+const STEPS_AT_MOST: usize = 80;
+/// After so long the batch goes on all the same; the totals will then tell.
+const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Conducts a batch. Cancel-safe: dropping it leaves the contenders to the drain.
+pub async fn conduct(shared: &Shared) {
+    let contenders = shared.spec.contenders;
+    for arrived in 1..=contenders {
+        shared.signals.arrivals.send_replace(arrived);
+        settle(shared, arrived).await;
+    }
+    for allowed in 1..=contenders as u64 {
+        let Some(first) = first_inside(shared).await else { break };
+        shared.signals.releases.send_replace(Some(first));
+        until(shared, |board| {
+            ended(board) >= contenders || board.released.load(Ordering::Acquire) >= allowed
+        })
+        .await;
+        settle(shared, contenders).await;
+    }
+    until(shared, |board| ended(board) >= contenders).await;
+}
+
+fn ended(board: &Board) -> usize {
+    Board::read(&board.finished)
+}
+
+/// Waits until a contender is inside; returns the one of those inside that arrived first, or `None` when all have ended.
+async fn first_inside(shared: &Shared) -> Option<usize> {
+    while ended(&shared.board) < shared.spec.contenders {
+        let inside = shared.lock_states.all_inside().into_iter().min();
+        if inside.is_some() {
+            return inside;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    None
+}
+
+/// Waits until one holds, all others that have arrived wait, and no request is under way.
+async fn settle(shared: &Shared, arrived: usize) {
+    let watches = shared.entry.card.guarantees.watches;
+    let settled = async {
+        loop {
+            let before = shared.pulse.load(Ordering::Acquire);
+            if is_in_place(shared, arrived) {
+                if !watches {
+                    return;
+                }
+                if is_quiet_since(shared, before).await && is_in_place(shared, arrived) {
+                    return;
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    let _ = tokio::time::timeout(SETTLE_AT_MOST, settled).await;
+}
+
+fn is_in_place(shared: &Shared, arrived: usize) -> bool {
+    let board = &shared.board;
+    let acquired = usize::try_from(board.acquired.load(Ordering::Acquire)).unwrap_or(usize::MAX);
+    let released = usize::try_from(board.released.load(Ordering::Acquire)).unwrap_or(usize::MAX);
+    let ended = ended(board);
+    let holding = acquired.saturating_sub(released);
+    let waiting = shared.gauge.waiting();
+    // A contender that failed has ended without a release.
+    let all_placed = waiting + holding + ended.max(released) >= arrived;
+    all_placed && (holding > 0 || waiting == 0)
+}
+
+/// Waits until all is quiet, so that the last notifications are in.
+pub async fn quiet(shared: &Shared) {
+    let end = clock::now() + clock::micros(Duration::from_secs(2));
+    while clock::now() < end {
+        if is_quiet_since(shared, shared.pulse.load(Ordering::Acquire)).await {
+            return;
+        }
+    }
+}
+
+/// Lets the time pass by which all is quiet; returns false as soon as anything moves.
+///
+/// A step that ends late does not count: where this process is not served on time the servers are not either, and
+/// that nothing comes from them says nothing.
+async fn is_quiet_since(shared: &Shared, pulse: u64) -> bool {
+    let mut on_time = 0;
+    for _ in 0..STEPS_AT_MOST {
+        let began = clock::now();
+        tokio::time::sleep(STEP).await;
+        if shared.pulse.load(Ordering::Acquire) != pulse {
+            return false;
+        }
+        on_time += usize::from(clock::now() - began < 2 * clock::micros(STEP));
+        if on_time == QUIET_STEPS {
+            break;
+        }
+    }
+    true
+}
+
+async fn until(shared: &Shared, holds: impl Fn(&Board) -> bool) {
+    while !holds(&shared.board) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

@@ -1,0 +1,390 @@
+//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them; and
+//! elections of the servers, caused by a fault or by anything else.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::gaps::FaultTime;
+use super::shared::{Control, Shared};
+use super::{Environment, EnvironmentEvent, Sink};
+use zklockbench_core::catalog::fault::{Ends, FaultChoice, Proof, Target};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::locked::locked;
+use zklockbench_ensemble::fault::{
+    Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
+};
+use zklockbench_ensemble::{Leader, Processes};
+use zklockbench_record::{Election, FaultRecord};
+use zklockbench_scenario::{Slice, TrialSpec};
+use zklockbench_zk::SessionKey;
+use zklockbench_zk::gate::Gate;
+
+/// How often each server is asked where a fault hits servers: an election is seen that much late at most, while its new
+/// leader answers at once.
+const OFTEN: Duration = Duration::from_millis(40);
+const SELDOM: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(500);
+
+struct ContenderStates<'a> {
+    shared: &'a Shared,
+    /// Locks acquired before the measured phase.
+    before: u64,
+}
+
+impl ContenderStates<'_> {
+    fn control(&self, contender: usize) -> &Arc<Control> {
+        &self.shared.controls[contender]
+    }
+}
+
+impl Contenders for ContenderStates<'_> {
+    fn all(&self) -> Vec<usize> {
+        self.shared.own().collect()
+    }
+
+    fn locks(&self) -> Vec<String> {
+        let states = &self.shared.lock_states;
+        states.used().map(|lock_state| states.path(lock_state.number)).collect()
+    }
+
+    fn inside(&self) -> Vec<usize> {
+        self.shared.lock_states.all_inside()
+    }
+
+    fn waiting(&self) -> Vec<usize> {
+        let since = |id: usize| self.control(id).waiting_since().map(|since| (since, id));
+        let mut waiting: Vec<_> = self.shared.own().filter_map(since).collect();
+        waiting.sort_unstable();
+        waiting.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn waits_since(&self, contender: usize) -> Option<Stamp> {
+        self.control(contender).waiting_since()
+    }
+
+    fn gate(&self, contender: usize) -> Arc<Gate> {
+        Arc::clone(&self.control(contender).gate)
+    }
+
+    fn admission(&self, contender: usize) -> Arc<Admission> {
+        Arc::clone(&self.control(contender).admission)
+    }
+
+    fn session(&self, contender: usize) -> Option<SessionKey> {
+        self.control(contender).session()
+    }
+
+    fn is_being_closed(&self, contender: usize, session: i64) {
+        self.control(contender).is_being_closed(session);
+    }
+
+    fn was_closed(&self, contender: usize, session: i64) {
+        self.control(contender).was_closed(session);
+    }
+
+    fn clock_jumps(&self, contender: usize, by: Duration) {
+        self.control(contender).clock.jump(by);
+    }
+
+    fn crash(&self, contender: usize, doing: Doing) -> CrashOrder {
+        self.control(contender).crashes.give(doing)
+    }
+
+    fn acquired(&self) -> u64 {
+        (self.shared.board.acquired.load(Ordering::Acquire) - self.before) * self.shared.slice.of as u64
+    }
+}
+
+pub struct FaultWindow<'a> {
+    pub begin: Stamp,
+    pub stop: CancellationToken,
+    pub interrupt: CancellationToken,
+    pub elections: &'a Elections,
+    pub sink: Sink<'a>,
+}
+
+pub async fn break_things(
+    environment: &Environment,
+    shared: &Shared,
+    window: FaultWindow<'_>,
+) -> Vec<FaultRecord> {
+    let FaultWindow { begin, stop, interrupt, elections, sink } = window;
+    let before = shared.board.acquired.load(Ordering::Acquire);
+    let seen = ContenderStates { shared, before };
+    let reach = FaultReach {
+        contenders: &seen,
+        target: &environment.target,
+        processes: environment.local.as_deref().map(|local| local as &dyn Processes),
+        links: environment.local.as_deref().and_then(|local| local.links()),
+        proxy: environment.proxy.as_deref(),
+        in_effect: InEffect::default(),
+    };
+    let spec = &shared.spec;
+    let tell = |choice: &FaultChoice, news: News<'_>| tell(sink, choice, news);
+    let is_ours = |fault: usize, time: u32| is_of(shared.slice, &spec.faults[fault], fault + time as usize);
+    let (faults, seed) = (&spec.faults, spec.seed);
+    let schedule = Schedule { faults, is_ours: &is_ours, seed, begin, stop, interrupt, tell: &tell };
+    let fired = run(&schedule, &reach).await;
+    let numbered = fired.into_iter().enumerate();
+    numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
+}
+
+/// Whether a firing of that ordinal is of that worker: the first, where it hits servers; the one whose contender it names; of
+/// all, where it hits all contenders; or the one that has its ordinal.
+fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
+    if reaches_servers(&choice.kind) {
+        return slice.leads();
+    }
+    match choice.target {
+        Target::Contender(number) => slice.has(number),
+        Target::Word("all") => true,
+        _ => slice.has(ordinal),
+    }
+}
+
+/// Says what has happened to a fault. One that ends by itself is over when it is done.
+fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
+    let label = &choice.label;
+    let is_healed = find(&choice.kind).is_some_and(|entry| entry.card.ends == Ends::Healed);
+    match news {
+        News::Done(target, Proof::Proved(_)) => {
+            sink(EnvironmentEvent::Note(&format!("fault `{label}` took effect on {target}")));
+        }
+        News::Done(_, Proof::NotProved(why)) => {
+            sink(EnvironmentEvent::Note(&format!("fault `{label}` had no visible effect: {why}")));
+        }
+        News::Lost(why) => {
+            sink(EnvironmentEvent::Warning(&format!("fault `{label}` is not proved: {why}")));
+        }
+        News::Undone if is_healed => sink(EnvironmentEvent::Note(&format!("fault `{label}` was undone"))),
+        News::Undone => {}
+        News::Left(why) => {
+            sink(EnvironmentEvent::Warning(&format!("fault `{label}` could not be undone: {why}")))
+        }
+    }
+}
+
+fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections: &Elections) -> FaultRecord {
+    let choice = &shared.spec.faults[fired.fault];
+    let since = |at: Stamp| clock::signed_difference(at, begin);
+    let (proved, proof) = match fired.proof {
+        Proof::Proved(how) => (true, how),
+        Proof::NotProved(why) => (false, why),
+    };
+    FaultRecord {
+        number,
+        kind: choice.kind.clone(),
+        label: choice.label.clone(),
+        target: fired.target,
+        asked_us: since(fired.asked),
+        effective_us: fired.effective.map(since),
+        ended_us: fired.ended.map(since),
+        proved,
+        proof,
+        left: fired.left,
+        elected_us: elections.first_between(fired.asked, fired.ended.unwrap_or(Stamp::MAX)),
+        ..FaultRecord::default()
+    }
+}
+
+/// Writes down how long no lock was acquired around each fault, once the load has ended: a gap is known when it is over.
+pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
+    let stamp = |at: i64| begin.saturating_add_signed(at);
+    let now = clock::now();
+    let asked: Vec<Stamp> = faults.iter().map(|fault| stamp(fault.asked_us)).collect();
+    let next_after = |from| asked.iter().copied().filter(|at| *at > from).min().unwrap_or(Stamp::MAX);
+    // From when on the load is as it usually is.
+    let mut since = begin;
+    for fault in faults {
+        let from = stamp(fault.asked_us);
+        let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
+        let next = next_after(from);
+        let gaps = shared.gaps.due_to(FaultTime { from, until, next }, now);
+        fault.longest_gap_us = gaps.iter().flatten().map(|gap| gap.lasted_us()).max();
+        let gaps_end = gaps.iter().flatten().map(|gap| gap.end).max();
+        // An arrival in a gap waits for longest.
+        let over = until.saturating_add(fault.longest_gap_us.unwrap_or(0)).max(gaps_end.unwrap_or(from));
+        if let Some(open) = &shared.open {
+            fault.wait_p99 = open.waits(from..over).map(|waits| waits.p99);
+            fault.disturbance = open.disturbed(since..from, &gaps);
+            let drained = fault.disturbance.and_then(|of| of.drained_us).unwrap_or(0);
+            let settled = gaps_end.unwrap_or(from) + drained;
+            fault.meanwhile =
+                fault.ended_us.and_then(|ended| open.waits(settled.min(stamp(ended))..stamp(ended)));
+        }
+        since = over;
+        fault.recovered_us = fault.effective_us.map(stamp).and_then(|effective| {
+            let fault = FaultTime { from: effective, until: effective, next };
+            shared.gaps.recovered_after(fault, now)
+        });
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sight {
+    at: Stamp,
+    epoch: u64,
+    /// Which of the servers, from 0.
+    server: usize,
+}
+
+/// When the ensemble had a new leader, as its servers tell: when each was first seen, and its epoch.
+///
+/// For a moment two servers may both say that they lead. A later epoch counts more, and none before a majority is in
+/// step with it.
+///
+/// The servers are asked who leads, each on its own, so that those that stand still or are cut off delay no sight of the
+/// others. Where a fault may make them elect they are asked often, so that the time until they have a leader again can be
+/// told; elsewhere once a second, which costs an ensemble next to nothing. What happens between two looks is seen by the
+/// next one: an election leaves a later epoch behind.
+#[derive(Debug, Default)]
+pub struct Elections {
+    servers: Vec<String>,
+    seen: Mutex<Vec<Sight>>,
+}
+
+impl Elections {
+    /// Finds out who leads now. What comes later is an election.
+    pub async fn from_now_on(servers: &[String]) -> Self {
+        let elections = Self { servers: servers.to_vec(), seen: Mutex::default() };
+        elections.look_once().await;
+        elections
+    }
+
+    /// Watches for as long as it is polled, as closely as the trial needs.
+    pub async fn watch(&self, spec: &TrialSpec) {
+        let hits_servers = spec.faults.iter().any(|fault| reaches_servers(&fault.kind));
+        let every = if hits_servers { OFTEN } else { SELDOM };
+        let watches = (0..self.servers.len()).map(|server| async move {
+            loop {
+                tokio::time::sleep(every).await;
+                self.look(server).await;
+            }
+        });
+        let _: Vec<()> = join_all(watches).await;
+        // There are no servers to watch.
+        std::future::pending().await
+    }
+
+    pub async fn look_once(&self) {
+        join_all((0..self.servers.len()).map(|server| self.look(server))).await;
+    }
+
+    async fn look(&self, server: usize) {
+        let known = self.newest();
+        let (address, all) = (&self.servers[server], &self.servers);
+        if let Some(leader) = Leader::elected_after(known, server, address, all, PATIENCE).await
+            && leader.is_backed(self.servers.len())
+        {
+            self.sees(Sight { at: clock::now(), epoch: leader.epoch, server });
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Sight>> {
+        locked(&self.seen)
+    }
+
+    fn sees(&self, sight: Sight) {
+        let mut seen = self.seen();
+        if seen.last().is_none_or(|newest| newest.epoch < sight.epoch) {
+            seen.push(sight);
+        }
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.seen().last().map(|sight| sight.epoch)
+    }
+
+    /// The leaders that were elected since it watches. The leader at its beginning was elected before.
+    fn elected(&self) -> Vec<Sight> {
+        self.seen().iter().skip(1).copied().collect()
+    }
+
+    /// Microseconds to the first sight of a leader that was elected between the two times; `None` when none was.
+    pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
+        let first = self.elected().into_iter().find(|sight| (from..=to).contains(&sight.at))?;
+        Some(first.at - from)
+    }
+
+    /// All of them, told by when the measured phase began, each with the fault that may have caused it; `None` where no
+    /// server ever told who leads.
+    pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
+        if self.seen().is_empty() {
+            return None;
+        }
+        let record = |sight: Sight| {
+            let seen_us = clock::signed_difference(sight.at, begin);
+            let may_be_due = |fault: &&FaultRecord| {
+                fault.asked_us <= seen_us && fault.proved && reaches_servers(&fault.kind)
+            };
+            Election {
+                seen_us,
+                leader: self.servers[sight.server].clone(),
+                epoch: sight.epoch,
+                after_fault: faults.iter().filter(may_be_due).map(|fault| fault.number).next_back(),
+            }
+        };
+        Some(self.elected().into_iter().map(record).collect())
+    }
+}
+
+fn reaches_servers(kind: &str) -> bool {
+    find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two servers, which lead in turn.
+    fn seen(sights: &[(Stamp, u64)]) -> Elections {
+        let elections =
+            Elections { servers: vec!["zk1:2181".into(), "zk2:2181".into()], ..Elections::default() };
+        for (at, epoch) in sights {
+            let server = usize::from(epoch % 2 == 0);
+            elections.sees(Sight { at: *at, epoch: *epoch, server });
+        }
+        elections
+    }
+
+    fn fault(number: usize, kind: &str, asked_us: i64) -> FaultRecord {
+        FaultRecord {
+            number,
+            kind: kind.into(),
+            label: kind.into(),
+            asked_us,
+            effective_us: Some(asked_us),
+            proved: true,
+            ..FaultRecord::default()
+        }
+    }
+
+    #[test]
+    fn an_election_is_the_first_sight_of_a_later_epoch() {
+        let elections = seen(&[(10, 4), (20, 4), (350, 5), (360, 4), (400, 5), (900, 6)]);
+        assert_eq!(elections.first_between(0, 100), None, "who led from the start was not elected");
+        assert_eq!(elections.first_between(100, 500), Some(250));
+        assert_eq!(elections.first_between(355, 800), None, "the old leader still says that it leads");
+        assert_eq!(elections.first_between(500, Stamp::MAX), Some(400));
+    }
+
+    #[test]
+    fn an_election_is_put_down_to_the_last_fault_of_servers_before_it_or_to_nobody_here() {
+        let elections = seen(&[(10, 4), (350, 5), (900, 6)]);
+        let faults = [fault(1, "freeze", 100), fault(2, "kill", 500), fault(3, "kill", 950)];
+        let told = elections.records(300, &faults).unwrap();
+        let told: Vec<_> =
+            told.iter().map(|one| (one.seen_us, one.leader.as_str(), one.epoch, one.after_fault)).collect();
+        assert_eq!(told, [(50, "zk1:2181", 5, None), (600, "zk2:2181", 6, Some(2))]);
+    }
+
+    #[test]
+    fn servers_that_never_told_who_leads_are_not_said_to_have_elected_nobody() {
+        assert_eq!(seen(&[]).records(0, &[]), None);
+        assert_eq!(seen(&[(10, 4)]).records(0, &[]), Some(Vec::new()));
+    }
+}

@@ -1,0 +1,344 @@
+//! What ZooKeeper itself does where articles on locks make claims about it: each tried on the raw ensemble.
+//!
+//! All but the bystander runs on one thread, on these sessions. Times do not matter in it: an event that has not come
+//! after [`EVENT_WITHIN`] does not come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use futures_util::future::{join, try_join_all};
+
+use super::bystander;
+use super::sessions::{CLOSE_WITHIN, EVENT_WITHIN, On, event};
+use zklockbench_core::clock;
+use zklockbench_ensemble::log_follower::LogFollower;
+use zklockbench_ensemble::transactions::Transaction;
+use zklockbench_record::{
+    Behaviour, Change, Left, NodeSize, Numbers, Raced, UpdateOrder, WatchCell, WatchedBy,
+};
+use zklockbench_zk::{EventKind, Failure, Names, NodeKind, Session, Watch, admin, reactor};
+
+/// Between these two sizes lies what a node holds with the servers' default limit.
+const SURELY_HELD: u64 = 1_000_000;
+const SURELY_REFUSED: u64 = 1_100_000;
+const ROUNDS_OF_RACES: u64 = 300;
+/// For how long a lock is tried whose holder's session has ended.
+const LOOKED: Duration = Duration::from_secs(6);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const DIRECTORIES: usize = 4;
+/// Creates of each session. Every other node is written, and every third is deleted.
+const NODES_EACH: usize = 50;
+/// By how much a server's log may lag behind what a majority has.
+const LOGS_LAG: Duration = Duration::from_millis(500);
+
+/// Tries everything below the site's place. What fails is named as missing.
+pub(super) async fn try_all(on: &On<'_>) -> Behaviour {
+    let mut all = Behaviour::default();
+    let mut missing = Vec::new();
+    all.numbers = told(on.numbers().await, "numbers of sequential nodes", &mut missing);
+    all.watches = told(on.watches().await, "watches and changes", &mut missing);
+    all.raced = told(on.raced(Looks::AtOnce).await, "a list that races with a change", &mut missing);
+    all.raced_apart =
+        told(on.raced(Looks::Twice).await, "a list and a watch that race with one", &mut missing);
+    all.order = told(order_of_updates(on).await, "the order of updates", &mut missing);
+    all.left = told(on.left().await, "what a session leaves", &mut missing);
+    all.bystander = told(bystander::beside_a_herd(on).await, "the bystander", &mut missing);
+    // Last, because it breaks connections.
+    all.node_size = told(on.node_size().await, "the size of a node", &mut missing);
+    all.missing = missing;
+    all
+}
+
+/// Changes a node's data again and again under one watch. Who asks the server how many events it sent tells how many came of
+/// it: the client library shows none without a waiter.
+pub(super) async fn change_under_one_watch(on: &On<'_>) -> Result<u64, Failure> {
+    const CHANGES: u64 = 5;
+    let node = on.directory("one-shot").await?;
+    let (_, _watch) = on.first().get_data_and_watch(&node).await?;
+    for _ in 0..CHANGES {
+        on.second().set_data(&node, b"x").await?;
+    }
+    Ok(CHANGES)
+}
+
+/// Data watches that have fired on a server, by its own count.
+pub(super) async fn fired(address: &str) -> Result<i64, String> {
+    const KEY: &str = "zk_sum_node_changed_watch_count";
+    let told = admin::mntr(address).await.map_err(|why| format!("mntr: {why}"))?;
+    told.number(KEY).ok_or_else(|| format!("mntr has no {KEY}"))
+}
+
+fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> Option<T> {
+    tried.map_err(|why| missing.push(format!("{what}: {why}"))).ok()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Looks {
+    /// By one request.
+    AtOnce,
+    /// By a list and, when that is answered, a second request, of which only the watch counts.
+    Twice,
+}
+
+impl On<'_> {
+    async fn numbers(&self) -> Result<Numbers, Failure> {
+        let prefix = format!("{}/n-", self.directory("numbers").await?);
+        let create = async || self.first().create(&prefix, &[], NodeKind::EphemeralSequential).await;
+        let (first, second) = (create().await?, create().await?);
+        self.first().delete(&first.path).await?;
+        let children_then = 1;
+        let third = create().await?;
+        let number = |sequence: Option<i64>| sequence.ok_or(Failure::OwnNodeMissing);
+        Ok(Numbers { second: number(second.sequence)?, children_then, third: number(third.sequence)? })
+    }
+
+    async fn watches(&self) -> Result<Vec<WatchCell>, Failure> {
+        let directory = self.directory("watches").await?;
+        let mut cells = Vec::new();
+        for (number, watch) in
+            [WatchedBy::GetData, WatchedBy::Exists, WatchedBy::GetChildren].into_iter().enumerate()
+        {
+            for change in [Change::ChildCreated, Change::DataSet, Change::ChildDeleted, Change::Deleted] {
+                let node = format!("{directory}/{number}-{}", change as u8);
+                let event = self.watch_cell(&node, watch, change).await?;
+                cells.push(WatchCell { watch, change, event: event.map(|kind| format!("{kind:?}")) });
+            }
+        }
+        Ok(cells)
+    }
+
+    async fn watch_cell(
+        &self,
+        node: &str,
+        by: WatchedBy,
+        change: Change,
+    ) -> Result<Option<EventKind>, Failure> {
+        let (watcher, other) = (self.first(), self.second());
+        other.create(node, &[], NodeKind::Persistent).await?;
+        let child = format!("{node}/child");
+        if change == Change::ChildDeleted {
+            other.create(&child, &[], NodeKind::Ephemeral).await?;
+        }
+        let mut watch = match by {
+            WatchedBy::GetData => watcher.get_data_and_watch(node).await?.1,
+            WatchedBy::Exists => watcher.exists_and_watch(node).await?.1,
+            WatchedBy::GetChildren => watcher.get_children_and_watch(node).await?.1,
+        };
+        match change {
+            Change::ChildCreated => other.create(&child, &[], NodeKind::Ephemeral).await.map(drop)?,
+            Change::DataSet => other.set_data(node, b"x").await.map(drop)?,
+            Change::ChildDeleted => other.delete(&child).await?,
+            Change::Deleted => other.delete(node).await?,
+        }
+        Ok(event(&mut watch).await)
+    }
+
+    /// A create on one session races with a look on another, which begins up to twice a create's time later.
+    async fn raced(&self, looks: Looks) -> Result<Raced, Failure> {
+        const STEPS: u64 = 16;
+        let directory = self.directory(if looks == Looks::AtOnce { "raced" } else { "raced-apart" }).await?;
+        let mut raced = Raced { rounds: ROUNDS_OF_RACES, listed: 0, notified: 0, lost: 0 };
+        let mut a_create = Duration::ZERO;
+        for round in 0..ROUNDS_OF_RACES {
+            let own = round.to_string();
+            let node = format!("{directory}/{own}");
+            let on_server = usize::try_from(round).unwrap_or(0) % self.sessions.servers.len();
+            let other = self.sessions.session(on_server, 1);
+            let create = async {
+                let begun = clock::now();
+                other.create(&node, &[], NodeKind::Ephemeral).await?;
+                Ok::<_, Failure>(Duration::from_micros(clock::now().saturating_sub(begun)))
+            };
+            let later = a_create * 2 * u32::try_from(round % STEPS).unwrap_or(0) / STEPS as u32;
+            let look = async {
+                reactor::sleep(later).await;
+                self.look(&directory, looks).await
+            };
+            let (created, looked) = join(create, look).await;
+            let (took, (names, mut watch)) = (created?, looked?);
+            a_create = took;
+            let tells_within = if looks == Looks::AtOnce { EVENT_WITHIN } else { EVENT_WITHIN / 10 };
+            if names.iter().any(|name| name == own) {
+                raced.listed += 1;
+            } else if reactor::timeout(tells_within, watch.changed()).await.is_some() {
+                raced.notified += 1;
+            } else {
+                raced.lost += 1;
+            }
+            other.delete(&node).await?;
+            // So that a lagging server does not take the deletion for the next round's change.
+            self.first().sync(&directory).await?;
+        }
+        Ok(raced)
+    }
+
+    async fn look(&self, directory: &str, looks: Looks) -> Result<(Names, Watch), Failure> {
+        if looks == Looks::AtOnce {
+            return self.first().get_children_and_watch(directory).await;
+        }
+        let names = self.first().get_children(directory).await?;
+        let (_, watch) = self.first().get_children_and_watch(directory).await?;
+        Ok((names, watch))
+    }
+
+    /// Two locks, each of which is one node, whose holder's session ends; another tries to get both.
+    async fn left(&self) -> Result<Left, Failure> {
+        let directory = self.directory("left").await?;
+        let [ephemeral, persistent] = ["ephemeral", "persistent"].map(|name| format!("{directory}/{name}"));
+        let holder = self.fresh_session().await?;
+        holder.create(&ephemeral, &[], NodeKind::Ephemeral).await?;
+        holder.create(&persistent, &[], NodeKind::Persistent).await?;
+        holder.close(CLOSE_WITHIN).await;
+        let mut left = Left { looked_us: clock::micros(LOOKED), ..Left::default() };
+        let end = clock::now() + left.looked_us;
+        while clock::now() < end {
+            left.ephemeral_taken |= self.takes(&ephemeral).await?;
+            left.persistent_taken |= self.takes(&persistent).await?;
+            reactor::sleep(BETWEEN_LOOKS).await;
+        }
+        Ok(left)
+    }
+
+    async fn takes(&self, node: &str) -> Result<bool, Failure> {
+        match self.first().create(node, &[], NodeKind::Ephemeral).await {
+            Ok(_) => Ok(true),
+            Err(Failure::NodeExists) => Ok(false),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Halves the distance between a size that is held and one that is not. A server that is sent too much breaks the
+    /// connection, so each attempt has a session of its own.
+    async fn node_size(&self) -> Result<NodeSize, Failure> {
+        let directory = self.directory("size").await?;
+        let (mut held, mut refused) = (SURELY_HELD, SURELY_REFUSED);
+        if !self.holds(&directory, held).await? || self.holds(&directory, refused).await? {
+            return Err(Failure::Refused("the limit is not the default".into()));
+        }
+        while refused - held > 1 {
+            let middle = u64::midpoint(held, refused);
+            if self.holds(&directory, middle).await? { held = middle } else { refused = middle }
+        }
+        Ok(NodeSize { accepted_bytes: held, refused_bytes: refused })
+    }
+
+    async fn holds(&self, directory: &str, bytes: u64) -> Result<bool, Failure> {
+        let node = format!("{directory}/{bytes:07}");
+        let data = vec![b'x'; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        let session = self.fresh_session().await?;
+        // A client that is cut off may wait and connect again; whether the node is there says another session.
+        let _ = reactor::timeout(EVENT_WITHIN * 4, session.create(&node, &data, NodeKind::Ephemeral)).await;
+        let is_there =
+            self.first().sync(directory).await.is_ok() && self.first().exists(&node).await?.is_some();
+        session.close(CLOSE_WITHIN).await;
+        Ok(is_there)
+    }
+}
+
+/// A change, and the transaction of which the client was told.
+struct LoggedChange {
+    zxid: i64,
+    path: String,
+}
+
+/// Whether all updates are in one order, each with a transaction of its own, by what clients are told and by the
+/// servers' logs: sessions on all servers create, write and delete at once.
+async fn order_of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
+    let place = on.directory("order").await?;
+    for number in 0..DIRECTORIES {
+        on.first().create(&format!("{place}/{number}"), &[], NodeKind::Persistent).await?;
+    }
+    let sessions: Vec<&Session> =
+        on.sessions.servers.iter().flat_map(|on_server| &on_server.sessions).collect();
+    for session in &sessions {
+        session.sync(&place).await?;
+    }
+    let each = try_join_all(sessions.iter().map(|session| changes(session, &place))).await?;
+    let mut order = UpdateOrder {
+        sessions: sessions.len() as u64,
+        directories: DIRECTORIES as u64,
+        changes: each.iter().map(Vec::len).sum::<usize>() as u64,
+        ..UpdateOrder::default()
+    };
+    let falling =
+        each.iter().flat_map(|told| told.windows(2)).filter(|two| two[0].zxid >= two[1].zxid).count();
+    let distinct: BTreeSet<i64> = each.iter().flatten().map(|told| told.zxid).collect();
+    order.out_of_order = falling as u64 + (order.changes - distinct.len() as u64);
+    reactor::sleep(LOGS_LAG).await;
+    let logs =
+        on.site.logs.chunks(1).map(|directory| logged(directory, &place)).collect::<io::Result<Vec<_>>>();
+    // Logs that cannot be read are as good as none.
+    if let Ok(logs) = logs {
+        order.logs = logs.len() as u64;
+        order.logged_otherwise = logged_otherwise(&each, &logs);
+    }
+    Ok(order)
+}
+
+async fn changes(session: &Session, place: &str) -> Result<Vec<LoggedChange>, Failure> {
+    let mut told = Vec::new();
+    for number in 0..NODES_EACH {
+        let prefix = format!("{place}/{}/n-", number % DIRECTORIES);
+        let created = session.create(&prefix, &[], NodeKind::EphemeralSequential).await?;
+        let path = created.path;
+        told.push(LoggedChange { zxid: created.czxid, path: path.clone() });
+        if number % 2 == 0 {
+            let stat = session.set_data(&path, b"x").await?;
+            told.push(LoggedChange { zxid: stat.mzxid, path: path.clone() });
+        }
+        if number % 3 == 0 {
+            session.delete(&path).await?;
+        }
+    }
+    Ok(told)
+}
+
+/// What a server's log has below that place, in its order: each change's transaction and path.
+fn logged(directory: &[PathBuf], place: &str) -> io::Result<Vec<LoggedChange>> {
+    let mut all = Vec::new();
+    let mut keep = |transaction: &Transaction| {
+        let changes = transaction.changes.iter();
+        all.extend(changes.map(|change| LoggedChange { zxid: transaction.zxid, path: change.path.clone() }));
+        Ok(())
+    };
+    let mut follower = LogFollower::new(&format!("{place}/"), UNIX_EPOCH);
+    follower.read(directory, &mut keep)?;
+    follower.end(&mut keep)?;
+    Ok(all)
+}
+
+/// Changes that some log has under another transaction or not at all, and those at which two logs differ in their order.
+fn logged_otherwise(told: &[Vec<LoggedChange>], logs: &[Vec<LoggedChange>]) -> u64 {
+    let mut amiss = 0;
+    for log in logs {
+        let by_zxid: BTreeMap<i64, &str> = log.iter().map(|one| (one.zxid, one.path.as_str())).collect();
+        let disagrees = |told: &&LoggedChange| by_zxid.get(&told.zxid) != Some(&told.path.as_str());
+        amiss += told.iter().flatten().filter(disagrees).count();
+        let other =
+            logs[0].iter().zip(log).filter(|(one, other)| (one.zxid, &one.path) != (other.zxid, &other.path));
+        amiss += other.count() + log.len().abs_diff(logs[0].len());
+        amiss += log.windows(2).filter(|two| two[0].zxid > two[1].zxid).count();
+    }
+    amiss as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(changes: &[(i64, &str)]) -> Vec<LoggedChange> {
+        changes.iter().map(|(zxid, path)| LoggedChange { zxid: *zxid, path: (*path).to_owned() }).collect()
+    }
+
+    #[test]
+    fn a_change_under_another_transaction_and_two_logs_in_another_order_are_counted() {
+        let told = vec![log(&[(1, "/a"), (3, "/a")]), log(&[(2, "/b")])];
+        let right = [(1, "/a"), (2, "/b"), (3, "/a")];
+        assert_eq!(logged_otherwise(&told, &[log(&right), log(&right)]), 0);
+        // One that lacks the last change, and one that has two the other way round
+        assert!(logged_otherwise(&told, &[log(&right), log(&right[..2])]) > 0);
+        assert!(logged_otherwise(&told, &[log(&right), log(&[(1, "/b"), (2, "/a"), (3, "/a")])]) > 0);
+    }
+}

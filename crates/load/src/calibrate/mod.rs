@@ -1,0 +1,419 @@
+//! Calibration: what the raw ensemble can do, request by request and without any lock; and the floor that follows, which is
+//! the cheapest handoff and the cheapest uncontended acquire that its requests allow.
+//!
+//! [`calibrate`] measures all of it, server by server, for `zklockbench calibrate`. [`floor`] measures the floor alone, in a
+//! second or so, for a run. Both work on one thread, so all times are of one clock; `docs/calibration.md` says how each
+//! figure is measured. Nodes are made below the place that the caller gives, and removed by it.
+
+mod behaviour;
+mod bystander;
+mod handoff;
+mod requests;
+mod sessions;
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use handoff::Handoffs;
+use requests::{Alone, AskedServer, Saturated};
+use sessions::{Lists, Nodes, OPEN_WITHIN, On, ServerSessions};
+use zklockbench_core::clock;
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Histogram, new_histogram};
+use zklockbench_record::{
+    Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing,
+};
+use zklockbench_zk::{admin, reactor};
+
+pub use requests::{IN_FLIGHT, SESSIONS};
+pub use sessions::CalibrationSite;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CalibrationResult {
+    pub floor: Floor,
+    /// Each server that could be used, in the order of the connect string.
+    pub servers: Vec<ServerFigures>,
+    /// Handoffs by where the two sessions were.
+    pub pairs: Vec<PairFigures>,
+    pub missing: Vec<String>,
+}
+
+/// How long, and how often at most, one thing is measured at a stretch. It is done at least once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Nothing begins after that time.
+    pub lasts: Duration,
+    pub rounds: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CalibrationPlan {
+    /// How often all of it is done, one after the other.
+    pub rounds: u32,
+    /// Whether an eighth of a round is done before, for nothing: so that the servers have met every kind of request.
+    pub rehearses: bool,
+    /// How long nothing is done before each handoff and each uncontended acquire; `None` where they follow one another.
+    pub rest: Option<Duration>,
+    /// Handoffs and uncontended acquires of a round: one of each pair of servers and one on each server, so often.
+    pub handoffs: Slice,
+    /// Each kind of request on each server, alone.
+    pub alone: Slice,
+    /// Each kind of request on each server, as many as possible at once.
+    pub saturation: Duration,
+}
+
+/// The parts of the time that handoffs, requests alone, and saturation get. The rest is for what cannot be cut short:
+/// preparing, and deleting what was created.
+const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
+const REHEARSAL: u32 = 8;
+/// What is measured alone on each server: ten kinds of request, watches, sessions, `ruok`.
+const ALONE: u32 = 13;
+const SATURATED: u32 = 10;
+/// More samples of a kind of request tell nothing more.
+const SAMPLES: u64 = 500;
+/// How often `ruok` is asked where the load is limited.
+const RUOK_WHEN_LIMITED: u64 = 5;
+/// Handoffs below which no floor is stated: a median of fewer says little.
+const ENOUGH: u64 = 10;
+/// How much of the time for a run's floor may go into opening sessions.
+const TO_OPEN: f64 = 0.5;
+
+impl CalibrationPlan {
+    pub fn within(budget: Duration, servers: usize, rest: Option<Duration>) -> Self {
+        // A short one has no time for rounds that would each be a handful of samples.
+        let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
+        let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
+        let in_a_round = |share| budget.mul_f64(share) * REHEARSAL / (rounds * REHEARSAL + 1);
+        let [handoffs, alone, saturation] = SHARES.map(in_a_round);
+        Self {
+            rounds,
+            rehearses: true,
+            rest,
+            handoffs: Slice { lasts: handoffs, rounds: u64::MAX },
+            alone: Slice { lasts: alone / servers / ALONE, rounds: SAMPLES },
+            saturation: saturation / servers / SATURATED,
+        }
+    }
+
+    /// The same without saturation.
+    pub fn without_saturation(self) -> Self {
+        Self { saturation: Duration::ZERO, ..self }
+    }
+
+    /// What is done before, and for nothing; `None` where nothing is to be.
+    fn rehearsal(&self) -> Option<Self> {
+        let short = |slice: Slice| Slice {
+            lasts: slice.lasts / REHEARSAL,
+            rounds: (slice.rounds / u64::from(REHEARSAL)).max(1),
+        };
+        self.rehearses.then(|| Self {
+            rounds: 1,
+            rehearses: false,
+            rest: self.rest,
+            handoffs: short(self.handoffs),
+            alone: short(self.alone),
+            saturation: self.saturation / REHEARSAL,
+        })
+    }
+}
+
+/// Measures the floor within that time. What fails on the way leaves the floor without figures, and it says why: a run can
+/// do without.
+pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
+    let (begun, stop) = (clock::now(), stop.clone());
+    let to_open = within.mul_f64(TO_OPEN);
+    let measured = with_sessions(site, 2, to_open, async move |on: &On<'_>| {
+        let (sessions, place) = (on.sessions, &on.site.place);
+        let mut handoffs = Handoffs::between(sessions, None);
+        let left = within.saturating_sub(Duration::from_micros(clock::now().saturating_sub(begun)));
+        let slice = Slice { lasts: left, rounds: u64::MAX };
+        let measuring = async {
+            handoffs.prepare(sessions, place).await?;
+            handoffs.measure(on, slice).await
+        };
+        let ended = stop.run_until_cancelled(reactor::timeout(left, measuring)).await;
+        let failed = match ended {
+            None => Some("the run was interrupted".to_owned()),
+            Some(Some(Err(why))) => Some(why),
+            Some(None | Some(Ok(()))) => None,
+        };
+        Ok((handoffs.floor(), failed, sessions.left_out.clone()))
+    });
+    let took_us = |floor| Floor { took_us: clock::now().saturating_sub(begun), ..floor };
+    match measured.await {
+        Ok((floor, failed, left_out)) => took_us(stated(floor, within, failed, &left_out)),
+        Err(why) => took_us(Floor::not_measured(why)),
+    }
+}
+
+fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[String]) -> Floor {
+    if let Some(why) = failed {
+        return Floor::not_measured(why);
+    }
+    let count = floor.handoff.map_or(0, |handoff| handoff.count);
+    if count < ENOUGH {
+        let noun = if count == 1 { "handoff" } else { "handoffs" };
+        return Floor::not_measured(format!(
+            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` takes more time",
+            within.as_millis()
+        ));
+    }
+    let missing = (!left_out.is_empty()).then(|| left_out.join("; "));
+    Floor { missing, ..floor }
+}
+
+/// Tries what ZooKeeper itself does where articles make claims about it.
+///
+/// # Errors
+/// Same errors as [`calibrate`]; what fails beside that is named in what it gives.
+pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Result<Behaviour, Error> {
+    let token = stop.clone();
+    let tried = with_sessions(site.clone(), SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
+        Ok(token.run_until_cancelled(behaviour::try_all(on)).await)
+    });
+    let mut tried = tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)?;
+    match one_shot(site).await {
+        Ok(one_shot) => tried.one_shot = Some(one_shot),
+        Err(why) => tried.missing.push(format!("one-shot watches: {why}")),
+    }
+    Ok(tried)
+}
+
+/// How many of several changes one watch tells of, by the server's own count.
+async fn one_shot(site: CalibrationSite) -> Result<OneShot, String> {
+    let server = site.servers.first().ok_or("no server")?.clone();
+    let before = behaviour::fired(&server).await?;
+    let changed = with_sessions(site, 2, OPEN_WITHIN, async |on: &On<'_>| {
+        behaviour::change_under_one_watch(on).await.map_err(|why| why.to_string())
+    });
+    let changes = changed.await?;
+    let fired = behaviour::fired(&server).await?.saturating_sub(before);
+    Ok(OneShot { changes, events: u64::try_from(fired).unwrap_or(0) })
+}
+
+/// Measures everything.
+///
+/// # Errors
+/// [`Error::Environment`] when no server grants a session, or a request fails; [`Error::Interrupted`] when it is told to
+/// stop. Its sessions, and with them their nodes, are gone in either case.
+pub async fn calibrate(
+    site: CalibrationSite,
+    plan: CalibrationPlan,
+    stop: &CancellationToken,
+) -> Result<CalibrationResult, Error> {
+    let (asked, token) = (site.servers.clone(), stop.clone());
+    let is_limited = site.throttle.is_some();
+    // A question by `ruok` is a connection.
+    let asking = if is_limited { Slice { rounds: RUOK_WHEN_LIMITED, ..plan.alone } } else { plan.alone };
+    let measured = with_sessions(site, SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
+        let mut figures = Figures::of(on.sessions, plan.rest);
+        let ended = token.run_until_cancelled(measure(on, &plan, &mut figures)).await;
+        let told = (on.sessions.addresses(), on.sessions.left_out.clone());
+        ended.transpose().map(|ended| ended.map(|()| (figures, told)))
+    });
+    let Some((figures, (addresses, missing))) = measured.await.map_err(Error::Environment)? else {
+        return Err(Error::Interrupted);
+    };
+    let words = async {
+        let mut words = Vec::new();
+        for address in &asked {
+            words.push(Words::of(address, asking).await);
+        }
+        words
+    };
+    let words = stop.run_until_cancelled(words).await.ok_or(Error::Interrupted)?;
+    Ok(figures.told(&addresses, &asked, words, missing))
+}
+
+struct Figures {
+    handoffs: Handoffs,
+    alone: Vec<Alone>,
+    saturated: Vec<Saturated>,
+}
+
+impl Figures {
+    fn of(sessions: &ServerSessions, rest: Option<Duration>) -> Self {
+        Self {
+            handoffs: Handoffs::between(sessions, rest),
+            alone: sessions.servers.iter().map(|_| Alone::default()).collect(),
+            saturated: sessions.servers.iter().map(|_| Saturated::default()).collect(),
+        }
+    }
+
+    fn told(
+        self,
+        addresses: &[String],
+        asked: &[String],
+        words: Vec<Words>,
+        mut missing: Vec<String>,
+    ) -> CalibrationResult {
+        let mut floor = self.handoffs.floor();
+        floor.took_us = self.handoffs.took_us();
+        let pairs = self.handoffs.told(addresses);
+        let mut servers = Vec::new();
+        for ((address, alone), saturated) in addresses.iter().zip(&self.alone).zip(&self.saturated) {
+            let word = asked.iter().position(|one| one == address).and_then(|at| words.get(at));
+            missing.extend(word.and_then(|word| word.silent.clone()));
+            servers.push(ServerFigures {
+                address: address.clone(),
+                role: word.map_or_else(|| "not known".to_owned(), |word| word.role.clone()),
+                requests: request_figures(alone, saturated),
+                watch: Timing::of(&alone.watch),
+                session_open: Timing::of(&alone.session_open),
+                session_close: Timing::of(&alone.session_close),
+                ruok: word.and_then(|word| Timing::of(&word.ruok)),
+            });
+        }
+        CalibrationResult { floor, servers, pairs, missing }
+    }
+}
+
+fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> {
+    let figures =
+        |request| RequestFigures { request, alone: alone.of(request), saturated: saturated.of(request) };
+    RawRequest::ALL.map(figures).into()
+}
+
+/// All that sessions measure: a rehearsal whose figures are dropped, then in rounds, so that a drift of the machine meets
+/// all figures alike.
+async fn measure(on: &On<'_>, plan: &CalibrationPlan, figures: &mut Figures) -> Result<(), String> {
+    let (sessions, place) = (on.sessions, &on.site.place);
+    figures.handoffs.prepare(sessions, place).await?;
+    let lists = Lists::prepare(on).await?;
+    for server in 0..sessions.servers.len() {
+        Nodes::prepare(sessions, place, server).await?;
+    }
+    if let Some(rehearsal) = plan.rehearsal() {
+        one_round(on, &lists, &rehearsal, &mut Figures::of(sessions, plan.rest)).await?;
+    }
+    for _ in 0..plan.rounds {
+        one_round(on, &lists, plan, figures).await?;
+    }
+    Ok(())
+}
+
+async fn one_round(
+    on: &On<'_>,
+    lists: &Lists,
+    plan: &CalibrationPlan,
+    figures: &mut Figures,
+) -> Result<(), String> {
+    let On { sessions, site } = *on;
+    figures.handoffs.measure(on, plan.handoffs).await?;
+    for (server, alone) in figures.alone.iter_mut().enumerate() {
+        alone.measure(&AskedServer { sessions, site, lists, server }, plan.alone).await?;
+    }
+    for (server, saturated) in figures.saturated.iter_mut().enumerate() {
+        saturated.measure(&AskedServer { sessions, site, lists, server }, plan.saturation).await?;
+    }
+    Ok(())
+}
+
+struct Words {
+    role: String,
+    ruok: Histogram,
+    /// Why it does not answer `ruok`.
+    silent: Option<String>,
+}
+
+impl Words {
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    async fn of(address: &str, slice: Slice) -> Self {
+        let role = match admin::srvr(address, Self::PATIENCE).await {
+            Ok(Some(srvr)) => srvr.mode,
+            Ok(None) => "not serving".to_owned(),
+            Err(error) => format!("not known: {error}"),
+        };
+        let mut words = Self { role, ruok: new_histogram(), silent: None };
+        let end = clock::now() + clock::micros(slice.lasts);
+        for _ in 0..slice.rounds {
+            let begun = clock::now();
+            if let Err(error) = admin::ruok(address, Self::PATIENCE).await {
+                words.silent = Some(format!("ruok of {address}: {error}"));
+                break;
+            }
+            words.ruok.saturating_record(clock::now().saturating_sub(begun));
+            if clock::now() >= end {
+                break;
+            }
+        }
+        words
+    }
+}
+
+/// Works with so many sessions on each server, on a thread of its own that drives the client library's reactor, as
+/// generator threads do.
+async fn with_sessions<T, Work>(
+    site: CalibrationSite,
+    each: usize,
+    within: Duration,
+    work: Work,
+) -> Result<T, String>
+where
+    T: Send + 'static,
+    Work: AsyncFnOnce(&On<'_>) -> Result<T, String> + Send + 'static,
+{
+    let (sender, receiver) = oneshot::channel();
+    let started = std::thread::Builder::new().name("calibration".into()).spawn(move || {
+        let worked = async {
+            let sessions = ServerSessions::open(&site, each, within).await?;
+            let worked = work(&On { sessions: &sessions, site: &site }).await;
+            sessions.close().await;
+            worked
+        };
+        // It isn't awaited when the program was told twice to stop.
+        let _ = sender.send(reactor::block_on(worked));
+    });
+    started.map_err(|error| format!("cannot start a thread: {error}"))?;
+    receiver.await.unwrap_or_else(|_| Err("the calibrating thread ended early".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn handoffs(count: u64) -> Floor {
+        let handoff = Timing { count, p50_us: 900, p90_us: 950, p99_us: 990 };
+        Floor { handoff: Some(handoff), ..Floor::default() }
+    }
+
+    #[test]
+    fn a_floor_that_rests_on_too_little_is_not_stated_and_says_so() {
+        let stated = stated(handoffs(3), Duration::from_millis(1_200), None, &[]);
+        assert_eq!(stated.handoff, None);
+        let why = stated.missing.unwrap();
+        assert!(why.starts_with("only 3 handoffs fitted into 1200 ms"), "{why}");
+    }
+
+    #[test]
+    fn a_server_that_took_no_part_is_named_beside_the_floor_of_the_others() {
+        let stated = stated(handoffs(300), Duration::from_secs(1), None, &["zk3:2181: no session".into()]);
+        assert_eq!(stated.handoff.map(|handoff| handoff.count), Some(300));
+        assert_eq!(stated.missing.as_deref(), Some("zk3:2181: no session"));
+    }
+
+    #[test]
+    fn what_failed_half_way_is_no_floor() {
+        let stated = stated(handoffs(300), Duration::from_secs(1), Some("delete: no reply".into()), &[]);
+        assert_eq!((stated.handoff, stated.missing.as_deref()), (None, Some("delete: no reply")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_planned_fits_into_the_time_that_there_is(seconds in 1_u64..600, servers in 1_usize..9) {
+            let budget = Duration::from_secs(seconds);
+            let plan = CalibrationPlan::within(budget, servers, None);
+            let servers = u32::try_from(servers).unwrap();
+            let a_round = |plan: &CalibrationPlan| {
+                plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers
+            };
+            prop_assert!(a_round(&plan) * plan.rounds + a_round(&plan.rehearsal().unwrap()) <= budget);
+            prop_assert!(plan.saturation > Duration::ZERO && plan.alone.rounds > 0);
+        }
+    }
+}

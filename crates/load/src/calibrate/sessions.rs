@@ -1,0 +1,269 @@
+//! What measures and what is measured with: the same number of sessions on each server, all on one thread, and the nodes
+//! that requests are about.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio_util::sync::CancellationToken;
+
+use zklockbench_core::clock;
+use zklockbench_record::RawRequest;
+use zklockbench_zk::keep_awake::{Unread, keep_awake};
+use zklockbench_zk::reactor::Task;
+use zklockbench_zk::throttle::Throttle;
+use zklockbench_zk::{EventKind, Failure, NodeKind, Observed, Session, Target, Watch, reactor};
+
+#[derive(Debug, Clone)]
+pub struct CalibrationSite {
+    pub target: Target,
+    pub servers: Vec<String>,
+    /// A node that is there and empty; all that is made is made below it.
+    pub place: String,
+    /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
+    pub keep_awake: Option<Duration>,
+    /// The servers' data directories, where their transaction logs can be read.
+    pub logs: Vec<PathBuf>,
+    /// The ids of the servers' processes, where these are ours.
+    pub processes: Vec<u32>,
+    /// What requests wait for, where their rate is limited.
+    pub throttle: Option<Arc<Throttle>>,
+}
+
+impl CalibrationSite {
+    /// Waits until so many requests may be sent.
+    pub(super) async fn admit(&self, requests: u32) {
+        if let Some(throttle) = &self.throttle {
+            throttle.admit(requests).await;
+        }
+    }
+
+    /// Opens a session whose requests are paid for.
+    pub(super) async fn open(&self, target: &Target, within: Duration) -> Result<Session, Failure> {
+        let observed = Observed { throttle: self.throttle.clone(), ..Observed::by_nobody() };
+        target.open(SESSION_TIMEOUT, within, observed).await
+    }
+
+    pub(super) async fn admit_session(&self) {
+        if let Some(throttle) = &self.throttle {
+            throttle.admit_session().await;
+        }
+    }
+}
+
+/// How long a session may be cut off. It is long because nothing is gained by a short one.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
+/// An event that has not come by then does not come.
+pub(super) const EVENT_WITHIN: Duration = Duration::from_millis(500);
+pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// How long closing may take where all sessions are closed together.
+const ALL_CLOSED_WITHIN: Duration = Duration::from_secs(2);
+/// Of a larger ensemble the first so many are measured.
+const SERVERS_AT_MOST: usize = 9;
+
+pub(super) struct OnServer {
+    pub(super) address: String,
+    pub(super) sessions: Vec<Session>,
+}
+
+pub(super) struct ServerSessions {
+    pub(super) servers: Vec<OnServer>,
+    /// Which servers take no part, and why.
+    pub(super) left_out: Vec<String>,
+    awake: Vec<Task<Unread>>,
+    close: CancellationToken,
+}
+
+impl ServerSessions {
+    /// Opens so many sessions on each server. A server that grants none is left out.
+    pub(super) async fn open(site: &CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
+        let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
+        let opened = join_all(used.iter().map(|address| on_server(site, address, each, within))).await;
+        let (mut servers, mut left_out) = (Vec::new(), Vec::new());
+        for opened in opened {
+            match opened {
+                Ok(on_server) => servers.push(on_server),
+                Err(why) => left_out.push(why),
+            }
+        }
+        if servers.is_empty() {
+            return Err(left_out.join("; "));
+        }
+        if !spare.is_empty() {
+            left_out.push(format!("servers not measured, to save time: {}", spare.join(", ")));
+        }
+        let close = CancellationToken::new();
+        let keep = |(on_server, every): (&OnServer, Duration)| {
+            reactor::spawn_local(keep_awake(site.target.on(&on_server.address), every, close.clone()))
+        };
+        let awake = servers.iter().zip(site.keep_awake.into_iter().cycle()).map(keep).collect();
+        Ok(Self { servers, left_out, awake, close })
+    }
+
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.servers.iter().map(|on_server| on_server.address.clone()).collect()
+    }
+
+    pub(super) fn session(&self, server: usize, which: usize) -> &Session {
+        &self.servers[server].sessions[which]
+    }
+
+    pub(super) fn at<T, E: Display>(
+        &self,
+        server: usize,
+        what: &str,
+        done: Result<T, E>,
+    ) -> Result<T, String> {
+        done.map_err(|why| format!("{what} on {}: {why}", self.servers[server].address))
+    }
+
+    /// Closes all sessions; their nodes are then gone.
+    pub(super) async fn close(self) {
+        self.close.cancel();
+        join_all(self.awake).await;
+        let sessions = self.servers.into_iter().flat_map(|on_server| on_server.sessions);
+        join_all(sessions.map(|session| session.close(ALL_CLOSED_WITHIN))).await;
+    }
+}
+
+async fn on_server(
+    site: &CalibrationSite,
+    address: &str,
+    each: usize,
+    within: Duration,
+) -> Result<OnServer, String> {
+    let target = site.target.on(address);
+    let open = async |_| {
+        site.admit_session().await;
+        site.open(&target, within).await
+    };
+    let opened = join_all((0..each).map(open)).await;
+    let sessions: Result<Vec<Session>, Failure> = opened.into_iter().collect();
+    let sessions = sessions.map_err(|why| format!("no session on {address}: {why}"))?;
+    Ok(OnServer { address: address.to_owned(), sessions })
+}
+
+pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, Failure> {
+    // What is wanted here is timed by the caller.
+    target.open(SESSION_TIMEOUT, within, Observed::by_nobody()).await
+}
+
+/// Times a request to the arrival of its reply, in microseconds: without the time until this thread looks at it.
+pub(super) async fn timed<T, Reply>(
+    session: &Session,
+    request: impl FnOnce() -> Reply,
+) -> Result<(T, u64), Failure>
+where
+    Reply: Future<Output = Result<T, Failure>>,
+{
+    let _ = session.take_lag_us();
+    let begun = clock::now();
+    let reply = request().await?;
+    let took = clock::now().saturating_sub(begun);
+    Ok((reply, took.saturating_sub(session.take_lag_us())))
+}
+
+pub(super) struct On<'a> {
+    pub(super) sessions: &'a ServerSessions,
+    pub(super) site: &'a CalibrationSite,
+}
+
+impl On<'_> {
+    pub(super) fn first(&self) -> &Session {
+        self.sessions.session(0, 0)
+    }
+
+    pub(super) fn second(&self) -> &Session {
+        self.sessions.session(0, 1)
+    }
+
+    pub(super) async fn directory(&self, name: &str) -> Result<String, Failure> {
+        let path = format!("{}/{name}", self.site.place);
+        self.first().create(&path, &[], NodeKind::Persistent).await?;
+        Ok(path)
+    }
+
+    pub(super) async fn fresh_session(&self) -> Result<Session, Failure> {
+        open(&self.site.target.on(&self.sessions.servers[0].address), OPEN_WITHIN).await
+    }
+}
+
+pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
+    reactor::timeout(EVENT_WITHIN, watch.changed()).await
+}
+
+pub(super) const DATA: &[u8] = &[b'x'; 16];
+const LISTED: [usize; 3] = [1, 100, 1_000];
+
+/// Three nodes with 1, 100 and 1,000 children, which belong to one of the sessions and go with it.
+pub(super) struct Lists {
+    place: String,
+}
+
+impl Lists {
+    pub(super) async fn prepare(on: &On<'_>) -> Result<Self, String> {
+        let (sessions, place) = (on.sessions, on.site.place.as_str());
+        let lists = Self { place: place.to_owned() };
+        let session = sessions.session(0, 0);
+        for names in LISTED {
+            let parent = lists.path(names);
+            let made = async {
+                session.create(&parent, &[], NodeKind::Persistent).await?;
+                // As long as those of queue nodes.
+                let prefix = format!("{parent}/n-");
+                let create = async |_| {
+                    on.site.admit(1).await;
+                    session.create(&prefix, &[], NodeKind::EphemeralSequential).await
+                };
+                try_join_all((0..names).map(create)).await
+            };
+            sessions.at(0, "create", made.await)?;
+        }
+        // A reader on another server then sees all of them.
+        for server in 0..sessions.servers.len() {
+            sessions.at(server, "sync", sessions.session(server, 0).sync(place).await)?;
+        }
+        Ok(lists)
+    }
+
+    fn path(&self, names: usize) -> String {
+        format!("{}/list-{names}", self.place)
+    }
+
+    /// Which of them that request reads; `None` for those that read no list.
+    pub(super) fn of(&self, request: RawRequest) -> Option<String> {
+        match request {
+            RawRequest::GetChildren1 => Some(self.path(1)),
+            RawRequest::GetChildren100 => Some(self.path(100)),
+            RawRequest::GetChildren1000 => Some(self.path(1_000)),
+            _ => None,
+        }
+    }
+}
+
+/// The nodes of one server that single requests are about.
+pub(super) struct Nodes {
+    pub(super) parent: String,
+    pub(super) data: String,
+    pub(super) other: String,
+}
+
+impl Nodes {
+    pub(super) fn of(place: &str, server: usize) -> Self {
+        let path = |name| format!("{place}/{name}-{server}");
+        Self { parent: path("parent"), data: path("data"), other: path("other") }
+    }
+
+    pub(super) async fn prepare(sessions: &ServerSessions, place: &str, server: usize) -> Result<(), String> {
+        let nodes = Self::of(place, server);
+        for path in [&nodes.parent, &nodes.data, &nodes.other] {
+            let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
+            sessions.at(server, "create", made)?;
+        }
+        // A session on the same server has seen them, too, because it is there that the first one was answered.
+        Ok(())
+    }
+}

@@ -1,0 +1,691 @@
+//! One contender: a would-be holder with its own session, from joining to closing.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::keeper::Observation;
+use super::pace::{Pace, Served, Turn};
+use super::recorder::{AcquiredLock, Attempt, HoldEnd, Recorder};
+use super::shared::{Closing, Connection, Control, FirstDone, Shared};
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_ensemble::fault::Doing;
+use zklockbench_locks::driver::PastHold;
+use zklockbench_locks::{AcquireError, Held, HoldOver, Patience, Strategy};
+use zklockbench_record::{Doubt, SessionEnd};
+use zklockbench_scenario::{InDoubt, Load, Stop};
+use zklockbench_zk::gate::TaskScope;
+use zklockbench_zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
+
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
+/// About what a cycle takes when its rate is limited; requests beyond it delay later cycles.
+const CYCLE_REQUESTS: u32 = 4;
+/// What a cycle of another program's lock is taken for.
+const DRIVER_REQUESTS: u64 = 10;
+const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
+
+pub struct Contender {
+    id: usize,
+    shared: Arc<Shared>,
+    observation: Observation,
+    recorder: Recorder,
+    /// Its object of the lock that it uses now.
+    strategy: Box<dyn Strategy>,
+    /// Its objects of the other locks that it has used, by their number.
+    others: BTreeMap<usize, Box<dyn Strategy>>,
+    session: Option<Session>,
+    connection: Connection,
+    control: Arc<Control>,
+    pace: Pace,
+}
+
+impl Contender {
+    pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
+        let control = Arc::clone(&shared.controls[id]);
+        let strategy = shared.build(id, control.lock());
+        let pace = Pace::new(&shared.spec, id);
+        let recorder = Recorder::new(id, Arc::clone(&shared), observation.clone());
+        let connection = Connection::default();
+        let others = BTreeMap::new();
+        Self { id, shared, observation, recorder, strategy, others, session: None, connection, control, pace }
+    }
+
+    /// Joins, contends until the load ends, waits for the close signal, closes.
+    pub async fn run(mut self) {
+        self.join().await;
+        if self.await_start().await.is_some() {
+            self.contend().await;
+        }
+        self.shared.board.finished.fetch_add(1, Ordering::AcqRel);
+        self.shared.signals.close.cancelled().await;
+        self.leave().await;
+    }
+
+    async fn join(&mut self) {
+        let joined = self.open().await;
+        let shared = Arc::clone(&self.shared);
+        let board = &shared.board;
+        match joined {
+            Ok(session) => {
+                let timeout = u64::try_from(session.timeout().as_millis()).unwrap_or(u64::MAX);
+                board.negotiated_ms.fetch_max(timeout, Ordering::AcqRel);
+                self.recorder.opened();
+                self.has_session(session);
+                board.connected.fetch_add(1, Ordering::AcqRel);
+            }
+            Err(failure) => {
+                self.recorder.error("connect", &failure);
+                board.unconnected.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    fn has_session(&mut self, session: Session) {
+        if self.shared.keeps_evidence() {
+            self.connection.follow(&session, self.recorder.of_session(session.id()));
+        }
+        reactor::spawn_local(tell_connections(session.states(), Arc::clone(&self.shared))).detach();
+        self.control.set_session(Some(session.key()));
+        self.session = Some(session);
+    }
+
+    /// Opens a session. What that needs is in a box: it is more than all else that a contender is made of, and a contender
+    /// that waits would keep room for it.
+    fn open(&self) -> Pin<Box<dyn Future<Output = Result<Session, Failure>> + '_>> {
+        Box::pin(async {
+            let shared = &self.shared;
+            if let Some(throttle) = &shared.throttle {
+                throttle.admit_session().await;
+            }
+            let _permit = shared.opening.acquire().await;
+            let (target, timeout, within) =
+                (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
+            let own = || {
+                let observed = self.observation.observed.clone();
+                shared.own_target_of(self.id).open_at(self.id, timeout, within, observed)
+            };
+            let Some(drivers) = shared.driver_of(self.id) else { return own().await };
+            let link = drivers.open(self.id, target, timeout, within, &self.control.gate).await?;
+            match own().await {
+                Ok(session) => Ok(session.standing_for(link)),
+                Err(failure) => {
+                    link.close().await;
+                    Err(failure)
+                }
+            }
+        })
+    }
+
+    /// Waits for the conductor; `None` when the trial ends before it has begun.
+    async fn await_start(&mut self) -> Option<()> {
+        let signals = &self.shared.signals;
+        let mut start = signals.start.subscribe();
+        let started = signals.drain.run_until_cancelled(start.wait_for(Option::is_some)).await?;
+        let start = (*started.ok()?)?;
+        if self.shared.spec.load == Load::Batch {
+            let mut arrivals = signals.arrivals.subscribe();
+            signals.drain.run_until_cancelled(arrivals.wait_for(|open| *open > self.id)).await?.ok()?;
+            self.pace.done_without_thinking(clock::now());
+        } else {
+            self.pace.begin(start, &self.shared.spec, self.id);
+        }
+        Some(())
+    }
+
+    async fn contend(&mut self) {
+        while let Some(turn) = self.next_turn().await {
+            self.take_turn(turn).await;
+            if let Some((wire, _)) = &self.shared.wire {
+                wire.turn_ended(self.id);
+            }
+            if self.shared.has_faults() {
+                self.control.admission.go_out();
+            }
+            if self.is_done() {
+                let board = &self.shared.board;
+                let acquired = board.acquired.load(Ordering::Acquire);
+                board.first_done.get_or_init(|| FirstDone { at: clock::now(), acquired });
+                return;
+            }
+        }
+    }
+
+    /// Waits for the next turn; `None` when there is none any more.
+    async fn next_turn(&mut self) -> Option<Turn> {
+        let drain = self.shared.signals.last_turns.clone();
+        if self.shared.open.is_some() {
+            return self.next_arrival(&drain).await;
+        }
+        // What was sent ahead is taken back, with all that it has come to, before the contender ends.
+        let drain = if self.strategy.is_ahead() { CancellationToken::new() } else { drain };
+        let intended = self.pace.intended_start(&drain).await?;
+        let intended = self.come_in(intended, &drain).await?;
+        let intended = self.admitted(intended, &drain).await?;
+        Some(self.pace.turn(intended))
+    }
+
+    async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
+        // A contender without a session, or kept away, takes no arrival: it could not serve it.
+        loop {
+            let intended = self.pace.intended_start(drain).await?;
+            self.come_in(intended, drain).await?;
+            if self.session_or_rejoin().await.is_some() {
+                break;
+            }
+            if self.shared.has_faults() {
+                self.control.admission.go_out();
+            }
+            self.pace.pause(clock::now(), ERROR_PAUSE);
+        }
+        let shared = Arc::clone(&self.shared);
+        let arrivals = shared.open.as_ref()?;
+        let taken = clock::now();
+        let next = arrivals.take(taken)?;
+        drain.run_until_cancelled(reactor::sleep_until(Some(next.due))).await?;
+        if arrivals.is_cancelled(&next) {
+            return None;
+        }
+        self.turn_to(next.arrival.lock);
+        let (mode, hold) = (next.arrival.mode, Some(next.arrival.hold));
+        Some(Turn { intended: next.due, arrival: Some(Served { number: next.number, taken }), mode, hold })
+    }
+
+    fn turn_to(&mut self, lock: usize) {
+        let before = self.control.lock();
+        if lock != before {
+            let build = || self.shared.build(self.id, lock);
+            let strategy = self.others.remove(&lock).unwrap_or_else(build);
+            self.others.insert(before, std::mem::replace(&mut self.strategy, strategy));
+            self.control.uses(lock);
+        }
+    }
+
+    /// Comes in for a turn; `None` when the load ends while a fault keeps it away.
+    async fn come_in(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
+        if !self.shared.has_faults() {
+            return Some(intended);
+        }
+        drain.run_until_cancelled(self.control.admission.come_in(intended)).await
+    }
+
+    /// Waits until the rate of the load admits another cycle; the contender's wait for the lock begins then.
+    async fn admitted(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
+        let Some(throttle) = &self.shared.throttle else { return Some(intended) };
+        if throttle.try_admit(CYCLE_REQUESTS).is_err() {
+            drain.run_until_cancelled(throttle.admit(CYCLE_REQUESTS)).await?;
+        }
+        // What another program sends is not seen here.
+        if self.shared.driver_of(self.id).is_some() {
+            throttle.spend(DRIVER_REQUESTS);
+        }
+        Some(clock::now().max(intended))
+    }
+
+    fn is_done(&self) -> bool {
+        match (&self.shared.spec.load, self.shared.spec.stop) {
+            (Load::Batch, _) => true,
+            (Load::Closed, Stop::Acquisitions(wanted)) => self.recorder.acquired() >= wanted,
+            (Load::Closed, Stop::After(_)) | (Load::Open(_), _) => false,
+        }
+    }
+
+    async fn take_turn(&mut self, turn: Turn) {
+        let Some(session) = self.session_or_rejoin().await else {
+            self.recorder.could_not_start(&turn);
+            self.pace.pause(clock::now(), ERROR_PAUSE);
+            return;
+        };
+        let attempt = self.recorder.arrives(&session, turn);
+        let hold = self
+            .shared
+            .leaves_holds_to_driver()
+            .then(|| attempt.hold.unwrap_or_else(|| self.pace.coming_hold()));
+        let patience = Patience {
+            hold,
+            deadline: self
+                .shared
+                .spec
+                .acquire_timeout
+                .map(|limit| self.control.clock.now() + clock::micros(limit)),
+            clock: self.control.clock.clone(),
+            cancel: self.shared.signals.drain.clone(),
+            gauge: self.shared.gauge.clone(),
+        };
+        self.control.waits(attempt.called);
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.strategy.acquire(&session, attempt.mode, &patience) => Some(acquired),
+            () = asked_to_die(&self.shared, &self.control, Doing::Waiting) => None,
+        };
+        self.control.waits_no_longer();
+        match acquired {
+            Some(Ok(held)) => match held.told.hold.clone() {
+                Some(hold) => self.has_held(&session, &held, attempt, hold),
+                None => self.hold_and_release(&session, held, attempt, &patience).await,
+            },
+            Some(Err(error)) => self.not_acquired(&session, &attempt, &error),
+            None => {
+                self.recorder.write_unserved(&attempt, clock::now());
+                self.die(session, "waiting");
+            }
+        }
+    }
+
+    /// Ends as a process that is killed, in the middle of what it does, and comes back as another one.
+    fn die(&mut self, session: Session, doing: &'static str) {
+        self.recorder.died(session.id(), doing);
+        self.new_strategies();
+        self.session = None;
+        session.crash();
+        self.has_crashed();
+        self.pace.pause(clock::now(), ERROR_PAUSE);
+    }
+
+    fn has_crashed(&self) {
+        self.control.set_session(None);
+        self.control.crashes.has_crashed();
+    }
+
+    async fn session_or_rejoin(&mut self) -> Option<Session> {
+        if self.session.is_none() {
+            let opened = tokio::select! {
+                biased;
+                opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
+                () = asked_to_die(&self.shared, &self.control, Doing::Anything) => {
+                    // Without a session it leaves nothing behind.
+                    self.has_crashed();
+                    return None;
+                }
+            };
+            match opened {
+                Ok(session) => {
+                    self.recorder.rejoined();
+                    self.has_session(session);
+                }
+                Err(failure) => self.recorder.error("rejoin", &failure),
+            }
+        }
+        self.session.clone()
+    }
+
+    async fn hold_and_release(
+        &mut self,
+        session: &Session,
+        held: Held,
+        attempt: Attempt,
+        patience: &Patience,
+    ) {
+        if let Some((wire, _)) = &self.shared.wire {
+            wire.granted(self.id);
+        }
+        let entry = self.recorder.enter(session, &held, attempt);
+        let ordering = self.orders_hold(session, &held);
+        let begins = ordering.as_ref().and_then(|ordering| ordering.begins(session));
+        self.recorder.write_to_resource(session, &held);
+        let thaws = self.control.gate.times_opened();
+        let (inner, was_open_before) = noticing(self.take_again(session, attempt.mode, patience)).await;
+        let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
+        let dies = self.shared.has_faults() && self.control.crashes.waits_for_a_hold();
+        let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
+        if stays {
+            self.recorder.write_acquired(&entry);
+        }
+        let hold =
+            async { if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole } };
+        let (ended, was_open) = noticing(hold).await;
+        if ended == HoldEnd::Crashed {
+            return self.die_inside(session.clone(), &entry, &held, intended);
+        }
+        self.let_go_again(session, inner).await;
+        // A holder that knows that its session is gone writes no more; one that was stopped in between does not know yet.
+        if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
+            self.recorder.write_to_resource(session, &held);
+        }
+        let was_open = was_open || was_open_before;
+        if let Some(ordering) = ordering.as_ref().filter(|ordering| ordering.is_written) {
+            let there = session.write_beside(&ordering.path).await;
+            self.recorder.count_beside(0, u64::from(there.is_some()));
+            self.recorder.write_there(there);
+        }
+        let released = self.recorder.exit(session, &held, attempt.mode, was_open);
+        let number = held.node.as_ref().map(|node| node.sequence);
+        let shared = Arc::clone(&self.shared);
+        let lock = &shared.lock_states[shared.lock_of(self.id)];
+        // Before the release, and in one flush with it: who holds for no time is not made to hold for longer.
+        let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
+        let last_look = ordering.as_ref().and_then(|ordering| ordering.ends(session));
+        let mut release = self.strategy.release(session, held);
+        let early = sent(&mut release).await;
+        // Others wait for this release: the rest is written down while the reply is under way.
+        if !stays {
+            self.recorder.write_acquired(&entry);
+        }
+        self.recorder.write_hold(&entry, released, intended, ended);
+        self.recorder.releases(number);
+        let result = match early {
+            Some(result) => result,
+            None => release.as_mut().await,
+        };
+        drop(release);
+        let now = clock::now();
+        // A session's answers come in the order of its requests; what was not answered by now will not be.
+        if let Some(looking) = looking {
+            self.recorder.write_look(looking.now_or_never().flatten());
+        }
+        if let Some(begun) = begins {
+            let begun = begun.now_or_never().flatten();
+            let is_written = ordering.as_ref().is_some_and(|ordering| ordering.is_written);
+            let came = u64::from(begun.is_some());
+            self.recorder.count_beside(if is_written { 0 } else { came }, if is_written { came } else { 0 });
+            self.recorder.write_begun(begun);
+        }
+        if let Some(look) = last_look {
+            let there = look.now_or_never().flatten();
+            self.recorder.count_beside(u64::from(there.is_some()), 0);
+            self.recorder.write_there(there);
+        }
+        let doubt = self.doubt(session, ended, (entry.acquired, released), result.as_ref().err());
+        let is_sound = doubt.is_none();
+        if let Some(doubt) = doubt {
+            self.recorder.write_doubt(&entry, doubt);
+        }
+        if self.control.closing(session.id()) == Some(Closing::Begun) {
+            self.recorder.write_closing(&entry, released, session.id());
+        } else if is_sound && ended == HoldEnd::Whole {
+            self.recorder.check_hold(&entry, released, intended);
+        }
+        self.recorder.write_released(session, released, now, result.as_ref().err());
+        match result {
+            Ok(()) => self.pace.done(now),
+            Err(failure) => self.pause_after(now, &failure),
+        }
+    }
+
+    /// Writes down a turn that is over: another program has held and released by itself.
+    fn has_held(&mut self, session: &Session, held: &Held, attempt: Attempt, hold: PastHold) {
+        let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
+        let entry = self.recorder.enter_and_exit(session, held, attempt, &hold);
+        self.recorder.write_acquired(&entry);
+        self.recorder.write_hold(&entry, hold.left, intended, HoldEnd::Whole);
+        self.recorder.releases(held.node.as_ref().map(|node| node.sequence));
+        let failure = hold.released.as_ref().err();
+        match self.doubt(session, HoldEnd::Whole, (entry.acquired, hold.left), failure) {
+            Some(doubt) => self.recorder.write_doubt(&entry, doubt),
+            // The load's end cuts no hold of a driver short.
+            None if failure.is_none() => self.recorder.check_hold(&entry, hold.left, intended),
+            None => {}
+        }
+        self.recorder.write_released(session, hold.left, hold.returned, failure);
+        let now = clock::now();
+        match hold.released {
+            // The driver has gone on by itself then.
+            Ok(()) if hold.behind.is_some() => self.pace.done(hold.returned),
+            Ok(()) => self.pace.done(now),
+            Err(failure) => self.pause_after(now, &failure),
+        }
+    }
+
+    /// How the present hold is put in order with those of other workers, where it is.
+    fn orders_hold(&self, session: &Session, held: &Held) -> Option<HoldOrdering> {
+        // Looks go out together with the release, and another program's release may overtake them; a write is waited for.
+        let is_driven = session.stands_for_another() && self.recorder.looks_before_leaving();
+        if is_driven || self.recorder.writes_as_witness() {
+            let path = self.shared.witness(self.shared.lock_of(self.id));
+            return Some(HoldOrdering { path, is_written: true, is_undated: true });
+        }
+        let node = held.node.as_ref().filter(|_| self.recorder.looks_before_leaving())?;
+        let (directory, _) = node.path.rsplit_once('/')?;
+        let is_undated = self.recorder.looks_at_entry();
+        Some(HoldOrdering { path: directory.to_owned(), is_written: false, is_undated })
+    }
+
+    fn die_inside(&mut self, session: Session, entry: &AcquiredLock, held: &Held, intended: Duration) {
+        let left = self.recorder.exit_dying(held, entry.mode());
+        self.recorder.write_hold(entry, left, intended, HoldEnd::Crashed);
+        let doubt = Doubt { session: SessionEnd::Expired, left, ..Doubt::default() };
+        self.recorder.write_doubt(entry, doubt);
+        self.die(session, "holding");
+    }
+
+    /// Whether a fault has ended the session behind the contender's back.
+    fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
+        let too_long = || self.control.gate.shut_since(entered) >= clock::micros(session.timeout());
+        let was_closed = || self.control.closing(session.id()) == Some(Closing::Answered);
+        self.shared.has_faults() && (too_long() || was_closed())
+    }
+
+    fn doubt(
+        &self,
+        session: &Session,
+        ended: HoldEnd,
+        (entered, left): (Stamp, Stamp),
+        failure: Option<&Failure>,
+    ) -> Option<Doubt> {
+        let is_over = failure.is_some_and(|failure| !failure.session_survives());
+        let end = if ended == HoldEnd::Lost || is_over || self.was_taken_away(session, entered) {
+            SessionEnd::Expired
+        } else if failure.is_some_and(|failure| !failure.is_definite()) {
+            SessionEnd::Unknown
+        } else {
+            SessionEnd::Alive
+        };
+        let suspended = self.connection.lost_within(entered, left);
+        let is_doubtful = end != SessionEnd::Alive || !suspended.is_empty();
+        is_doubtful.then_some(Doubt { session: end, suspended, left })
+    }
+
+    /// Takes the lock that is held as many times more as the scenario says. No part of the wait: to everybody
+    /// else the lock has been held since the outermost acquire.
+    async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
+        let mut inner = Vec::new();
+        for _ in 1..self.shared.spec.depth {
+            match self.strategy.acquire(session, mode, patience).await {
+                Ok(held) => inner.push(held),
+                Err(error) => {
+                    if let AcquireError::Failed(failure) = error {
+                        self.recorder.error("acquire again", &failure);
+                    }
+                    break;
+                }
+            }
+        }
+        inner
+    }
+
+    /// Releases what [`Contender::take_again`] has taken, the last one first.
+    async fn let_go_again(&mut self, session: &Session, inner: Vec<Held>) {
+        for held in inner.into_iter().rev() {
+            if let Err(failure) = self.strategy.release(session, held).await {
+                self.recorder.error("release again", &failure);
+            }
+        }
+    }
+
+    async fn hold(&mut self, session: &Session, acquired: Stamp, hold: Duration) -> HoldEnd {
+        let Self { id, shared, strategy, control, .. } = self;
+        let batch = shared.spec.load == Load::Batch;
+        let mut releases = shared.signals.releases.subscribe();
+        let until = acquired + clock::micros(hold);
+        let held = async {
+            reactor::sleep_until(Some(until)).await;
+            if batch {
+                let _ = releases.wait_for(|allowed| *allowed == Some(*id)).await;
+            }
+        };
+        let mut ended = HoldEnd::Whole;
+        let end = async {
+            // One that was stopped first does what it was about to do, and learns the news after.
+            ended = tokio::select! {
+                biased;
+                () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
+                () = held => HoldEnd::Whole,
+                () = shared.signals.drain.cancelled() => HoldEnd::Drained,
+                () = session.over() => HoldEnd::Lost,
+            };
+        };
+        let over = strategy.hold(session, pin!(end)).await;
+        match over {
+            _ if ended == HoldEnd::Crashed => ended,
+            HoldOver::ByItself => ended,
+            HoldOver::Asked => HoldEnd::Revoked,
+            HoldOver::Lost => HoldEnd::Lost,
+        }
+    }
+
+    fn not_acquired(&mut self, session: &Session, attempt: &Attempt, error: &AcquireError) {
+        let now = clock::now();
+        self.recorder.write_not_acquired(session, attempt, now, error);
+        match error {
+            AcquireError::Failed(failure) => self.pause_after(now, failure),
+            AcquireError::Deadlock => self.pace.pause(now, ERROR_PAUSE),
+            AcquireError::TimedOut | AcquireError::Cancelled => self.pace.done(now),
+        }
+    }
+
+    fn pause_after(&mut self, now: Stamp, failure: &Failure) {
+        if !self.is_careless_after(failure) {
+            self.give_up_session_after(failure);
+        }
+        self.pace.pause(now, ERROR_PAUSE);
+    }
+
+    /// Whether the scenario has the contender go on as if nothing could have been left, which takes a session.
+    fn is_careless_after(&self, failure: &Failure) -> bool {
+        let lives = || self.session.as_ref().is_some_and(|session| !session.is_over());
+        self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
+    }
+
+    /// After an indefinite failure a node of this contender may be left, in front of its own next one. It
+    /// goes with the session, so the session is ended and the contender rejoins with a new one.
+    fn give_up_session_after(&mut self, failure: &Failure) {
+        if failure.is_definite() {
+            return;
+        }
+        if *failure == Failure::SessionExpired {
+            self.recorder.expired();
+        }
+        self.give_up_strategy();
+        self.control.set_session(None);
+        if let Some(session) = self.session.take() {
+            reactor::spawn_closing(async {
+                session.close(CLOSE_DEADLINE).await;
+            });
+        }
+    }
+
+    fn new_strategies(&mut self) {
+        self.strategy = self.shared.build(self.id, self.control.lock());
+        self.others.clear();
+    }
+
+    /// Gives the lock objects up for new ones, with all that they have started.
+    fn give_up_strategy(&mut self) {
+        self.new_strategies();
+        if let Some(scope) = TaskScope::here() {
+            scope.end_detached();
+        }
+    }
+
+    async fn leave(mut self) {
+        if let Some(session) = self.session.take() {
+            self.recorder.collect_notifications(&session, true);
+            self.give_up_strategy();
+            // What has just been ended lets go of the session, which must have no other user when it is closed.
+            reactor::yield_now().await;
+            session.close(CLOSE_DEADLINE).await;
+        }
+        // Sessions that were given up before may still be closing.
+        if let Some(scope) = TaskScope::here() {
+            scope.let_go();
+        }
+    }
+}
+
+/// What tells as of which transactions a hold lasts, where other workers' contenders have to be compared: the directory of its
+/// node, which is looked at, or a node that is written to.
+struct HoldOrdering {
+    path: String,
+    is_written: bool,
+    /// Whether nothing has told yet as of which transaction it began.
+    is_undated: bool,
+}
+
+impl HoldOrdering {
+    /// Asks, beside the hold, as of which transaction it has begun.
+    fn begins<'a>(&'a self, session: &'a Session) -> Option<Pin<Box<dyn Future<Output = Option<i64>> + 'a>>> {
+        match (self.is_undated, self.is_written) {
+            (false, _) => None,
+            (true, true) => Some(Box::pin(session.write_beside(&self.path))),
+            (true, false) => Some(Box::pin(session.look_beside(&self.path))),
+        }
+    }
+
+    /// Looks once more, in one flush with the release.
+    fn ends<'a>(&'a self, session: &'a Session) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
+        (!self.is_written).then(|| session.look_beside(&self.path))
+    }
+}
+
+/// Returns when the contender is to die while it does that; never in a trial without faults.
+async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
+    if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
+}
+
+/// Does something; says whether it ever waited, so that others could run meanwhile.
+async fn noticing<F: Future>(work: F) -> (F::Output, bool) {
+    let mut work = pin!(work);
+    let mut waited = false;
+    let outcome = poll_fn(|cx| {
+        let polled = work.as_mut().poll(cx);
+        waited |= polled.is_pending();
+        polled
+    });
+    let outcome = outcome.await;
+    (outcome, waited)
+}
+
+/// Begins something and lets its request go out. Returns its outcome if it ends at once.
+async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
+    let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx))).await;
+    if let Poll::Ready(outcome) = begun {
+        return Some(outcome);
+    }
+    // The session's own task writes to the socket; it has been woken and runs now.
+    reactor::yield_now().await;
+    None
+}
+
+/// Tells whenever a session has another connection, the first one included.
+async fn tell_connections(mut states: SessionStates, shared: Arc<Shared>) {
+    shared.board.connections.notify_one();
+    loop {
+        match states.changed().await {
+            SessionState::SyncConnected => shared.board.connections.notify_one(),
+            state if state.is_terminated() => return,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<F>(_: impl FnOnce(Contender) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_contender_is_small_enough_for_ten_thousand_of_them() {
+        let bytes = bytes(Contender::run);
+        assert!(bytes < 8 << 10, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,96 @@
+//! Directories whose sequence counter is near its end: no lock whose order is the number works beyond it.
+
+use std::fmt;
+
+use zookeeper_client::Client;
+
+use super::shared::Shared;
+use zklockbench_core::units::counted;
+use zklockbench_zk::{CaughtUp, counter, directories};
+
+/// How many locks of a trial are checked.
+const LOCKS: usize = 100;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NearEnd {
+    pub directory: String,
+    /// Creates until the counter is used up.
+    pub left: i64,
+}
+
+impl NearEnd {
+    fn of(directory: &str, left: i64) -> Option<Self> {
+        (left <= counter::WARNS_WITHIN).then(|| Self { directory: directory.to_owned(), left })
+    }
+
+    pub fn is_used_up(&self) -> bool {
+        self.left == 0
+    }
+
+    /// One sentence about all of them, the worst first; `None` where there are none.
+    pub fn told(mut all: Vec<Self>) -> Option<String> {
+        all.sort_by_key(|one| one.left);
+        let (worst, others) = all.split_first()?;
+        let others = match others.len() {
+            0 => String::new(),
+            count => format!(" ({} too)", counted(count as u64, "other directory", "other directories")),
+        };
+        Some(format!("{worst}{others}: use a fresh lock directory"))
+    }
+}
+
+impl fmt::Display for NearEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the sequence counter of {} is ", self.directory)?;
+        match u64::try_from(self.left) {
+            Ok(0) | Err(_) => f.write_str("used up"),
+            Ok(left) => write!(f, "near its end, with {} left", counted(left, "create", "creates")),
+        }
+    }
+}
+
+/// Checks a directory and the directories in it. What the ensemble does not answer is left out.
+pub(super) async fn near_end(now: CaughtUp<'_>, root: &str) -> Vec<NearEnd> {
+    let found = directories(now, root).await.unwrap_or_default();
+    found.iter().filter_map(|(path, next)| NearEnd::of(path, counter::END - next)).collect()
+}
+
+/// Checks the directories of a trial's locks, of the first hundred where there are more.
+pub(super) async fn of_trial(shared: &Shared, client: &Client) -> Vec<NearEnd> {
+    let Ok(now) = CaughtUp::with(client).await else { return Vec::new() };
+    let mut found = Vec::new();
+    for lock_state in shared.lock_states.used().take(LOCKS) {
+        found.extend(near_end(now, &shared.lock_states.path(lock_state.number)).await);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_near_its_end_from_ten_million_creates_before_it_on() {
+        let near_end = |left| NearEnd::of("/locks/a", left).map(|near| near.is_used_up());
+        assert_eq!([i64::from(i32::MAX), 10_000_001].map(near_end), [None, None]);
+        assert_eq!([10_000_000, 1, 0].map(near_end), [Some(false), Some(false), Some(true)]);
+    }
+
+    #[test]
+    fn the_warning_names_the_worst_directory_and_the_remedy() {
+        let told = |all: &[(&str, i64)]| {
+            NearEnd::told(
+                all.iter().map(|(path, left)| NearEnd { directory: (*path).into(), left: *left }).collect(),
+            )
+        };
+        assert_eq!(told(&[]), None);
+        assert_eq!(
+            told(&[("/a", 12)]).unwrap(),
+            "the sequence counter of /a is near its end, with 12 creates left: use a fresh lock directory"
+        );
+        assert_eq!(
+            told(&[("/a", 12), ("/b", 0)]).unwrap(),
+            "the sequence counter of /b is used up (1 other directory too): use a fresh lock directory"
+        );
+    }
+}

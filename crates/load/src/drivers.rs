@@ -1,0 +1,198 @@
+//! What takes the locks of a trial's contenders, where that are other programs: which program whose, by how many
+//! processes; what the way to them costs, and what is said of them when the trial is over.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+
+use super::{EnvironmentEvent, Sink};
+use zklockbench_core::catalog::members;
+use zklockbench_core::clock;
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Window;
+use zklockbench_core::units::counted;
+use zklockbench_locks::Entry;
+use zklockbench_locks::driver::Processes;
+use zklockbench_scenario::{DriverProcesses, TrialSpec};
+use zklockbench_zk::Target;
+
+/// Faults that hit a contender's whole process, so that few should share one.
+const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
+/// With these, so many processes at most unless the scenario says otherwise: a virtual machine for each of a hundred contenders
+/// would measure the machine.
+const FOR_FAULTS: usize = 8;
+
+/// What takes the locks of a trial's contenders, where that are other programs. A strategy of several locks has a place for each,
+/// which is empty where the lock is the suite's own.
+#[derive(Debug, Clone, Default)]
+pub struct Drivers(Vec<Option<Driver>>);
+
+#[derive(Debug, Clone)]
+pub struct Driver {
+    /// What it said that it is.
+    pub program: String,
+    pub processes: Arc<Processes>,
+}
+
+impl Drivers {
+    /// Those of a trial. None of their processes has been started.
+    pub fn of(entry: &Entry, spec: &TrialSpec, target: &Target) -> Result<Self, Error> {
+        let all = (0..members(entry.card.name).count()).map(|place| {
+            let (entry, params) = zklockbench_locks::member_of(entry, &spec.strategy.params, place);
+            let Some(lock) = zklockbench_locks::driven(entry.card.name) else { return Ok(None) };
+            if let Some(why) = lock.unfit_for_tls(entry.card.name).filter(|_| target.access.tls.is_some()) {
+                return Err(Error::usage(why));
+            }
+            let wanted = lock.wanted(&params, count_of(spec, lock.program.ready.contenders));
+            let program = lock.program.ready.driver.clone();
+            Ok(Some(Driver { program, processes: Arc::new(Processes::new(wanted)) }))
+        });
+        all.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Driver> {
+        self.0.iter().flatten()
+    }
+
+    /// How many places for locks the strategy has, and those that drivers take.
+    pub fn places(&self) -> (usize, impl Iterator<Item = (usize, &Driver)>) {
+        let taken = self.0.iter().enumerate();
+        (self.0.len(), taken.filter_map(|(place, driver)| Some((place, driver.as_ref()?))))
+    }
+
+    pub fn are_there(&self) -> bool {
+        self.all().next().is_some()
+    }
+
+    pub fn of_contender(&self, contender: usize) -> Option<&Arc<Processes>> {
+        let place = contender.checked_rem(self.0.len())?;
+        self.0[place].as_ref().map(|driver| &driver.processes)
+    }
+
+    pub fn all_can_hold(&self) -> bool {
+        self.are_there()
+            && self.0.iter().all(|driver| driver.as_ref().is_some_and(|one| one.processes.can_hold()))
+    }
+
+    /// Has acquires of so many contenders sent ahead, if that can be asked of what serves them.
+    pub fn send_ahead(&self, contenders: usize) {
+        if let [Some(driver)] = &self.0[..] {
+            driver.processes.send_ahead(contenders);
+        }
+    }
+
+    pub async fn measure_at_rest(&self) {
+        for driver in self.all() {
+            driver.processes.measure_at_rest().await;
+        }
+    }
+
+    /// Goes on measuring what the way to the drivers takes until the measured phase begins: it is not to be disturbed.
+    pub async fn measure_until_measured(&self, window: &watch::Sender<Window>) -> Infallible {
+        let mut window = window.subscribe();
+        let measured = async {
+            let opens = window.wait_for(|window| *window != Window::CLOSED).await.map(|window| window.start);
+            if let Ok(opens) = opens {
+                tokio::time::sleep(Duration::from_micros(opens.saturating_sub(clock::now()))).await;
+            }
+        };
+        let measuring = join_all(self.all().map(|driver| driver.processes.measure_under_load()));
+        tokio::select! {
+            () = measured => {}
+            _ = measuring => {}
+        }
+        std::future::pending().await
+    }
+
+    /// Ends their processes, and says what was wrong with them. Returns why what was measured does not count, where one
+    /// of them has failed by itself.
+    pub async fn end(self, strategy: &str, sink: Sink<'_>) -> Option<String> {
+        let mut failed = None;
+        for driver in self.0.into_iter().flatten() {
+            failed = failed.or(end_one(driver.processes, strategy, sink).await);
+        }
+        failed
+    }
+}
+
+/// Over how many processes the contenders of a trial are spread, of which each takes so many at most.
+fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
+    let contenders = spec.contenders.max(1);
+    let breaks_processes = spec.faults.iter().any(|fault| OF_PROCESSES.contains(&fault.kind.as_str()));
+    let asked = match spec.strategy.processes {
+        Some(DriverProcesses::One) => 1,
+        Some(DriverProcesses::PerContender) => contenders,
+        Some(DriverProcesses::Count(count)) => count,
+        None if breaks_processes => FOR_FAULTS,
+        None => 1,
+    };
+    asked.max(contenders.div_ceil(at_most_each.max(1))).min(contenders)
+}
+
+/// Ends the processes of a trial, and says what was wrong with them. Returns why what was measured does not count, where one of
+/// them has failed by itself: its contenders waited for a new one meanwhile, or for sessions of a dead one to expire.
+async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Option<String> {
+    let failed = processes.failed();
+    for failure in processes.failures() {
+        sink(EnvironmentEvent::Warning(&failure));
+    }
+    let late = processes.late_grants();
+    if late > 0 {
+        let granted = counted(late, "lock was", "locks were");
+        sink(EnvironmentEvent::Warning(&format!(
+            "{granted} granted to `{driver}` after it had said that the wait for it was over; each was released at once"
+        )));
+    }
+    // They may take seconds to end.
+    let _ = tokio::task::spawn_blocking(move || processes.close()).await;
+    let first = failed.first()?;
+    let times = match failed.len() {
+        1 => String::new(),
+        times => format!(" (the first of {times} failures)"),
+    };
+    Some(format!(
+        "the driver `{}` {}{times}; it has failed by itself during the trial",
+        first.driver, first.what
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_scenario::{TrialPlan, parse};
+
+    #[test]
+    fn contenders_share_a_process_unless_it_takes_fewer_or_is_to_be_broken_or_the_scenario_says_otherwise() {
+        let text = |faults: &str| {
+            format!(
+                "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nduration = \"9s\"\n[ensemble]\nservers = 3\n{faults}"
+            )
+        };
+        let spec = |faults: &str| {
+            let parsed = parse("x", &text(faults), &crate::catalog()).unwrap();
+            TrialPlan::of(&parsed.scenario).trials.remove(0)
+        };
+        let whole = spec("");
+        assert_eq!([count_of(&whole, 4_096), count_of(&whole, 7)], [1, 3]);
+        let crash = spec("[[fault]]\nkind = \"crash\"\nat = \"1s\"\n");
+        assert_eq!(count_of(&crash, 4_096), FOR_FAULTS);
+        let few = TrialSpec { contenders: 3, ..crash.clone() };
+        assert_eq!(count_of(&few, 4_096), 3);
+        let kill = spec("[[fault]]\nkind = \"kill\"\nat = \"1s\"\nduration = \"1s\"\n");
+        assert_eq!(count_of(&kill, 4_096), 1);
+        let mut said = crash;
+        let expected = [
+            (DriverProcesses::One, 1),
+            (DriverProcesses::PerContender, 20),
+            (DriverProcesses::Count(4), 4),
+            (DriverProcesses::Count(30), 20),
+        ];
+        for (processes, count) in expected {
+            said.strategy.processes = Some(processes);
+            assert_eq!(count_of(&said, 4_096), count, "{processes:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A resource that a lock guards, and that takes a write only with a token not older than the newest it has seen.
+//!
+//! Every holder writes when it enters and before it leaves. A lock whose sessions can expire can not keep a
+//! holder out that does not know of it yet; the resource can.
+//!
+//! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed locks"
+//! (2016): the first write with a new token is what shuts the old holder out.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zklockbench_core::locked::locked;
+use zklockbench_locks::{Held, QueueNode};
+use zklockbench_record::FencingCounts;
+
+/// A token: what tells the node, and the turn by that node.
+type FenceToken = (i64, u32);
+
+/// One resource, guarded twice over: by the transaction that created the holder's node, and by its number.
+#[derive(Debug, Default)]
+pub struct Fence {
+    newest: Mutex<Newest>,
+    writes: AtomicU64,
+    stale: AtomicU64,
+    stale_rejected: AtomicU64,
+    stale_rejected_by_number: AtomicU64,
+    sound_rejected: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Newest {
+    token: FenceToken,
+    number: FenceToken,
+}
+
+impl Default for Newest {
+    fn default() -> Self {
+        Self { token: (i64::MIN, 0), number: (i64::MIN, 0) }
+    }
+}
+
+/// Whether that is older than the newest so far, which it becomes otherwise.
+fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
+    let is_older = *newest > own;
+    *newest = own.max(*newest);
+    is_older
+}
+
+impl Fence {
+    /// A holder writes; whether that is accepted, `None` where it has no token. `is_stale` says that another has
+    /// entered since, so that this write would undo the other's.
+    pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
+        let node = held.node.as_ref()?;
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let (rejected, rejected_by_number) = {
+            let mut newest = locked(&self.newest);
+            let rejected = is_older(&mut newest.token, (token(node), held.turn));
+            (rejected, is_older(&mut newest.number, (node.sequence, held.turn)))
+        };
+        if is_stale {
+            self.stale.fetch_add(1, Ordering::Relaxed);
+            self.stale_rejected.fetch_add(u64::from(rejected), Ordering::Relaxed);
+            self.stale_rejected_by_number.fetch_add(u64::from(rejected_by_number), Ordering::Relaxed);
+        } else {
+            self.sound_rejected.fetch_add(u64::from(rejected), Ordering::Relaxed);
+        }
+        Some(!rejected)
+    }
+
+    pub fn counts(&self) -> FencingCounts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        FencingCounts {
+            writes: of(&self.writes),
+            stale: of(&self.stale),
+            stale_rejected: of(&self.stale_rejected),
+            stale_rejected_by_number: of(&self.stale_rejected_by_number),
+            sound_rejected: of(&self.sound_rejected),
+        }
+    }
+}
+
+/// A holder's token, but for the turn: the transaction that created its node. Where that is not told, as by the
+/// client library of its own lock, it is the node's number.
+pub fn token(node: &QueueNode) -> i64 {
+    if node.czxid > 0 { node.czxid } else { node.sequence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(sequence: i64) -> Held {
+        Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
+    }
+
+    #[test]
+    fn a_write_is_taken_from_the_newest_holder_and_turned_away_from_an_older_one() {
+        let fence = Fence::default();
+        fence.write(&held(1), false);
+        fence.write(&held(1), false);
+        fence.write(&held(2), false);
+        fence.write(&held(1), true);
+        let counts = fence.counts();
+        assert_eq!((counts.writes, counts.stale, counts.stale_rejected, counts.sound_rejected), (4, 1, 1, 0));
+        assert_eq!(counts.stale_rejected_by_number, 1);
+    }
+
+    #[test]
+    fn until_the_new_holder_has_written_nothing_shuts_the_old_one_out() {
+        let fence = Fence::default();
+        fence.write(&held(1), false);
+        fence.write(&held(1), true);
+        assert_eq!(fence.counts().stale_rejected, 0);
+    }
+
+    #[test]
+    fn of_two_that_held_by_one_node_in_turn_the_later_has_the_newer_token() {
+        let fence = Fence::default();
+        let turn = |turn| Held { turn, ..held(1) };
+        assert_eq!(fence.write(&turn(0), false), Some(true));
+        assert_eq!(fence.write(&turn(1), false), Some(true));
+        assert_eq!(fence.write(&turn(0), true), Some(false));
+        assert_eq!(fence.write(&held(2), false), Some(true));
+        assert_eq!(fence.write(&turn(9), true), Some(false));
+        let counts = fence.counts();
+        assert_eq!(
+            (counts.stale_rejected, counts.stale_rejected_by_number, counts.sound_rejected),
+            (2, 2, 0)
+        );
+    }
+
+    #[test]
+    fn a_holder_without_a_node_has_no_token() {
+        let fence = Fence::default();
+        fence.write(&Held::of(None), false);
+        assert_eq!(fence.counts(), FencingCounts::default());
+    }
+}

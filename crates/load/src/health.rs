@@ -1,0 +1,275 @@
+//! Watches the generator itself during the measured phase, and says when it was not fit to measure.
+//!
+//! The rule: a trial is invalid when more than [`LAG_SHARE_AT_MOST`] of what it reports as handoff (as wait,
+//! for locks that are not handed over) was the generator's own dispatch lag: the time between a reply or
+//! notification having been read in this process and the contender that awaited it running again. That lag
+//! is measured on every sample, not estimated. An ensemble on the same host takes processor time, too; that
+//! is stated beside every figure and is not the generator's fault: what it does is a result.
+
+use std::time::Duration;
+
+use statrs::distribution::{Binomial, DiscreteCDF};
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::measure::{Histogram, Measure};
+use zklockbench_core::units::format_micros;
+use zklockbench_record::{Arrived, Health, Occurrences, Part};
+
+pub const LAG_SHARE_AT_MOST: f64 = 0.2;
+
+pub struct Vitals {
+    at: Stamp,
+    process_us: u64,
+    /// For how long the process's threads were ready to run and had no processor.
+    queued_us: Option<u64>,
+    host: Option<HostTimes>,
+}
+
+#[derive(Clone, Copy)]
+struct HostTimes {
+    idle: u64,
+    steal: u64,
+    total: u64,
+}
+
+impl Vitals {
+    pub fn now() -> Self {
+        Self {
+            at: clock::now(),
+            process_us: process().map_or(0, |(cpu_us, _)| cpu_us),
+            queued_us: queued_us(),
+            host: host_times(),
+        }
+    }
+}
+
+/// Processor time in microseconds and resident bytes of this process.
+fn process() -> Option<(u64, u64)> {
+    let pid = Pid::from_u32(std::process::id());
+    let mut system = System::new();
+    let what = ProcessRefreshKind::nothing().with_cpu().with_memory();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, what);
+    system.process(pid).map(|process| (process.accumulated_cpu_time() * 1_000, process.memory()))
+}
+
+/// How long the threads of this process have waited for a processor so far, where the system tells (Linux): the second
+/// number of a thread's `schedstat`, in nanoseconds.
+fn queued_us() -> Option<u64> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    let of_thread = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
+        let text = std::fs::read_to_string(entry.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok()
+    };
+    let each: Vec<u64> = threads.filter_map(of_thread).collect();
+    (!each.is_empty()).then(|| each.iter().sum::<u64>() / 1_000)
+}
+
+/// Processor time of the whole host, where the system tells (Linux).
+fn host_times() -> Option<HostTimes> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guest time is part of user.
+    let first_eight = fields.get(..8)?;
+    Some(HostTimes {
+        idle: first_eight[3] + first_eight[4],
+        steal: first_eight[7],
+        total: first_eight.iter().sum(),
+    })
+}
+
+pub fn judge(
+    begin: &Vitals,
+    seen: &Part,
+    threads: usize,
+    end: &Vitals,
+    hold: Duration,
+    arrived: Option<&Arrived>,
+) -> Health {
+    let Part { recorder, occurrences: Occurrences { lag_us, lag_basis_us, .. }, timer_lag } = seen;
+    let wall_us = end.at.saturating_sub(begin.at).max(1);
+    let cpu_us = end.process_us.saturating_sub(begin.process_us);
+    let lag_share = (*lag_basis_us > 0).then(|| *lag_us as f64 / *lag_basis_us as f64);
+    let overshoot = recorder.histogram(Measure::HoldOvershoot);
+    let held = !overshoot.is_empty() && !hold.is_zero();
+    let overshoot_us = overshoot.mean();
+    let hold_share = held.then(|| overshoot_us / clock::micros(hold) as f64);
+    let host = begin.host.zip(end.host).filter(|(b, e)| e.total > b.total);
+    let share_of = |part: fn(&HostTimes) -> u64| {
+        host.map(|(b, e)| part(&e).saturating_sub(part(&b)) as f64 / (e.total - b.total) as f64)
+    };
+    let queued_us = begin.queued_us.zip(end.queued_us).map(|(begin, end)| end.saturating_sub(begin));
+    let run_queue_share = queued_us.map(|us| us as f64 / wall_us as f64);
+    let each = threads.max(1) as f64;
+    let occupied = Occupied {
+        running: cpu_us as f64 / wall_us as f64 / each,
+        queued: run_queue_share.unwrap_or(0.0) / each,
+    };
+    let lateness = recorder.histogram(Measure::Lateness);
+    let lateness_p99_us = (!lateness.is_empty()).then(|| lateness.value_at_quantile(0.99));
+    let turn_us = recorder.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
+    Health {
+        lateness_p99_us,
+        timer_lag_p99_us: timer_lag.value_at_quantile(0.99),
+        timer_lag_max_us: timer_lag.max(),
+        dispatch_lag_p99_us: recorder.histogram(Measure::DispatchLag).value_at_quantile(0.99),
+        lag_share,
+        cpu_us,
+        cpu_share: cpu_us as f64 / wall_us as f64,
+        run_queue_share,
+        host_idle_share: share_of(|times| times.idle),
+        host_steal_share: share_of(|times| times.steal),
+        resident_bytes: process().map(|(_, bytes)| bytes),
+        standstill_us: 0,
+        hold_overshoot_share: hold_share,
+        invalid: lag_share
+            .and_then(invalid_by_lag)
+            .or_else(|| invalid_by_holds(hold_share?, overshoot_us))
+            .or_else(|| invalid_by_lateness(lateness, turn_us))
+            .or_else(|| invalid_by_processor(arrived?, recorder.measured.acquired(), &occupied)),
+    }
+}
+
+fn invalid_by_lag(share: f64) -> Option<String> {
+    (share > LAG_SHARE_AT_MOST).then(|| {
+        format!(
+            "{:.0} % of the handoff time was the load generator's own lag (limit {:.0} %); use fewer \
+             contenders, more generator threads (--threads) or another host",
+            share * 100.0,
+            LAG_SHARE_AT_MOST * 100.0
+        )
+    })
+}
+
+/// By how much the generator's timer is late at most, without being at fault: it counts whole milliseconds.
+const TIMER_US: f64 = 2_000.0;
+
+fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
+    (share > LAG_SHARE_AT_MOST && overshoot_us > TIMER_US).then(|| {
+        format!(
+            "locks were held {:.0} % too long because the load generator's timers were late (limit {:.0} %); \
+             use fewer contenders, more generator threads (--threads) or another host",
+            share * 100.0,
+            LAG_SHARE_AT_MOST * 100.0
+        )
+    })
+}
+
+/// The largest lateness, 99th percentile, as a share of what an arrival takes from acquire to release.
+const LATENESS_SHARE_AT_MOST: f64 = 0.05;
+/// The share of arrivals that may be later than that, and how unlikely as many late ones must be beside that share before the
+/// generator is blamed: of 140 arrivals two or more are late in four of ten trials of a generator that is late for 1 %.
+const LATE_AT_MOST: f64 = 0.01;
+const BY_CHANCE: f64 = 0.05;
+
+fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
+    let limit = TIMER_US.max(LATENESS_SHARE_AT_MOST * turn_us) as u64;
+    let all = lateness.len();
+    let late = lateness.count_between(limit + 1, u64::MAX);
+    let as_many_by_chance = Binomial::new(LATE_AT_MOST, all).ok()?.sf(late.checked_sub(1)?);
+    (as_many_by_chance <= BY_CHANCE).then(|| {
+        format!(
+            "the load generator was late: {late} of {all} arrivals started more than {} late (the 99th percentile \
+             was {}); use a lower rate, more generator threads (--threads) or another host",
+            format_micros(limit),
+            format_micros(lateness.value_at_quantile(1.0 - LATE_AT_MOST))
+        )
+    })
+}
+
+/// How much of the time a generator's thread had no time for anything else.
+struct Occupied {
+    running: f64,
+    /// It was ready to run, and other programs had the processors.
+    queued: f64,
+}
+
+/// When the generator's threads were occupied for a larger share of the time, they may have limited what was achieved.
+const OCCUPIED_AT_MOST: f64 = 0.95;
+
+fn invalid_by_processor(arrived: &Arrived, acquired: u64, occupied: &Occupied) -> Option<String> {
+    let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
+    (missed && occupied.running + occupied.queued > OCCUPIED_AT_MOST).then(|| {
+        format!(
+            "{acquired} of {} arrivals were served in time, while the load generator's threads ran {:.0} % of \
+             the time and waited for a processor {:.0} %; use a lower rate, more generator threads (--threads) \
+             or another host",
+            arrived.offered,
+            100.0 * occupied.running,
+            100.0 * occupied.queued
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::measure::new_histogram;
+
+    #[test]
+    fn a_rate_that_was_missed_is_the_generators_fault_only_if_it_had_no_time_left() {
+        let arrived = Arrived { offered: 1_000, ..Arrived::default() };
+        let judged = |acquired, running, queued| {
+            invalid_by_processor(&arrived, acquired, &Occupied { running, queued })
+        };
+        assert_eq!(judged(500, 0.4, 0.1), None, "the lock's own");
+        assert_eq!(judged(990, 0.99, 0.0), None, "nothing was missed");
+        let why = judged(500, 0.99, 0.0).unwrap();
+        assert!(why.contains("500 of 1000") && why.contains("ran 99 %"), "{why}");
+        let why = judged(500, 0.3, 0.68).unwrap();
+        assert!(why.contains("waited for a processor 68 %"), "{why}");
+    }
+
+    fn lateness(all: u64, late: u64, us: u64) -> Histogram {
+        let mut lateness = new_histogram();
+        lateness.record_n(50, all - late).unwrap();
+        lateness.record_n(us, late).unwrap();
+        lateness
+    }
+
+    #[test]
+    fn a_generator_that_is_late_makes_the_trial_invalid_unless_holds_are_long_beside_that() {
+        assert_eq!(invalid_by_lateness(&lateness(1_000, 100, 1_900), 0.0), None);
+        let why = invalid_by_lateness(&lateness(1_000, 30, 5_000), 20_000.0).unwrap();
+        assert!(why.contains("30 of 1000 arrivals started more than 2 ms late"), "{why}");
+        assert!(why.contains("the 99th percentile was 5 ms"), "{why}");
+        assert_eq!(
+            invalid_by_lateness(&lateness(1_000, 30, 5_000), 1_000_000.0),
+            None,
+            "half a percent of a second"
+        );
+    }
+
+    #[test]
+    fn a_few_late_arrivals_are_chance_in_a_short_trial_and_the_generator_in_a_long_one() {
+        let is_invalid = |all, late| invalid_by_lateness(&lateness(all, late, 5_000), 0.0).is_some();
+        assert_eq!([is_invalid(140, 3), is_invalid(140, 5)], [false, true]);
+        assert_eq!([is_invalid(20_000, 200), is_invalid(20_000, 230)], [false, true]);
+        assert!(!is_invalid(0, 0) && !is_invalid(10, 0) && is_invalid(10, 2));
+    }
+
+    #[test]
+    fn a_material_lag_makes_the_trial_invalid_and_says_what_to_do() {
+        assert_eq!(invalid_by_lag(0.05), None);
+        let why = invalid_by_lag(0.4).unwrap();
+        assert!(why.contains("40 %") && why.contains("--threads"), "{why}");
+    }
+
+    #[test]
+    fn holds_that_late_timers_make_a_quarter_longer_make_the_trial_invalid() {
+        let why = invalid_by_holds(0.25, 5_000.0).unwrap();
+        assert!(why.contains("held 25 % too long"), "{why}");
+        assert_eq!(invalid_by_holds(0.1, 5_000.0), None);
+        assert_eq!(
+            invalid_by_holds(1.0, 1_100.0),
+            None,
+            "a hold of a millisecond takes two by the timer alone"
+        );
+    }
+
+    #[test]
+    fn the_process_knows_its_own_size() {
+        assert!(process().is_some_and(|(_, bytes)| bytes > 0));
+    }
+}

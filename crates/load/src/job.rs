@@ -1,0 +1,145 @@
+//! The runs of a series that workers make together: one process publishes each on the ensemble, and the workers make their
+//! parts of it, one run after the other, until it says that there are no more.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
+
+use super::workspace::{SHOWS_LIFE, WORKERS_TOP, is_there, open_for, refused, remove_root};
+use zklockbench_core::error::Error;
+use zklockbench_zk::{CaughtUp, Target};
+
+/// So long after its process the one that publishes runs counts as alive.
+const SESSION: Duration = Duration::from_secs(10);
+/// Poll interval for the next run; far shorter than what lies between two.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long the workers may take to hear of the end.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedRun {
+    pub run_id: String,
+    pub scenario: String,
+}
+
+pub struct Job {
+    target: Target,
+    client: Client,
+    root: String,
+}
+
+impl Job {
+    async fn at(target: &Target, name: &str) -> Result<Self, Error> {
+        let client = open_for(target, SESSION).await?;
+        Ok(Self { target: target.clone(), client, root: format!("{WORKERS_TOP}/{name}") })
+    }
+
+    fn runs(&self) -> String {
+        format!("{}/runs", self.root)
+    }
+
+    fn leader(&self) -> String {
+        format!("{}/leader", self.root)
+    }
+
+    fn ended(&self) -> String {
+        format!("{}/ended", self.root)
+    }
+
+    async fn make(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), Error> {
+        let made = self.client.create(path, data, &mode.with_acls(Acls::anyone_all())).await;
+        made.map(drop).map_err(|error| refused(&self.target, "create", path, error))
+    }
+
+    pub async fn begin(target: &Target, name: &str) -> Result<Self, Error> {
+        let job = Self::at(target, name).await?;
+        let top = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        match job.client.create(WORKERS_TOP, &[], &top).await {
+            Ok(_) | Err(ClientError::NodeExists) => {}
+            Err(error) => return Err(refused(target, "create", WORKERS_TOP, error)),
+        }
+        match job.client.create(&job.root, SHOWS_LIFE, &top).await {
+            Ok(_) => {}
+            Err(ClientError::NodeExists) => {
+                return Err(Error::usage(format!(
+                    "there is a job `{name}` on {} already: give this one another name, or remove what a killed one left with: \
+                     zklockbench clean --connect {} --run-id {name}",
+                    target.connect, target.connect
+                )));
+            }
+            Err(error) => return Err(refused(target, "create", &job.root, error)),
+        }
+        job.make(&job.runs(), &[], CreateMode::Persistent).await?;
+        job.make(&job.leader(), &[], CreateMode::Ephemeral).await?;
+        Ok(job)
+    }
+
+    pub async fn end(self) -> Result<(), Error> {
+        self.make(&self.ended(), &[], CreateMode::Persistent).await?;
+        tokio::time::sleep(HEARD_WITHIN).await;
+        let removed = remove_root(&self.client, &self.root).await;
+        removed.map_err(|error| refused(&self.target, "delete", &self.root, error))
+    }
+
+    pub async fn publish(target: &Target, name: &str, run: &PublishedRun) -> Result<(), Error> {
+        let job = Self::at(target, name).await?;
+        let data = serde_json::to_vec(run).map_err(Error::environment)?;
+        job.make(&format!("{}/run-", job.runs()), &data, CreateMode::PersistentSequential).await
+    }
+
+    pub async fn follow(target: &Target, name: &str, wait: Duration) -> Result<Self, Error> {
+        let job = Self::at(target, name).await?;
+        let begun = async {
+            while !job.is_there(&job.leader()).await? {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(wait, begun).await {
+            Ok(Ok(())) => Ok(job),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::environment(format!(
+                "no job `{name}` began on {} in time: start the command that leads it, with --job {name}",
+                target.connect
+            ))),
+        }
+    }
+
+    async fn is_there(&self, path: &str) -> Result<bool, Error> {
+        is_there(&self.client, path).await.map_err(|error| refused(&self.target, "look at", path, error))
+    }
+
+    /// The first run after that one, by its node, once it is published; `None` when there are no more.
+    pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
+        loop {
+            // In this order: what was published before the end is seen.
+            let (is_over, leads) =
+                (self.is_there(&self.ended()).await?, self.is_there(&self.leader()).await?);
+            let now = CaughtUp::with(&self.client).await;
+            let now = now.map_err(|error| refused(&self.target, "list", &self.runs(), error))?;
+            let mut runs = match now.children(&self.runs()).await {
+                Ok(runs) => runs,
+                Err(ClientError::NoNode) => return Ok(None),
+                Err(error) => return Err(refused(&self.target, "list", &self.runs(), error)),
+            };
+            runs.sort_unstable();
+            if let Some(node) = runs.into_iter().find(|node| after.is_none_or(|after| node.as_str() > after))
+            {
+                let path = format!("{}/{node}", self.runs());
+                let read = now.data(&path).await;
+                let data = read.map_err(|error| refused(&self.target, "read", &path, error))?;
+                let run = serde_json::from_slice(&data)
+                    .map_err(|error| Error::usage(format!("{path} is of another version: {error}")))?;
+                return Ok(Some((node, run)));
+            }
+            if is_over {
+                return Ok(None);
+            }
+            if !leads {
+                return Err(Error::Unknown("the command that leads the job is gone".into()));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}

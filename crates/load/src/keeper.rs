@@ -1,0 +1,436 @@
+//! What the contenders of a trial note, thread by thread, and how that and what the servers' logs tell of it is kept for
+//! the trial's judge: on disk, so that memory stays as it is however long the trial lasts.
+//!
+//! A thread of its own keeps it. The generator's threads hand over what they have noted by the hundred and never wait:
+//! what the disk does not take in time is counted, and said. Where the logs are files of this host they are followed
+//! while the trial goes on, so that the servers may purge them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::oneshot;
+
+use super::missing::{Changes, Incomplete, LoggedChange, MissingPart, fill_in};
+use super::shared::Shared;
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::measure::{ThreadRecorder, added_up};
+use zklockbench_core::spool::{Sorted, Sorter, SpooledTable};
+use zklockbench_core::units::shown;
+use zklockbench_ensemble::log_follower::LogFollower;
+use zklockbench_ensemble::transactions::{Happened, Living, Transaction, number_of};
+use zklockbench_ensemble::{Logs, transactions};
+use zklockbench_record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Occurrences, Trial};
+use zklockbench_zk::changes::ChangeLogs;
+use zklockbench_zk::{Observed, is_own_session};
+
+const AT_ONCE: usize = 512;
+/// So often as many may wait to be written: 20 MB.
+const WAITING: usize = 256;
+/// How often the logs are looked at. What is purged is older by far.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+const NICE: i32 = 10;
+
+#[derive(Debug)]
+pub enum Note {
+    /// By virtue of which node it has entered, and what of it only the servers' logs tell.
+    Entered(Grant, Option<MissingPart>),
+    /// What it did, where a history was asked for.
+    Did(Moment),
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    pub entries: u64,
+    pub moments: u64,
+}
+
+impl Lost {
+    fn count(&mut self, notes: &[Note]) {
+        let entries = notes.iter().filter(|note| matches!(note, Note::Entered(..))).count() as u64;
+        self.entries += entries;
+        self.moments += notes.len() as u64 - entries;
+    }
+}
+
+added_up!(Lost { entries, moments });
+
+enum Message {
+    Notes(usize, Vec<Note>),
+    /// The trial is over; the logs as they are now, where they weren't followed.
+    End(Option<Logs>),
+}
+
+/// Where a generator thread notes things. One that belongs to no keeper forgets them.
+#[derive(Debug, Default)]
+pub struct Notes {
+    thread: usize,
+    fresh: Vec<Note>,
+    to: Option<SyncSender<Message>>,
+    pub lost: Lost,
+}
+
+impl Notes {
+    pub fn note(&mut self, note: Note) {
+        if self.to.is_none() {
+            return;
+        }
+        self.fresh.push(note);
+        if self.fresh.len() >= AT_ONCE {
+            self.hand_over();
+        }
+    }
+
+    pub fn hand_over(&mut self) {
+        let Some(to) = self.to.as_ref().filter(|_| !self.fresh.is_empty()) else { return };
+        let fresh = std::mem::replace(&mut self.fresh, Vec::with_capacity(AT_ONCE));
+        let refused = to.try_send(Message::Notes(self.thread, fresh));
+        if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = refused
+            && let Message::Notes(_, fresh) = message
+        {
+            self.lost.count(&fresh);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Kept {
+    pub grants: Grants,
+    pub lives: Lives,
+    pub moments: Moments,
+    /// Why the servers' logs could not be read.
+    pub unread: Option<String>,
+    /// Transactions that are in no log although later ones are.
+    pub missing: u64,
+    /// What sessions of other programs did to the trial's nodes, a sentence each; the first of it.
+    pub interference: Vec<String>,
+    pub lost: Lost,
+}
+
+pub struct Following {
+    /// Those that can be read while they are written.
+    pub logs: Option<Logs>,
+    /// The trial's root, with a slash at its end.
+    pub below: String,
+    pub since: SystemTime,
+}
+
+pub struct Keeper {
+    to: SyncSender<Message>,
+    kept: oneshot::Receiver<io::Result<Kept>>,
+}
+
+impl Keeper {
+    pub fn start(scratch: &Path, following: Option<Following>) -> io::Result<Self> {
+        let (to, from) = sync_channel(WAITING);
+        let (sender, kept) = oneshot::channel();
+        let keeping = Keeping::new(scratch, following);
+        std::thread::Builder::new().name("keeper".into()).spawn(move || {
+            let _ = rustix::process::setpriority_process(None, NICE);
+            // It isn't awaited when the run was given up.
+            let _ = sender.send(keeping.run(&from));
+        })?;
+        Ok(Self { to, kept })
+    }
+
+    pub fn notes_of(&self, thread: usize) -> Notes {
+        Notes { thread, to: Some(self.to.clone()), ..Notes::default() }
+    }
+
+    /// Ends when all that was noted is kept, and all that the logs tell.
+    pub async fn end(self, logs: Option<Logs>) -> io::Result<Kept> {
+        let Self { to, kept } = self;
+        let ended = tokio::task::spawn_blocking(move || to.send(Message::End(logs)).is_ok());
+        if !ended.await.unwrap_or(false) {
+            return Err(io::Error::other("the thread that keeps what contenders note has ended"));
+        }
+        kept.await.unwrap_or_else(|gone| Err(io::Error::other(gone)))
+    }
+}
+
+struct Keeping {
+    scratch: PathBuf,
+    grants: Sorter<Grant, (usize, i64, Stamp)>,
+    incomplete: Sorter<Incomplete, (Stamp, usize)>,
+    moments: Sorter<Noted, (Stamp, usize)>,
+    log: Option<ServerLogs>,
+    lost: Lost,
+    full: Option<io::Error>,
+}
+
+struct ServerLogs {
+    at_hand: Option<Logs>,
+    follower: LogFollower,
+    seen: LogContents,
+}
+
+struct LogContents {
+    living: Living,
+    lives: Sorter<(i64, Life), i64>,
+    changes: Sorter<LoggedChange, (u64, i64)>,
+    interference: Vec<String>,
+}
+
+impl Keeping {
+    fn new(scratch: &Path, following: Option<Following>) -> Self {
+        let log = |Following { logs, below, since }| ServerLogs {
+            at_hand: logs,
+            follower: LogFollower::new(&below, since),
+            seen: LogContents {
+                living: Living::default(),
+                lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
+                changes: Sorter::by(LoggedChange::order, scratch),
+                interference: Vec::new(),
+            },
+        };
+        Self {
+            scratch: scratch.to_owned(),
+            grants: Sorter::by(Grant::by_node, scratch),
+            incomplete: Sorter::by(|(grant, _): &Incomplete| (grant.entered, grant.contender), scratch),
+            moments: Sorter::by(|(thread, moment): &Noted| (moment.at, *thread), scratch),
+            log: following.map(log),
+            lost: Lost::default(),
+            full: None,
+        }
+    }
+
+    fn run(mut self, from: &Receiver<Message>) -> io::Result<Kept> {
+        let mut unread = None;
+        let mut look_at = clock::now() + clock::micros(LOOK_EVERY);
+        loop {
+            let left = Duration::from_micros(look_at.saturating_sub(clock::now()));
+            match from.recv_timeout(left) {
+                Ok(Message::Notes(thread, notes)) => self.keep(thread, notes),
+                Ok(Message::End(logs)) => return self.end(logs, unread),
+                Err(RecvTimeoutError::Disconnected) => return self.end(None, unread),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if clock::now() >= look_at {
+                look_at = clock::now() + clock::micros(LOOK_EVERY);
+                let read = self.log.as_mut().filter(|_| unread.is_none()).map_or(Ok(()), ServerLogs::follow);
+                unread = unread.or(read.err());
+            }
+        }
+    }
+
+    fn keep(&mut self, thread: usize, notes: Vec<Note>) {
+        if self.full.is_some() {
+            self.lost.count(&notes);
+            return;
+        }
+        for note in notes {
+            let kept = match note {
+                Note::Entered(grant, None) => self.grants.push(grant),
+                Note::Entered(grant, Some(missing)) => self.incomplete.push((grant, missing)),
+                Note::Did(moment) => self.moments.push((thread, moment)),
+            };
+            if let Err(error) = kept {
+                self.full = Some(error);
+            }
+        }
+    }
+
+    fn end(self, logs: Option<Logs>, unread: Option<io::Error>) -> io::Result<Kept> {
+        let Self { scratch, mut grants, incomplete, moments, log, lost, full } = self;
+        if let Some(error) = full {
+            return Err(error);
+        }
+        let (told, unread) = match (log.map(|log| log.end(logs, &scratch)), unread) {
+            (Some(Ok(told)), None) => (told, None),
+            (None, None) => (LogFindings::default(), None),
+            (Some(Err(why)), None) | (_, Some(why)) => (LogFindings::default(), Some(why.to_string())),
+        };
+        let entered_as_of = fill_in(&incomplete.finish(), &told.changes, &mut grants, &scratch)?;
+        let moments =
+            Moments { noted: moments.finish(), entered_as_of, lives: told.lives.clone(), has_gaps: false };
+        let LogFindings { lives, missing, interference, .. } = told;
+        Ok(Kept { grants: grants.finish(), lives, moments, unread, missing, interference, lost })
+    }
+}
+
+struct LogFindings {
+    lives: Lives,
+    changes: Changes,
+    missing: u64,
+    interference: Vec<String>,
+}
+
+impl Default for LogFindings {
+    fn default() -> Self {
+        let changes = Sorted::of(LoggedChange::order, Vec::new());
+        Self { lives: Lives::default(), changes, missing: 0, interference: Vec::new() }
+    }
+}
+
+impl ServerLogs {
+    fn follow(&mut self) -> io::Result<()> {
+        let Self { at_hand, follower, seen } = self;
+        let Some(logs) = at_hand else { return Ok(()) };
+        follower.read(&logs.directories, &mut |transaction| seen.note(transaction))
+    }
+
+    fn end(mut self, logs: Option<Logs>, scratch: &Path) -> io::Result<LogFindings> {
+        self.at_hand = self.at_hand.or(logs);
+        self.follow()?;
+        let Self { follower, mut seen, .. } = self;
+        let missing = follower.end(&mut |transaction| seen.note(transaction))?;
+        let LogContents { living, mut lives, changes, interference } = seen;
+        for life in living.end() {
+            lives.push(of(life))?;
+        }
+        let (lives, changes) = (SpooledTable::of(&lives.finish(), scratch)?, changes.finish());
+        Ok(LogFindings { lives, changes, missing, interference })
+    }
+}
+
+impl LogContents {
+    fn note(&mut self, transaction: &Transaction) -> io::Result<()> {
+        let Self { living, lives, changes, interference } = self;
+        let transaction = &*living.complete(transaction);
+        for change in &transaction.changes {
+            let path = number_of(&change.path);
+            changes.push(LoggedChange { path, zxid: transaction.zxid, happened: change.happened })?;
+        }
+        if interference.len() < Trial::INTERFERENCE_KEPT {
+            interference.extend(interfered(transaction));
+        }
+        living.go_on(transaction).into_iter().try_for_each(|life| lives.push(of(life)))
+    }
+}
+
+/// What a session of another program did to the trial's nodes, in a sentence without a full stop.
+fn interfered(transaction: &Transaction) -> Option<String> {
+    let first = transaction.changes.first()?;
+    let session = transaction.session;
+    if session == transactions::SERVERS_OWN || is_own_session(session) {
+        return None;
+    }
+    let did = match first.happened {
+        Happened::Created => "created",
+        Happened::Written => "wrote",
+        Happened::Deleted => "deleted",
+    };
+    Some(format!("session {session:#x}, which is none of this run's, {did} {}", shown(&first.path, 200)))
+}
+
+fn of(life: transactions::NodeLife) -> (i64, Life) {
+    let transactions::NodeLife { created, deleted, deleted_at_ms, with_its_session } = life;
+    (created, Life { deleted, deleted_at_ms, with_its_session })
+}
+
+/// What a thread notes beside its recorder.
+#[derive(Debug, Default)]
+pub struct ThreadLog {
+    pub occurrences: Occurrences,
+    pub notes: Notes,
+    /// By virtue of which node each contender has entered last, where the servers' logs can be read; and what of that only
+    /// those logs tell. Noted when it enters again, as until then something is added.
+    pub latest: BTreeMap<usize, (Grant, Option<MissingPart>)>,
+}
+
+impl ThreadLog {
+    pub fn enters(&mut self, grant: Grant, missing: Option<MissingPart>) {
+        if let Some((grant, missing)) = self.latest.insert(grant.contender, (grant, missing)) {
+            self.notes.note(Note::Entered(grant, missing));
+        }
+    }
+
+    pub fn end(&mut self) {
+        for (grant, missing) in std::mem::take(&mut self.latest).into_values() {
+            self.notes.note(Note::Entered(grant, missing));
+        }
+        self.notes.hand_over();
+    }
+}
+
+/// What the contenders of one thread share.
+#[derive(Clone)]
+pub struct Observation {
+    pub recorder: Rc<RefCell<ThreadRecorder>>,
+    pub log: Rc<RefCell<ThreadLog>>,
+    pub observed: Observed,
+}
+
+impl Observation {
+    pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
+        let recorder = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
+        let observed = Observed {
+            recorder: Rc::clone(&recorder),
+            pulse: Arc::clone(&shared.pulse),
+            last_reply: Arc::clone(&shared.last_reply),
+            changes: Some(Arc::clone(&shared.lock_states) as Arc<dyn ChangeLogs>),
+            dates_lists: shared.keeps_evidence() || shared.reads_logs,
+            throttle: shared.throttle.clone(),
+            trace: None,
+        };
+        let log = Rc::new(RefCell::new(ThreadLog { notes, ..ThreadLog::default() }));
+        Self { recorder, log, observed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::spool::RUN;
+    use zklockbench_record::{Deed, LockClaim};
+
+    fn entered(entered: Stamp) -> Note {
+        let (claim, czxid) = (LockClaim::WRITE, 7);
+        let grant = Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None };
+        Note::Entered(grant, None)
+    }
+
+    #[tokio::test]
+    async fn all_that_is_noted_is_kept_in_order_whichever_thread_noted_it() {
+        let keeper = Keeper::start(&std::env::temp_dir(), None).unwrap();
+        // Given two threads whose notes are handed over one after the other
+        let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
+        let asks = |at, contender| {
+            let deed = Deed::Asks(LockClaim::WRITE);
+            Note::Did(Moment { at, contender, lock: 0, session: None, deed })
+        };
+        for at in 0..2_000 {
+            notes[1].note(asks(at, 1));
+            notes[0].note(asks(at, 0));
+            notes[0].note(entered(at));
+        }
+        notes.iter_mut().rev().for_each(Notes::hand_over);
+        let kept = keeper.end(None).await.unwrap();
+        // Then moments are in the order of their time, and at the same time the first thread's come first
+        let moments: Vec<_> = kept.moments.iter().unwrap().map(|one| one.unwrap()).collect();
+        let order: Vec<_> = moments.iter().map(|moment| (moment.at, moment.contender)).collect();
+        assert!(order.is_sorted() && order.len() == 4_000);
+        assert_eq!(
+            (kept.grants.iter().unwrap().count(), kept.lost, kept.unread),
+            (2_000, Lost::default(), None)
+        );
+    }
+
+    #[test]
+    fn what_is_not_taken_in_time_is_counted_and_nobody_waits() {
+        // Given a keeper that does nothing
+        let (to, _from) = sync_channel(2);
+        let mut notes = Notes { to: Some(to), ..Notes::default() };
+        // When more comes than it has room for
+        (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(entered(at)));
+        notes.hand_over();
+        // Then the rest is lost, and told
+        assert_eq!(notes.lost, Lost { entries: AT_ONCE as u64 + 5, moments: 0 });
+    }
+
+    #[tokio::test]
+    async fn what_the_disk_refuses_is_an_error_and_not_less_evidence() {
+        let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
+        let mut notes = keeper.notes_of(0);
+        // More than is sorted in memory
+        (0..2 * RUN as u64).for_each(|at| notes.note(entered(at)));
+        notes.hand_over();
+        assert_eq!(notes.lost, Lost::default());
+        assert!(keeper.end(None).await.is_err());
+    }
+}

@@ -1,0 +1,199 @@
+//! Doing: contenders on generator threads, the load models, the phases of a trial.
+
+mod accounting;
+mod arrivals;
+mod attribution;
+mod batch;
+mod breaking;
+pub mod calibrate;
+mod contender;
+mod counters;
+mod drivers;
+mod fence;
+mod gaps;
+mod health;
+mod job;
+mod keeper;
+mod limits;
+mod lock_state;
+mod lock_states;
+mod missing;
+mod pace;
+mod progress;
+mod recorder;
+mod rendezvous;
+mod series;
+mod shared;
+mod trial;
+mod unserved;
+mod worker;
+mod workspace;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use shared::COUNTING_LASTS;
+use zklockbench_core::catalog::fault::FaultChoice;
+use zklockbench_core::error::Error;
+use zklockbench_ensemble::Started;
+use zklockbench_ensemble::fault;
+use zklockbench_ensemble::proxy::Proxy;
+use zklockbench_locks::Entry;
+use zklockbench_record::{Counting, Trial, figures};
+use zklockbench_scenario::{Catalog, Load, Slice, Stop, TrialSpec};
+use zklockbench_zk::Target;
+
+pub use counters::NearEnd;
+pub use job::{Job, PublishedRun};
+pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
+pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
+pub use shared::kind_of;
+pub use trial::run_trial;
+pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
+
+/// All that a scenario may name, from the registries.
+pub fn catalog() -> Catalog {
+    let (locks, faults, figures) = (zklockbench_locks::cards(), fault::cards(), figures::cards());
+    Catalog { locks, faults, figures, has_host_commands: false }
+}
+
+/// Where trials run: the ensemble, and the run's place on it.
+pub struct Environment {
+    pub target: Target,
+    pub workspace: Workspace,
+    pub servers: Vec<String>,
+    /// The top-level node under which the servers keep their metrics of this run, without the slash.
+    pub namespace: String,
+    pub threads: usize,
+    /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
+    pub keep_awake: Option<Duration>,
+    /// The servers themselves, where they were started for this run.
+    pub local: Option<Arc<dyn Started>>,
+    pub keeps_history: bool,
+    /// Where what does not fit into memory may go until a trial is judged.
+    pub scratch: PathBuf,
+    /// What stands between contenders and servers, where something does.
+    pub proxy: Option<Arc<Proxy>>,
+    /// Where this worker meets the others that make the rest of the load, if it is one of several.
+    pub rendezvous: Option<Rendezvous>,
+    /// Whether a closed load goes on when its faults are late, for as long after the last one as planned.
+    pub outlasts_faults: bool,
+    /// The limits of the load.
+    pub limits: LoadLimits,
+}
+
+impl Environment {
+    /// How contenders open their sessions: all in the same way; or each by what stands before the servers for it alone, so
+    /// that what a fault does to a contender's connections outlasts its session.
+    fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
+        let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
+        (0..contenders).map(|contender| Ok(self.target.on(&proxy.connect_for(contender)?))).collect()
+    }
+
+    pub fn slice(&self) -> Slice {
+        self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
+    }
+
+    /// The servers whose counters and elections are looked at here: by one of several workers, so that nothing counts twice.
+    fn observed_servers(&self) -> &[String] {
+        if self.slice().leads() { &self.servers } else { &[] }
+    }
+
+    async fn any_reachable(&self) -> bool {
+        let attempts = self.servers.iter().map(|address| async move {
+            matches!(
+                tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await,
+                Ok(Ok(_))
+            )
+        });
+        join_all(attempts).await.into_iter().any(|reached| reached)
+    }
+
+    /// How long the load goes on after the last fault, where it waits for that; `None` where the clock alone ends it.
+    fn rest_after_faults(&self, spec: &TrialSpec) -> Option<Duration> {
+        let measured = spec.stop.lasts().filter(|_| self.outlasts_faults && spec.load == Load::Closed)?;
+        let ends: Option<Vec<Duration>> = spec.faults.iter().map(FaultChoice::ends_at).collect();
+        Some(measured.saturating_sub(ends?.into_iter().max()?))
+    }
+
+    fn single_servers(&self) -> impl Iterator<Item = Target> {
+        let access = &self.target.access;
+        self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })
+    }
+}
+
+/// Something that a progress display may want to show.
+#[derive(Debug, Clone)]
+pub enum EnvironmentEvent<'a> {
+    Phase {
+        name: &'static str,
+        /// How long it is meant to take, where that is known.
+        expected: Option<Duration>,
+    },
+    Tick {
+        acquired: u64,
+        /// How many there will be, where the scenario says so.
+        of: Option<u64>,
+    },
+    /// Something that has happened and that a user who watches may like to know.
+    Note(&'a str),
+    /// Something the user should know; it is repeated at the end.
+    Warning(&'a str),
+}
+
+pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);
+
+/// Runs a trial like that one, but shorter and without faults, and counts on the wire. The trial itself is for those who judge
+/// whether the lock held.
+pub async fn count(
+    environment: &Environment,
+    spec: &TrialSpec,
+    entry: &Entry,
+    interrupt: &CancellationToken,
+    sink: Sink<'_>,
+) -> Result<(Counting, Trial), Error> {
+    let (proxy, wire) = Proxy::counting(&environment.servers)?;
+    let through = Environment {
+        target: environment.target.clone(),
+        workspace: environment.workspace.clone(),
+        servers: environment.servers.clone(),
+        namespace: environment.namespace.clone(),
+        threads: environment.threads,
+        keep_awake: environment.keep_awake,
+        local: None,
+        keeps_history: false,
+        scratch: environment.scratch.clone(),
+        proxy: Some(Arc::new(proxy)),
+        rendezvous: None,
+        outlasts_faults: false,
+        limits: environment.limits.clone(),
+    };
+    let stop = match spec.stop {
+        Stop::After(duration) => Stop::After(duration.min(COUNTING_LASTS)),
+        acquisitions @ Stop::Acquisitions(_) => acquisitions,
+    };
+    let none = Duration::ZERO;
+    let spec = TrialSpec {
+        stop,
+        ramp_up: none,
+        warm_up: none,
+        warm_up_at_most: none,
+        faults: Vec::new(),
+        ..spec.clone()
+    };
+    // What is timed is nobody's business here.
+    let only_warnings = |event: EnvironmentEvent<'_>| {
+        if matches!(event, EnvironmentEvent::Warning(_)) {
+            sink(event);
+        }
+    };
+    let passes = Some((Arc::clone(&wire), through.target.clone()));
+    let trial = trial::run(&through, &spec, entry, interrupt, &only_warnings, passes).await?;
+    drop(through);
+    Ok((accounting::on_the_wire(wire.counted(), &trial), trial))
+}

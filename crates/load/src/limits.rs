@@ -1,0 +1,311 @@
+//! What protects an ensemble that others use from a run's load: a rate that its requests keep to, and an alarm that ends it.
+//!
+//! A probe times a read and a write on each server twice a second, from before the first request of the load. The servers' own
+//! figures don't serve: `srvr` and `mntr` give averages since the server's start.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
+
+use super::workspace::{self, WORKERS_TOP, refused};
+use zklockbench_core::clock;
+use zklockbench_core::error::Error;
+use zklockbench_core::units::number;
+use zklockbench_zk::throttle::Throttle;
+use zklockbench_zk::{CaughtUp, Target};
+
+/// The limits of a run's load; none by default.
+#[derive(Debug, Clone, Default)]
+pub struct LoadLimits {
+    pub throttle: Option<Arc<Throttle>>,
+    alarm: Option<watch::Receiver<Option<String>>>,
+}
+
+/// The probes, until they are ended.
+#[derive(Debug)]
+pub struct Probing {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Probing {
+    /// Ends the probes and removes their nodes.
+    pub async fn end(self) {
+        self.stop.cancel();
+        // It is bounded by the probes' own deadlines.
+        let _ = self.task.await;
+    }
+}
+
+impl LoadLimits {
+    pub fn at_most(per_s: Option<f64>) -> Self {
+        Self { throttle: per_s.map(Throttle::at_most), alarm: None }
+    }
+
+    /// Watches the servers from now on, before they get any load.
+    pub async fn watching(
+        mut self,
+        target: &Target,
+        servers: &[String],
+        stop_if_slower: Option<f64>,
+    ) -> Result<(Self, Option<Probing>), Error> {
+        if stop_if_slower.is_none() && self.throttle.is_none() {
+            return Ok((self, None));
+        }
+        let mut probes = Probes::on(target, servers).await?;
+        let usual = probes.usual().await;
+        let thresholds = Thresholds { usual, stop_if_slower, throttle: self.throttle.clone() };
+        let (sender, receiver) = watch::channel(None);
+        self.alarm = Some(receiver);
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let task = tokio::spawn(async move {
+            until.run_until_cancelled(probes.watch(thresholds, sender)).await;
+            probes.close().await;
+        });
+        Ok((self, Some(Probing { stop, task })))
+    }
+
+    /// Returns why the load must end, once it must.
+    pub async fn alarm(&self) -> String {
+        if let Some(mut alarm) = self.alarm.clone()
+            && let Ok(raised) = alarm.wait_for(Option::is_some).await
+            && let Some(why) = raised.clone()
+        {
+            return why;
+        }
+        std::future::pending().await
+    }
+}
+
+const EVERY: Duration = Duration::from_millis(500);
+/// Before the load, for its usual time.
+const BEFORE: usize = 10;
+const BETWEEN_BEFORE: Duration = Duration::from_millis(50);
+/// Rounds whose median counts: one slow answer ends no run.
+const ROUNDS: usize = 6;
+/// Smaller rises are ignored: where a request takes a millisecond, a hiccup of the network or of a host is several times that.
+const RISE_AT_LEAST: Duration = Duration::from_millis(10);
+/// An answer that takes longer counts as that long.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Rounds over which the rate of requests is averaged, and how far it may exceed the limit there.
+const RATE_ROUNDS: usize = 20;
+const EXCESS: f64 = 1.5;
+
+struct Thresholds {
+    usual: Duration,
+    stop_if_slower: Option<f64>,
+    throttle: Option<Arc<Throttle>>,
+}
+
+/// The probes' nodes are apart from those of locks, whose requests servers count by top-level node.
+struct Probes {
+    servers: Vec<Probe>,
+}
+
+struct Probe {
+    target: Target,
+    /// Its own node, which goes with the session.
+    path: String,
+    client: Option<Client>,
+}
+
+impl Probe {
+    async fn open(&self) -> Result<Client, Error> {
+        let client = workspace::open(&self.target).await?;
+        let has_identity = self.target.access.digest.is_some();
+        let acls = if has_identity { Acls::creator_all() } else { Acls::anyone_all() };
+        let top = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        match client.create(WORKERS_TOP, &[], &top).await {
+            Ok(_) | Err(ClientError::NodeExists) => {}
+            Err(error) => return Err(refused(&self.target, "create", WORKERS_TOP, error)),
+        }
+        let made = client.create(&self.path, &[], &CreateMode::Ephemeral.with_acls(acls)).await;
+        made.map_err(|error| refused(&self.target, "create", &self.path, error))?;
+        Ok(client)
+    }
+
+    /// How long a read and a write took; `None` where they failed.
+    async fn time(&mut self) -> Option<Duration> {
+        if self.client.is_none() {
+            self.client = self.open().await.ok();
+        }
+        let client = self.client.as_ref()?;
+        let begun = clock::now();
+        let answered = tokio::time::timeout(WITHIN, async {
+            client.get_data(&self.path).await?;
+            client.set_data(&self.path, &[], None).await
+        });
+        let answered = answered.await;
+        let took = Duration::from_micros(clock::now().saturating_sub(begun));
+        if matches!(answered, Ok(Err(_))) {
+            self.client = None;
+            return None;
+        }
+        Some(took)
+    }
+}
+
+impl Probes {
+    async fn on(target: &Target, servers: &[String]) -> Result<Self, Error> {
+        let run: u64 = rand::random();
+        let mut probes = Vec::new();
+        for (number, address) in servers.iter().enumerate() {
+            let path = format!("{WORKERS_TOP}/probe-{run:016x}-{number}");
+            let probe = Probe { target: target.on(address), path, client: None };
+            let client = Some(probe.open().await?);
+            probes.push(Probe { client, ..probe });
+        }
+        Ok(Self { servers: probes })
+    }
+
+    /// The median of some rounds.
+    async fn usual(&mut self) -> Duration {
+        let mut rounds = Vec::new();
+        for _ in 0..BEFORE {
+            rounds.extend(self.round().await);
+            tokio::time::sleep(BETWEEN_BEFORE).await;
+        }
+        median(&rounds).unwrap_or(WITHIN)
+    }
+
+    /// The time of the slowest server that answers.
+    async fn round(&mut self) -> Option<Duration> {
+        join_all(self.servers.iter_mut().map(Probe::time)).await.into_iter().flatten().max()
+    }
+
+    async fn close(self) {
+        for probe in self.servers {
+            let Some(client) = probe.client else { continue };
+            let removed = async {
+                let _ = client.delete(&probe.path, None).await;
+                // Other runs may still use it.
+                let _ = client.delete(WORKERS_TOP, None).await;
+            };
+            let _ = tokio::time::timeout(WITHIN, removed).await;
+        }
+    }
+
+    async fn watch(&mut self, thresholds: Thresholds, alarm: watch::Sender<Option<String>>) {
+        let (mut times, mut sent) = (VecDeque::new(), VecDeque::new());
+        loop {
+            tokio::time::sleep(EVERY).await;
+            times.extend(self.round().await);
+            sent.push_back((
+                clock::now(),
+                thresholds.throttle.as_ref().map_or(0, |throttle| throttle.sent()),
+            ));
+            times.drain(..times.len().saturating_sub(ROUNDS));
+            sent.drain(..sent.len().saturating_sub(RATE_ROUNDS));
+            let slower = if times.len() < ROUNDS { None } else { thresholds.slower(times.make_contiguous()) };
+            if let Some(why) = slower.or_else(|| thresholds.exceeded(sent.make_contiguous())) {
+                alarm.send_replace(Some(why));
+                // The alarm stays raised.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl Thresholds {
+    fn slower(&self, times: &[Duration]) -> Option<String> {
+        let (factor, now) = (self.stop_if_slower?, median(times)?);
+        let limit = self.usual.mul_f64(factor).max(self.usual + RISE_AT_LEAST);
+        let ms = |time: Duration| number(time.as_secs_f64() * 1e3);
+        (now > limit).then(|| {
+            format!(
+                "the servers' latency rose beyond {} times what it was before the run: from {} to {} ms (--stop-if-latency)",
+                number(factor),
+                ms(self.usual),
+                ms(now)
+            )
+        })
+    }
+
+    fn exceeded(&self, sent: &[(u64, u64)]) -> Option<String> {
+        let at_most = self.throttle.as_ref()?.per_s();
+        let ((began, before), (ended, after)) = (sent.first()?, sent.last()?);
+        let rate = (after - before) as f64 * 1e6 / ended.saturating_sub(*began).max(1) as f64;
+        (sent.len() >= RATE_ROUNDS && rate > EXCESS * at_most).then(|| {
+            format!(
+                "the load sends {rate:.0} requests/s, but at most {}/s are allowed here, and waiting contenders can't be \
+                 held back: use fewer contenders, or raise --at-most",
+                number(at_most)
+            )
+        })
+    }
+}
+
+fn median(times: &[Duration]) -> Option<Duration> {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
+}
+
+/// How many servers the ensemble's own configuration names; `None` where it can't be read.
+pub async fn configured_servers(target: &Target) -> Option<usize> {
+    let whole = Target { connect: target.parts().0.to_owned(), access: target.access.clone() };
+    let (config, _) = workspace::open(&whole).await.ok()?.get_data("/zookeeper/config").await.ok()?;
+    let servers = String::from_utf8_lossy(&config).lines().filter(|line| line.starts_with("server.")).count();
+    Some(servers).filter(|servers| *servers > 0)
+}
+
+/// How many sessions the workers of a run have: they are no other clients. (None, where that can't be read.)
+pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
+    let Ok(client) = workspace::open(target).await else { return 0 };
+    let Ok(now) = CaughtUp::with(&client).await else { return 0 };
+    let mut owners = BTreeSet::new();
+    for top in [workspace::TOP, WORKERS_TOP] {
+        let note = |_: &str, stat: &Stat| {
+            owners.extend(Some(stat.ephemeral_owner).filter(|owner| *owner != 0));
+        };
+        // What could not be read counts as another client's, which only limits the load.
+        let _ = workspace::walk(now, &format!("{top}/{run_id}"), note).await;
+    }
+    owners.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn thresholds(usual: Duration) -> Thresholds {
+        Thresholds { usual, stop_if_slower: Some(3.0), throttle: Some(Throttle::at_most(200.0)) }
+    }
+
+    #[test]
+    fn latency_alarm_is_raised_by_the_median_of_several_probes() {
+        let of = |usual: Duration, times: [u32; 6]| thresholds(usual).slower(&times.map(|ms| ms * MS));
+        assert_eq!(of(4 * MS, [4, 5, 4, 12, 9, 8]), None);
+        assert_eq!(of(4 * MS, [4, 5, 4, 5, 4, 900]), None, "one slow answer ends no run");
+        let why = of(4 * MS, [19, 19, 19, 19, 4, 4]).unwrap();
+        assert!(why.contains("3 times") && why.contains("from 4 to 19 ms"), "{why}");
+        assert_eq!(of(MS / 2, [10; 6]), None, "a rise of less than 10 ms does not count");
+        assert!(of(MS / 2, [11; 6]).is_some());
+    }
+
+    #[test]
+    fn rate_alarm_is_raised_when_requests_exceed_the_limit_for_ten_seconds() {
+        let sent = |per_round: u64, rounds: u64| {
+            let all: Vec<_> = (0..rounds).map(|round| (round * 500_000, round * per_round)).collect();
+            thresholds(MS).exceeded(&all)
+        };
+        assert_eq!(sent(149, 20), None);
+        assert_eq!(sent(900, 19), None);
+        assert!(sent(900, 20).unwrap().contains("1800 requests/s"), "{:?}", sent(900, 20));
+    }
+
+    #[tokio::test]
+    async fn no_alarm_is_raised_where_nothing_is_watched() {
+        let limits = LoadLimits::at_most(None);
+        assert!(tokio::time::timeout(10 * MS, limits.alarm()).await.is_err());
+    }
+}

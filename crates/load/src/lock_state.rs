@@ -1,0 +1,986 @@
+//! One lock path as the contenders of this process share it: the exclusion oracle, arrival order, and the
+//! release stamps that handoffs and notifications are measured from. Atomics; what takes a mutex is of
+//! trials with faults or a history, or of other programs' locks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::fence::Fence;
+use super::unserved::UnservedTime;
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::clock::Stamp;
+use zklockbench_core::locked::locked;
+use zklockbench_core::ring::Ring;
+use zklockbench_locks::Held;
+use zklockbench_locks::driver::PastHold;
+use zklockbench_record::history::LockKind;
+use zklockbench_record::{LockClaim, Occupant};
+use zklockbench_zk::changes::ChangeLog;
+
+/// Release stamps remembered; a notification is never later than so many releases.
+const REMEMBERED: usize = 1 << 14;
+/// The latest releases, for notifications that do not say which release they are of: one that loses race after
+/// race looks at all of its notifications when it is let in at last.
+const LATEST: usize = 1 << 12;
+/// Releases at the same time may be noted out of order, by so many places at most.
+const NEARBY: usize = 16;
+/// What rounded stamps may add to the holds of a measured phase.
+const ROUNDED_US: u64 = 1_000;
+/// Stands for a lock without a queue node.
+const NO_NUMBER: i64 = i64::MIN;
+
+/// For how long others were kept out, as far as they could run meanwhile and would have been seen entering.
+#[derive(Debug, Default)]
+struct ShutTime {
+    /// Since when no other may enter; 0 while one may.
+    since: AtomicU64,
+    /// The sum of the times that have ended.
+    total_us: AtomicU64,
+}
+
+impl ShutTime {
+    fn begins(&self, now: Stamp) {
+        self.since.store(now, Ordering::Release);
+    }
+
+    /// Ends. It counts unless it was the stay of one who entered at `alone_since` and in which no other could run.
+    fn ends(&self, now: Stamp, alone_since: Option<Stamp>) {
+        let since = self.since.swap(0, Ordering::AcqRel);
+        if since > 0 && alone_since != Some(since) {
+            self.lasted(now.saturating_sub(since));
+        }
+    }
+
+    /// One that has begun and ended meanwhile.
+    fn lasted(&self, us: u64) {
+        self.total_us.fetch_add(us, Ordering::AcqRel);
+    }
+
+    /// The sum up to now. (The total first: a time that ends in between is missing then, and not counted twice.)
+    fn until(&self, now: Stamp) -> u64 {
+        let total = self.total_us.load(Ordering::Acquire);
+        let since = self.since.load(Ordering::Acquire);
+        total + if since > 0 { now.saturating_sub(since) } else { 0 }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Exit {
+    pub claim: LockClaim,
+    /// Whether anybody else could run while it was inside; without that nobody could have been seen entering beside it.
+    pub was_open: bool,
+    pub at: Stamp,
+}
+
+/// Stands for no lock.
+const NOWHERE: usize = usize::MAX;
+
+/// What each contender is doing. It is inside one lock at most, so all locks of a trial share these.
+#[derive(Debug)]
+pub struct Presences(Box<[Presence]>);
+
+impl Presences {
+    pub fn of(contenders: usize) -> Self {
+        Self((0..contenders).map(|_| Presence::default()).collect())
+    }
+
+    /// Each contender that is inside a lock, with the lock's number.
+    pub fn inside(&self) -> impl Iterator<Item = (usize, usize)> {
+        let lock_of = |presence: &Presence| presence.inside.load(Ordering::Acquire);
+        let all = self.0.iter().enumerate().map(move |(contender, presence)| (lock_of(presence), contender));
+        all.filter(|(lock, _)| *lock != NOWHERE)
+    }
+}
+
+/// What a contender asked for, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    pub claim: LockClaim,
+    pub called: Stamp,
+}
+
+/// One contender's place in the oracle.
+#[derive(Debug)]
+struct Presence {
+    /// The lock that it is inside.
+    inside: AtomicUsize,
+    /// Another has entered while it was inside.
+    joined: AtomicBool,
+    entered: AtomicU64,
+    /// When its latest stay ended, and inside which lock it was.
+    left: AtomicU64,
+    left_lock: AtomicUsize,
+    asked: AtomicU64,
+    reads: AtomicBool,
+    leases: AtomicU32,
+    sequence: AtomicI64,
+    czxid: AtomicI64,
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self {
+            inside: AtomicUsize::new(NOWHERE),
+            joined: AtomicBool::new(false),
+            entered: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            left_lock: AtomicUsize::new(NOWHERE),
+            asked: AtomicU64::new(0),
+            reads: AtomicBool::new(false),
+            leases: AtomicU32::new(1),
+            sequence: AtomicI64::new(NO_NUMBER),
+            czxid: AtomicI64::new(NO_NUMBER),
+        }
+    }
+}
+
+impl Presence {
+    /// A stay begins, by virtue of that.
+    fn stays(&self, held: &Held, request: Request, entered: Stamp) {
+        let node = held.node.as_ref();
+        self.entered.store(entered, Ordering::Relaxed);
+        self.asked.store(request.called, Ordering::Relaxed);
+        self.reads.store(request.claim.mode == Mode::Read, Ordering::Relaxed);
+        self.leases.store(request.claim.leases, Ordering::Relaxed);
+        self.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
+        self.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub struct LockState {
+    pub path: String,
+    /// Its number among the locks of the trial.
+    pub number: usize,
+    /// Directory of the nodes by which it is held; empty where every node of a holder has the same number.
+    queue: String,
+    /// The order of creates and deletes, as lists tell it.
+    pub changes: ChangeLog,
+    presences: Arc<Presences>,
+    /// How many leases may be taken, when not all who have them are readers.
+    capacity: usize,
+    wanted: usize,
+    /// Leases of those who are inside, as many as each has taken.
+    taken: AtomicUsize,
+    taken_by_writers: AtomicUsize,
+    inside: AtomicUsize,
+    most_inside: AtomicUsize,
+    /// Leases for those who have asked and have neither got in nor given up.
+    waiting: AtomicUsize,
+    /// When writers are kept out, or takers of a semaphore's leases.
+    shut: ShutTime,
+    /// When readers are kept out.
+    shut_to_readers: ShutTime,
+    /// The latest release that was called while more wanted in than fit.
+    handed_over: AtomicU64,
+    writer_left: AtomicU64,
+    /// The latest exit.
+    left: AtomicU64,
+    /// The latest entry.
+    entered: AtomicU64,
+    arrivals: AtomicU64,
+    /// The latest arrivals that have been served, the latest first: as many as may be inside together.
+    latest_served: Box<[AtomicU64]>,
+    pub fence: Fence,
+    pub unserved: UnservedTime,
+    /// The releases by the number of the holder's node.
+    released: Ring<Release>,
+    /// The releases by their order.
+    latest: Ring<Release>,
+    releases: AtomicUsize,
+    /// For how long it was held or being handed over in the measured phase.
+    busy_us: AtomicU64,
+    /// What the holds of the measured phase that exclude each other were asked to last, times the leases of each.
+    asked_us: AtomicU64,
+    /// Whether contenders of other workers use the lock, too.
+    has_strangers: bool,
+    past: Mutex<PastHolds>,
+}
+
+/// The number of the holder's node, and when it called release.
+#[derive(Debug)]
+struct Release(AtomicI64, AtomicU64);
+
+impl Default for Release {
+    fn default() -> Self {
+        Self(AtomicI64::new(NO_NUMBER), AtomicU64::new(0))
+    }
+}
+
+impl Release {
+    fn note(&self, number: i64, at: Stamp) {
+        self.1.store(at, Ordering::Release);
+        self.0.store(number, Ordering::Release);
+    }
+
+    fn noted(&self) -> (i64, Stamp) {
+        (self.0.load(Ordering::Acquire), self.1.load(Ordering::Acquire))
+    }
+}
+
+/// Holds that were over when they became known, by when they began.
+#[derive(Debug, Default)]
+struct PastHolds {
+    latest: BTreeMap<(Stamp, usize), (Stamp, Occupant)>,
+    /// The longest of them: a hold that began earlier by more than that is over.
+    longest_us: u64,
+    /// Holds became known after others that began later.
+    out_of_order: u64,
+}
+
+/// So many are kept: one becomes known a pipe's delay after it has ended, and the next one takes a round trip at least.
+const PAST_HOLDS_KEPT: usize = 4_096;
+
+/// What a hold that is over came after.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Before {
+    /// When the lock was released before; 0 for never.
+    pub released: Stamp,
+    pub entered: Option<Stamp>,
+    /// Entries beside too many holders, as far as this hold is one of them.
+    pub overlaps: Vec<CrowdedEntry>,
+}
+
+/// An entry, and all holders beside which it was too many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CrowdedEntry {
+    pub entered: Occupant,
+    pub inside: Vec<Occupant>,
+}
+
+impl CrowdedEntry {
+    /// The entry of the one that entered last. That is not the one that notices it where stamps become known late.
+    fn latest(own: Occupant, mut inside: Vec<Occupant>) -> Self {
+        let later = inside.iter_mut().filter(|other| other.entered > own.entered);
+        let entered =
+            later.max_by_key(|other| other.entered).map_or(own, |later| std::mem::replace(later, own));
+        Self { entered, inside }
+    }
+}
+
+impl PastHolds {
+    /// The entries that overlap a hold: its own beside those that began before it, and each that began during it.
+    fn overlaps(&self, own: Occupant, left: Stamp) -> Vec<CrowdedEntry> {
+        let entered = own.entered;
+        let from = (entered.saturating_sub(self.longest_us), 0);
+        let earlier = self.latest.range(from..=(entered, usize::MAX));
+        let inside: Vec<Occupant> =
+            earlier.filter(|(_, (until, _))| *until > entered).map(|(_, (_, other))| *other).collect();
+        let during = self.latest.range((entered + 1, 0)..(left, 0).max((entered + 1, 0)));
+        let during = during.map(|(_, (_, other))| CrowdedEntry { entered: *other, inside: vec![own] });
+        let own_entry = (!inside.is_empty()).then_some(CrowdedEntry { entered: own, inside });
+        own_entry.into_iter().chain(during).collect()
+    }
+
+    fn keep(&mut self, own: Occupant, left: Stamp) {
+        self.longest_us = self.longest_us.max(left.saturating_sub(own.entered));
+        self.latest.insert((own.entered, own.contender), (left, own));
+        while self.latest.len() > PAST_HOLDS_KEPT {
+            self.latest.pop_first();
+        }
+    }
+}
+
+impl LockState {
+    /// A free lock of that kind; of a semaphore each contender asks for so many leases.
+    #[cfg(test)]
+    pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
+        Self::among(Arc::new(Presences::of(contenders)), 0, path, kind, leases)
+    }
+
+    /// The same as one of several locks, by its number among them.
+    pub fn among(
+        presences: Arc<Presences>,
+        number: usize,
+        path: String,
+        kind: LockKind,
+        leases: u32,
+    ) -> Self {
+        let capacity = match kind {
+            LockKind::Mutex | LockKind::ReadWrite => 1,
+            LockKind::Semaphore(leases) => leases as usize,
+        };
+        Self {
+            path,
+            number,
+            queue: String::new(),
+            changes: ChangeLog::new(presences.0.len()),
+            presences,
+            capacity,
+            wanted: leases as usize,
+            taken: AtomicUsize::new(0),
+            taken_by_writers: AtomicUsize::new(0),
+            inside: AtomicUsize::new(0),
+            most_inside: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            shut: ShutTime::default(),
+            shut_to_readers: ShutTime::default(),
+            handed_over: AtomicU64::new(0),
+            writer_left: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            entered: AtomicU64::new(0),
+            arrivals: AtomicU64::new(0),
+            latest_served: (0..(capacity / leases.max(1) as usize).max(1))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+            fence: Fence::default(),
+            unserved: UnservedTime::default(),
+            latest: Ring::of(LATEST),
+            releases: AtomicUsize::new(0),
+            busy_us: AtomicU64::new(0),
+            asked_us: AtomicU64::new(0),
+            has_strangers: false,
+            past: Mutex::default(),
+            released: Ring::of(REMEMBERED),
+        }
+    }
+
+    /// The same lock, held by nodes that stand in a place of their own below its path.
+    pub fn held_below(mut self, place: &str) -> Self {
+        if !place.is_empty() {
+            self.queue = format!("{}{place}", self.path);
+        }
+        self
+    }
+
+    /// The same lock, which other workers' contenders may use, too: who is inside by the oracle is then a part of those who are.
+    pub fn with_strangers(self, has_strangers: bool) -> Self {
+        Self { has_strangers, ..self }
+    }
+
+    pub fn has_strangers(&self) -> bool {
+        self.has_strangers
+    }
+
+    pub fn queue(&self) -> &str {
+        if self.queue.is_empty() { &self.path } else { &self.queue }
+    }
+
+    /// Whether a node's number is that of a holder, and not of a step on the way to the lock.
+    pub fn is_of_a_holder(&self, node: &str) -> bool {
+        self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
+    }
+
+    pub fn has_room_for_two(&self) -> bool {
+        self.capacity >= 2 * self.wanted
+    }
+
+    /// Whether a writer is kept out while so many leases are taken.
+    fn is_shut(&self, taken: usize) -> bool {
+        taken > 0 && taken + self.wanted > self.capacity
+    }
+
+    /// An acquire begins; returns its place in the order of arrival, from 1.
+    pub fn arrive(&self, claim: LockClaim) -> u64 {
+        self.waiting.fetch_add(claim.leases as usize, Ordering::AcqRel);
+        self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// An acquire has ended, with the lock or without it.
+    pub fn waits_no_longer(&self, claim: LockClaim) {
+        self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
+    }
+
+    /// For how long such a request was kept out by others so far, as far as it would have been seen entering all the same.
+    pub fn kept_out_us(&self, mode: Mode, now: Stamp) -> u64 {
+        if mode == Mode::Read { self.shut_to_readers.until(now) } else { self.shut.until(now) }
+    }
+
+    /// An acquire was served; returns whether as many later arrivals had been served before it as may be inside together. Of
+    /// fewer nobody can say that they were let in before it: there was room for all of them.
+    pub fn serve(&self, arrival: u64) -> bool {
+        // Each place keeps the later of two, and hands the earlier one down.
+        let mut earlier = arrival;
+        for place in &self.latest_served {
+            earlier = place.fetch_max(earlier, Ordering::AcqRel).min(earlier);
+            if earlier == 0 {
+                break;
+            }
+        }
+        earlier == arrival
+    }
+
+    /// A contender enters its critical section; returns the entry with all holders in its way if the counts say that it is
+    /// one too many. Whether the lock is to blame, its judge decides.
+    pub fn enter(&self, contender: usize, held: &Held, request: Request, now: Stamp) -> Option<CrowdedEntry> {
+        let claim = request.claim;
+        let leases = claim.leases as usize;
+        let presence = self.presence(contender);
+        presence.stays(held, request, now);
+        presence.joined.store(false, Ordering::Relaxed);
+        presence.inside.store(self.number, Ordering::Release);
+        self.unserved.acquired(now);
+        // The counts decide; the presences only name the holders. Of two that enter at once at least one sees the other,
+        // because all four operations are in one order.
+        let (beside, by_writers) = match claim.mode {
+            Mode::Read => {
+                let beside = self.taken.fetch_add(leases, Ordering::SeqCst);
+                (beside, self.taken_by_writers.load(Ordering::SeqCst))
+            }
+            Mode::Write => {
+                let by_writers = self.taken_by_writers.fetch_add(leases, Ordering::SeqCst);
+                (self.taken.fetch_add(leases, Ordering::SeqCst), by_writers)
+            }
+        };
+        self.note_crowd(self.inside.fetch_add(1, Ordering::AcqRel) + 1);
+        if !self.is_shut(beside) && self.is_shut(beside + leases) {
+            self.shut.begins(now);
+        }
+        if claim.mode == Mode::Write && by_writers == 0 {
+            self.shut_to_readers.begins(now);
+        }
+        let in_the_way = match claim.mode {
+            Mode::Read => by_writers,
+            Mode::Write => beside,
+        };
+        // Another program's stamp may be older than the latest exit.
+        if in_the_way + leases <= self.capacity && self.left.load(Ordering::Acquire) <= now {
+            return None;
+        }
+        self.beside(contender, claim, now)
+    }
+
+    /// The entry of a contender beside all that were inside at that time, if they are too many. One of them may have left
+    /// between the counts and this: it is found by when it left.
+    #[cold]
+    fn beside(&self, contender: usize, claim: LockClaim, now: Stamp) -> Option<CrowdedEntry> {
+        let others = self.presences.0.iter().enumerate();
+        let others = others.filter(|(index, other)| *index != contender && self.was_inside(other, now));
+        let inside: Vec<Occupant> = others
+            .map(|(index, other)| (other, self.occupant(index)))
+            .filter(|(_, other)| claim.mode == Mode::Write || other.claim.mode == Mode::Write)
+            .inspect(|(presence, _)| presence.joined.store(true, Ordering::Release))
+            .map(|(_, other)| other)
+            .collect();
+        let leases: usize = inside.iter().map(|other| other.claim.leases as usize).sum();
+        let is_one_too_many = leases + claim.leases as usize > self.capacity;
+        is_one_too_many.then(|| CrowdedEntry::latest(self.occupant(contender), inside))
+    }
+
+    /// A contender that alone may hold has held, from one stamp to another of the same clock. Holds of several may become known
+    /// in another order than they took place in.
+    pub fn has_held(&self, contender: usize, held: &Held, request: Request, hold: &PastHold) -> Before {
+        let PastHold { entered, left, .. } = *hold;
+        self.presence(contender).stays(held, request, entered);
+        let own = self.occupant(contender);
+        let mut past = locked(&self.past);
+        let before = past.latest.range(..=(entered, usize::MAX)).next_back();
+        let before = before.map(|((since, _), (until, _))| (*since, *until));
+        let is_late = past.latest.range((entered, 0)..).next().is_some();
+        past.out_of_order += u64::from(is_late && hold.behind.is_none());
+        let overlaps = past.overlaps(own, left);
+        past.keep(own, left);
+        drop(past);
+        self.unserved.acquired(entered);
+        self.unserved.freed(left);
+        self.note_crowd(if overlaps.is_empty() { 1 } else { 2 });
+        self.shut.lasted(left.saturating_sub(entered));
+        self.entered.fetch_max(entered, Ordering::AcqRel);
+        self.handed_over.fetch_max(left, Ordering::AcqRel);
+        self.releases.fetch_add(1, Ordering::AcqRel);
+        // Where many become known at once, not all of them are known here.
+        let (released, entered) = match hold.behind {
+            Some(behind) => (behind.released, behind.entered),
+            None => (before.map_or(0, |(_, until)| until), before.map(|(since, _)| since)),
+        };
+        Before { released, entered, overlaps }
+    }
+
+    /// How many holds became known after others that had begun later: the times from one holder to the next are too long there.
+    pub fn out_of_order(&self) -> u64 {
+        locked(&self.past).out_of_order
+    }
+
+    /// A holder writes to what the lock guards; whether that was accepted. `None` without a token.
+    pub fn write(&self, contender: usize, held: &Held) -> Option<bool> {
+        self.fence.write(held, self.presence(contender).joined.load(Ordering::Acquire))
+    }
+
+    /// One writer alone is the usual case, and needs no further write to shared memory.
+    fn note_crowd(&self, inside: usize) {
+        if inside > self.most_inside.load(Ordering::Relaxed) {
+            self.most_inside.fetch_max(inside, Ordering::Relaxed);
+        }
+    }
+
+    /// It was held, or being handed over, for so long.
+    pub fn was_busy(&self, for_us: u64) {
+        self.busy_us.fetch_add(for_us, Ordering::Relaxed);
+    }
+
+    pub fn busy_us(&self) -> u64 {
+        self.busy_us.load(Ordering::Relaxed)
+    }
+
+    /// A hold was asked to last for so long in the measured phase, and nothing ended it before.
+    pub fn was_asked_to_hold(&self, claim: LockClaim, for_us: u64) {
+        // Readers hold together.
+        if claim.mode == Mode::Write {
+            self.asked_us.fetch_add(u64::from(claim.leases) * for_us, Ordering::Relaxed);
+        }
+    }
+
+    /// What its holds were asked to last in a measured phase of that length, and how long they can have lasted; `None` where
+    /// that is possible.
+    pub fn impossible_holds(&self, measured_us: u64) -> Option<(u64, u64)> {
+        let asked_us = self.asked_us.load(Ordering::Relaxed);
+        let possible_us = measured_us.saturating_mul(self.capacity as u64);
+        (asked_us > possible_us + possible_us / 1_000 + ROUNDED_US).then_some((asked_us, possible_us))
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.inside.load(Ordering::Acquire) > 0
+    }
+
+    pub fn all_inside(&self) -> Vec<usize> {
+        let presences = self.presences.0.iter().enumerate();
+        presences.filter(|(_, presence)| self.is_inside(presence)).map(|(index, _)| index).collect()
+    }
+
+    fn presence(&self, contender: usize) -> &Presence {
+        &self.presences.0[contender]
+    }
+
+    /// Whether a contender is inside, or was at that time.
+    fn was_inside(&self, presence: &Presence, at: Stamp) -> bool {
+        let has_left = presence.left_lock.load(Ordering::Acquire) == self.number;
+        self.is_inside(presence) || (has_left && presence.left.load(Ordering::Acquire) > at)
+    }
+
+    fn is_inside(&self, presence: &Presence) -> bool {
+        presence.inside.load(Ordering::Acquire) == self.number
+    }
+
+    pub fn most_inside(&self) -> usize {
+        self.most_inside.load(Ordering::Relaxed)
+    }
+
+    /// What the oracle knows of a contender's present or latest stay.
+    fn occupant(&self, contender: usize) -> Occupant {
+        let presence = self.presence(contender);
+        let number = |value: &AtomicI64| Some(value.load(Ordering::Relaxed)).filter(|n| *n != NO_NUMBER);
+        let reads = presence.reads.load(Ordering::Relaxed);
+        Occupant {
+            contender,
+            sequence: number(&presence.sequence),
+            czxid: number(&presence.czxid),
+            claim: LockClaim {
+                mode: if reads { Mode::Read } else { Mode::Write },
+                leases: presence.leases.load(Ordering::Relaxed),
+            },
+            asked: presence.asked.load(Ordering::Relaxed),
+            entered: presence.entered.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A contender leaves its critical section and is about to release.
+    pub fn exit(&self, contender: usize, held: &Held, exit: Exit) {
+        let Exit { claim, was_open, at: now } = exit;
+        let leases = claim.leases as usize;
+        let presence = self.presence(contender);
+        let alone_since = (!was_open).then(|| presence.entered.load(Ordering::Relaxed));
+        presence.left.store(now, Ordering::Release);
+        presence.left_lock.store(self.number, Ordering::Release);
+        self.left.fetch_max(now, Ordering::AcqRel);
+        presence.inside.store(NOWHERE, Ordering::Release);
+        self.unserved.freed(now);
+        self.inside.fetch_sub(1, Ordering::AcqRel);
+        let taken = self.taken.fetch_sub(leases, Ordering::SeqCst);
+        if self.is_shut(taken) && !self.is_shut(taken - leases) {
+            self.shut.ends(now, alone_since);
+        }
+        if claim.mode == Mode::Write {
+            if self.taken_by_writers.fetch_sub(leases, Ordering::SeqCst) == leases {
+                self.shut_to_readers.ends(now, alone_since);
+            }
+            self.writer_left.fetch_max(now, Ordering::AcqRel);
+        }
+        if taken + self.waiting.load(Ordering::Acquire) > self.capacity {
+            self.handed_over.fetch_max(now, Ordering::AcqRel);
+        }
+        self.changes.ranks.released();
+        let number = held.node.as_ref().map(|node| node.sequence);
+        let order = self.releases.fetch_add(1, Ordering::AcqRel);
+        self.latest.slot(order as i64).note(number.unwrap_or(NO_NUMBER), now);
+        if let Some(number) = number {
+            self.released.slot(number).note(number, now);
+        }
+    }
+
+    /// When a release was last called that lets such a request in; 0 for never. A release while
+    /// there was room for all, or of one reader among others, lets nobody in.
+    ///
+    /// Where others use the lock whose releases are not known here, it is that of the node just before the own one.
+    pub fn handed_over(&self, mode: Mode, held: &Held) -> Stamp {
+        if self.has_strangers {
+            let before = held.node.as_ref().and_then(|node| self.release_of(node.sequence - 1));
+            return before.unwrap_or(0);
+        }
+        let latest = if mode == Mode::Read { &self.writer_left } else { &self.handed_over };
+        latest.load(Ordering::Acquire)
+    }
+
+    /// When the one before entered that enters now; `None` of the first, and where several may be inside.
+    pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
+        let before = self.entered.swap(now, Ordering::AcqRel);
+        let is_alone = claim.mode == Mode::Write && self.capacity == 1;
+        Some(before).filter(|before| is_alone && *before > 0)
+    }
+
+    /// The last release that was called before that time: its queue number, and when it was called.
+    pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
+        let newest = self.releases.load(Ordering::Acquire);
+        let oldest = newest.saturating_sub(LATEST);
+        // They are noted one after the other, so the place is found by halving; then the neighbours are compared.
+        let (mut low, mut high) = (oldest, newest);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.noted(middle).1 <= at { low = middle + 1 } else { high = middle }
+        }
+        let nearby = low.saturating_sub(NEARBY).max(oldest)..(low + NEARBY).min(newest);
+        let before = nearby.map(|index| self.noted(index)).filter(|(_, stamp)| *stamp > 0 && *stamp <= at);
+        before.max_by_key(|(_, stamp)| *stamp)
+    }
+
+    /// The number and the stamp of the release that was noted as that one.
+    fn noted(&self, index: usize) -> (i64, Stamp) {
+        self.latest.get(index as i64).map_or((NO_NUMBER, 0), Release::noted)
+    }
+
+    pub fn releases(&self) -> usize {
+        self.releases.load(Ordering::Acquire)
+    }
+
+    /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
+    pub fn release_of(&self, number: i64) -> Option<Stamp> {
+        let (noted, at) = self.released.get(number)?.noted();
+        (noted == number).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use zklockbench_locks::QueueNode;
+
+    fn held(sequence: i64) -> Held {
+        Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
+    }
+
+    /// The entry where it is one too many. Each contender asks just before it enters.
+    fn enter(
+        lock_state: &LockState,
+        contender: usize,
+        held: &Held,
+        claim: LockClaim,
+        now: Stamp,
+    ) -> Option<CrowdedEntry> {
+        lock_state.enter(contender, held, Request { claim, called: now - 1 }, now)
+    }
+
+    fn contenders(entry: Option<CrowdedEntry>) -> Vec<usize> {
+        entry.map_or_else(Vec::new, |entry| entry.inside.iter().map(|other| other.contender).collect())
+    }
+
+    fn has_held(lock_state: &LockState, contender: usize, held: &Held, hold: &PastHold) -> Before {
+        lock_state.has_held(contender, held, Request { claim: LockClaim::WRITE, called: hold.called }, hold)
+    }
+
+    fn past(entered: Stamp, left: Stamp) -> PastHold {
+        PastHold { called: 1, entered, left, returned: left, released: Ok(()), behind: None }
+    }
+
+    fn left(claim: LockClaim, at: Stamp) -> Exit {
+        Exit { claim, was_open: true, at }
+    }
+
+    #[test]
+    fn past_holds_overlap_or_follow_in_whatever_order_they_become_known() {
+        let state = || LockState::new("/l".into(), 3, LockKind::Mutex, 1);
+        let holds = [(0, past(10, 20)), (1, past(25, 30)), (2, past(30, 31))];
+        for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0]] {
+            let lock_state = state();
+            for (contender, hold) in order.map(|at| &holds[at]) {
+                let before = has_held(&lock_state, *contender, &held(1), hold);
+                assert_eq!(before.overlaps, [], "{order:?}");
+            }
+            assert_eq!(lock_state.most_inside(), 1);
+        }
+        let lock_state = state();
+        has_held(&lock_state, 0, &held(1), &past(10, 20));
+        let next = has_held(&lock_state, 1, &held(2), &past(25, 30));
+        assert_eq!((next.released, next.entered, lock_state.out_of_order()), (20, Some(10), 0));
+        for (entered, left) in [(29, 40), (5, 11), (26, 27), (1, 100)] {
+            let lock_state = state();
+            has_held(&lock_state, 0, &held(1), &past(10, 20));
+            has_held(&lock_state, 1, &held(2), &past(25, 30));
+            let overlaps = has_held(&lock_state, 2, &held(3), &past(entered, left)).overlaps;
+            assert!(!overlaps.is_empty() && lock_state.most_inside() == 2, "{entered} to {left}");
+        }
+    }
+
+    /// Pairs of past holds that overlap, the one that entered later first, whatever the order of the list.
+    fn pairs(holds: &[(Stamp, Stamp)]) -> Vec<(usize, usize)> {
+        let lock_state = LockState::new("/l".into(), holds.len(), LockKind::Mutex, 1);
+        let entries = holds.iter().enumerate().flat_map(|(contender, (entered, left))| {
+            has_held(&lock_state, contender, &held(1), &past(*entered, *left)).overlaps
+        });
+        let mut pairs: Vec<(usize, usize)> = entries
+            .flat_map(|entry| {
+                entry.inside.into_iter().map(move |other| (entry.entered.contender, other.contender))
+            })
+            .collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn a_past_hold_overlaps_every_hold_within_it_and_not_only_the_next() {
+        assert_eq!(pairs(&[(10, 100), (20, 30), (40, 50)]), [(1, 0), (2, 0)]);
+        assert_eq!(pairs(&[(20, 30), (40, 50), (10, 100)]), [(0, 2), (1, 2)]);
+        assert_eq!(pairs(&[(10, 20), (10, 20)]).len(), 1, "two that began at once");
+    }
+
+    proptest! {
+        #[test]
+        fn each_pair_of_past_holds_that_overlaps_is_found_once(
+            holds in prop::collection::vec((1..60_u64, 1..30_u64), 0..12),
+        ) {
+            let holds: Vec<(Stamp, Stamp)> = holds.iter().map(|(at, long)| (*at, at + long)).collect();
+            let overlap = |one: usize, other: usize| holds[one].0 < holds[other].1 && holds[other].0 < holds[one].1;
+            let unordered = |(one, other): (usize, usize)| (one.min(other), one.max(other));
+            let mut found: Vec<(usize, usize)> = pairs(&holds).into_iter().map(unordered).collect();
+            found.sort_unstable();
+            let expected: Vec<(usize, usize)> = (0..holds.len())
+                .flat_map(|one| (one + 1..holds.len()).map(move |other| (one, other)))
+                .filter(|(one, other)| overlap(*one, *other))
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_second_holder_is_noted_with_the_first() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(enter(&lock_state, 0, &held(7), LockClaim::WRITE, 10), None);
+        let entry = enter(&lock_state, 2, &held(8), LockClaim::WRITE, 20).unwrap();
+        let [inside] = entry.inside[..] else { panic!("one was inside") };
+        assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
+        assert_eq!((entry.entered.contender, entry.entered.asked, entry.entered.czxid), (2, 19, Some(108)));
+    }
+
+    #[test]
+    fn an_entry_is_noted_with_all_holders_in_its_way() {
+        // Given a writer and two readers beside it
+        let lock_state = LockState::new("/l".into(), 6, LockKind::ReadWrite, 1);
+        assert_eq!(enter(&lock_state, 5, &held(1), LockClaim::WRITE, 1), None);
+        assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::READ, 2)), [5]);
+        assert_eq!(
+            contenders(enter(&lock_state, 2, &held(3), LockClaim::READ, 3)),
+            [5],
+            "not the other reader"
+        );
+        assert_eq!(contenders(enter(&lock_state, 0, &held(4), LockClaim::WRITE, 4)), [1, 2, 5]);
+        // And a semaphore with three leases of four taken
+        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(4), 2);
+        let two = LockClaim { leases: 2, ..LockClaim::WRITE };
+        assert_eq!(enter(&lock_state, 0, &held(1), two, 1), None);
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
+        assert_eq!(contenders(enter(&lock_state, 2, &held(3), two, 3)), [0, 1]);
+    }
+
+    #[test]
+    fn a_stamp_that_becomes_known_late_is_compared_with_holds_that_have_ended_since() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Mutex, 1);
+        // Given one that held from 10 to 30, and another program that was granted the lock at 20
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 10), None);
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 30));
+        assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 20)), [0]);
+        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 40));
+        // And one that was granted it at 45, after another had entered at 50
+        assert_eq!(enter(&lock_state, 0, &held(3), LockClaim::WRITE, 50), None);
+        let entry = enter(&lock_state, 2, &held(4), LockClaim::WRITE, 45).unwrap();
+        assert_eq!((entry.entered.contender, entry.inside[0].contender), (0, 2), "the later entry");
+    }
+
+    #[test]
+    fn more_holds_than_a_lock_allows_in_that_time_are_impossible() {
+        let write = |leases| LockClaim { leases, ..LockClaim::WRITE };
+        // 550 holds of 4 ms in a second, which a mutex can't have, and a semaphore of three leases can
+        for (kind, claim, holds, is_possible) in [
+            (LockKind::Mutex, write(1), 550, false),
+            (LockKind::Mutex, write(1), 250, true),
+            (LockKind::ReadWrite, write(1), 251, false),
+            (LockKind::ReadWrite, LockClaim::READ, 5_000, true),
+            (LockKind::Semaphore(3), write(1), 750, true),
+            (LockKind::Semaphore(3), write(1), 760, false),
+            (LockKind::Semaphore(3), write(2), 380, false),
+        ] {
+            let lock_state = LockState::new("/l".into(), 3, kind, claim.leases);
+            (0..holds).for_each(|_| lock_state.was_asked_to_hold(claim, 4_000));
+            let impossible = lock_state.impossible_holds(1_000_000);
+            assert_eq!(impossible.is_none(), is_possible, "{kind:?}, {holds} holds: {impossible:?}");
+        }
+    }
+
+    #[test]
+    fn a_third_holder_is_seen_although_the_second_has_left() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
+        assert!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2).is_some());
+        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 3));
+        assert_eq!(contenders(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 4)), [0]);
+    }
+
+    #[test]
+    fn holders_one_after_the_other_are_no_violation() {
+        let lock_state = LockState::new("/l".into(), 2, LockKind::ReadWrite, 1);
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 5));
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 6), None);
+        assert_eq!((lock_state.release_of(1), lock_state.release_of(2)), (Some(5), None));
+    }
+
+    #[test]
+    fn the_release_before_a_time_is_found_however_many_have_come_since() {
+        let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
+        assert_eq!(lock_state.release_before(50), None);
+        for number in 1..=5000 {
+            let _ = enter(&lock_state, 0, &held(number), LockClaim::WRITE, 10 * number as u64 - 5);
+            lock_state.exit(0, &held(number), left(LockClaim::WRITE, 10 * number as u64));
+        }
+        assert_eq!(lock_state.release_before(50_005), Some((5000, 50_000)));
+        assert_eq!(lock_state.release_before(20_000), Some((2000, 20_000)));
+        assert_eq!(lock_state.release_before(20_009), Some((2000, 20_000)));
+        assert_eq!(lock_state.release_before(100), None, "forgotten, not mistaken for another");
+    }
+
+    #[test]
+    fn only_an_acquire_that_a_later_arrival_passed_counts_as_overtaken() {
+        let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
+        let (first, second) = (lock_state.arrive(LockClaim::WRITE), lock_state.arrive(LockClaim::WRITE));
+        assert!(!lock_state.serve(second));
+        assert!(lock_state.serve(first));
+    }
+
+    #[test]
+    fn those_that_a_semaphore_lets_in_together_have_not_overtaken_each_other() {
+        let arrivals = |lock_state: &LockState| [(); 4].map(|()| lock_state.arrive(LockClaim::WRITE));
+        // Given one that lets two in: the second, the fourth, the first and the third get in
+        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(2), 1);
+        let [first, second, third, fourth] = arrivals(&lock_state);
+        // Then the first was passed by two, the third by one
+        assert_eq!(
+            [second, fourth, first, third].map(|one| lock_state.serve(one)),
+            [false, false, true, false]
+        );
+        // And where each takes two of three leases, by one is enough
+        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
+        let [first, second, third, fourth] = arrivals(&lock_state);
+        assert_eq!(
+            [first, third, second, fourth].map(|one| lock_state.serve(one)),
+            [false, false, true, false]
+        );
+    }
+
+    #[test]
+    fn readers_are_inside_together_but_never_beside_a_writer() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::READ, 1), None);
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::READ, 2), None);
+        assert!(
+            enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some(),
+            "a writer beside two readers"
+        );
+        assert_eq!(lock_state.most_inside(), 3);
+        lock_state.exit(0, &held(1), left(LockClaim::READ, 4));
+        assert!(enter(&lock_state, 0, &held(4), LockClaim::READ, 5).is_some(), "a reader beside a writer");
+    }
+
+    #[test]
+    fn as_many_may_be_inside_as_there_are_leases() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
+        assert!(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some());
+    }
+
+    #[test]
+    fn the_leases_that_each_has_taken_are_added_up() {
+        // Given three of five leases for each of two contenders
+        let three = LockClaim { leases: 3, ..LockClaim::WRITE };
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
+        assert_eq!(enter(&lock_state, 0, &held(1), three, 10), None);
+        // Then the second is one too many, though two are fewer than five
+        assert!(enter(&lock_state, 1, &held(2), three, 20).is_some());
+        lock_state.exit(1, &held(2), left(three, 30));
+        lock_state.exit(0, &held(1), left(three, 40));
+        // And one alone keeps another out
+        assert_eq!((lock_state.kept_out_us(Mode::Write, 90), lock_state.has_room_for_two()), (30, false));
+        assert_eq!(enter(&lock_state, 2, &held(3), three, 50), None);
+        assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 2));
+        // And who takes fewer fits in beside it
+        assert_eq!(enter(&lock_state, 1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
+    }
+
+    #[test]
+    fn who_is_kept_out_is_measured_by_stays_in_which_others_could_run() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::WRITE, 100);
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 130), 30);
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 150));
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 900), 50);
+        let _ = enter(&lock_state, 1, &held(2), LockClaim::WRITE, 1_000);
+        lock_state.exit(1, &held(2), Exit { was_open: false, ..left(LockClaim::WRITE, 1_020) });
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 2_000), 50, "nobody else could run in those 20 µs");
+    }
+
+    #[test]
+    fn readers_keep_out_writers_only_and_a_semaphore_everybody_once_its_leases_are_gone() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::READ, 100);
+        let _ = enter(&lock_state, 1, &held(2), LockClaim::READ, 150);
+        lock_state.exit(0, &held(1), left(LockClaim::READ, 200));
+        lock_state.exit(1, &held(2), left(LockClaim::READ, 250));
+        assert_eq!(
+            (lock_state.kept_out_us(Mode::Read, 300), lock_state.kept_out_us(Mode::Write, 300)),
+            (0, 150)
+        );
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::WRITE, 100);
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 200), 0, "one lease is left");
+        let _ = enter(&lock_state, 1, &held(2), LockClaim::WRITE, 200);
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 230));
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 300), 30);
+    }
+
+    #[test]
+    fn a_release_is_a_handoff_only_if_somebody_could_not_get_in_before_it() {
+        // Two leases and two contenders: nobody is ever kept out.
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        for contender in [0, 1] {
+            let _ = lock_state.arrive(LockClaim::WRITE);
+            let _ = enter(&lock_state, contender, &held(1), LockClaim::WRITE, 10);
+            lock_state.waits_no_longer(LockClaim::WRITE);
+        }
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 20));
+        assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 0);
+        // A third one waits for the next.
+        let _ = enter(&lock_state, 0, &held(3), LockClaim::WRITE, 25);
+        let _ = lock_state.arrive(LockClaim::WRITE);
+        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 30));
+        assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 30);
+        // A reader that goes lets no reader in.
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::READ, 10);
+        let _ = lock_state.arrive(LockClaim::WRITE);
+        lock_state.exit(0, &held(1), left(LockClaim::READ, 20));
+        assert_eq!(
+            (lock_state.handed_over(Mode::Read, &held(2)), lock_state.handed_over(Mode::Write, &held(2))),
+            (0, 20)
+        );
+    }
+}

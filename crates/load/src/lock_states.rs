@@ -1,0 +1,146 @@
+//! The locks of a trial. The state of each is made when it is first used, so that locks that are never asked for take no memory.
+
+use std::ops::Index;
+use std::sync::{Arc, OnceLock};
+
+use super::lock_state::{LockState, Presences};
+use zklockbench_record::history::LockKind;
+use zklockbench_zk::changes::{ChangeLog, ChangeLogs};
+
+/// How the last step of each lock's path begins.
+pub const LOCK: &str = "lock-";
+/// How the node begins that a holder without a node of its own writes to when it enters and before it leaves, so that those of
+/// all workers can be put in one order.
+pub const WITNESS: &str = "witness-";
+
+/// What all locks of a trial have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct LockTemplate {
+    pub kind: LockKind,
+    /// Leases that each contender asks for.
+    pub leases: u32,
+    /// Directory of the holders' nodes, below the lock's path.
+    pub below: &'static str,
+    /// Whether contenders of other workers use the locks, too.
+    pub has_strangers: bool,
+}
+
+#[derive(Debug)]
+pub struct LockStates {
+    /// The path that all locks are below, with a slash at its end.
+    root: String,
+    template: LockTemplate,
+    presences: Arc<Presences>,
+    states: Box<[OnceLock<Box<LockState>>]>,
+}
+
+impl LockStates {
+    pub fn of(template: LockTemplate, root: &str, locks: usize, contenders: usize) -> Self {
+        Self {
+            root: format!("{root}/"),
+            template,
+            presences: Arc::new(Presences::of(contenders)),
+            states: (0..locks).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    pub fn path(&self, lock: usize) -> String {
+        format!("{}{LOCK}{lock}", self.root)
+    }
+
+    /// The locks that have been used, in the order of their numbers.
+    pub fn used(&self) -> impl Iterator<Item = &LockState> {
+        self.states.iter().filter_map(|state| state.get().map(|state| &**state))
+    }
+
+    /// The contenders inside any lock, in the order of the locks.
+    pub fn all_inside(&self) -> Vec<usize> {
+        let mut inside: Vec<_> = self.presences.inside().collect();
+        inside.sort_unstable();
+        inside.into_iter().map(|(_, contender)| contender).collect()
+    }
+
+    pub fn is_any_inside(&self) -> bool {
+        self.presences.inside().next().is_some()
+    }
+
+    /// The lock on whose behalf a node is there.
+    pub fn lock_of_node(&self, path: &str) -> Option<usize> {
+        let below = path.strip_prefix(&self.root)?.strip_prefix(LOCK)?;
+        below.split('/').next()?.parse().ok().filter(|lock| *lock < self.len())
+    }
+}
+
+impl Index<usize> for LockStates {
+    type Output = LockState;
+
+    fn index(&self, lock: usize) -> &LockState {
+        self.states[lock].get_or_init(|| {
+            let LockTemplate { kind, leases, below, has_strangers } = self.template;
+            let state = LockState::among(Arc::clone(&self.presences), lock, self.path(lock), kind, leases);
+            Box::new(state.held_below(below).with_strangers(has_strangers))
+        })
+    }
+}
+
+impl ChangeLogs for LockStates {
+    fn at(&self, queue: &str) -> Option<&ChangeLog> {
+        let state = &self[self.lock_of_node(queue)?];
+        (state.queue() == queue).then_some(&state.changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock_state::Request;
+    use zklockbench_locks::Held;
+    use zklockbench_record::LockClaim;
+
+    fn states(locks: usize, below: &'static str) -> LockStates {
+        let template = LockTemplate { kind: LockKind::Mutex, leases: 1, below, has_strangers: false };
+        LockStates::of(template, "/zklockbench/x/t000", locks, 3)
+    }
+
+    #[test]
+    fn lock_state_is_made_when_the_lock_is_first_used() {
+        let states = states(100_000, "");
+        assert_eq!((states.used().count(), states.path(7)), (0, "/zklockbench/x/t000/lock-7".to_owned()));
+        states[99_999].arrive(LockClaim::WRITE);
+        states[7].arrive(LockClaim::WRITE);
+        let used: Vec<_> = states.used().map(|state| state.path.as_str()).collect();
+        assert_eq!(used, ["/zklockbench/x/t000/lock-7", "/zklockbench/x/t000/lock-99999"]);
+    }
+
+    #[test]
+    fn contenders_at_different_locks_are_not_beside_each_other() {
+        let states = states(2, "");
+        let held = Held::of(None);
+        let write = |called| Request { claim: LockClaim::WRITE, called };
+        assert_eq!(states[0].enter(0, &held, write(9), 10), None);
+        assert_eq!(states[1].enter(1, &held, write(19), 20), None);
+        let crowded = states[1].enter(2, &held, write(29), 30).expect("two are inside");
+        assert_eq!(crowded.inside.iter().map(|holder| holder.contender).collect::<Vec<_>>(), [1]);
+        assert_eq!((states[0].all_inside(), states[1].all_inside()), (vec![0], vec![1, 2]));
+        assert_eq!((states.all_inside(), states.is_any_inside()), (vec![0, 1, 2], true));
+    }
+
+    #[test]
+    fn change_logs_are_found_by_the_directory_of_the_queue() {
+        let states = states(20, "/locks");
+        let of = |path: &str| states.at(&format!("/zklockbench/x/t000/{path}")).map(std::ptr::from_ref);
+        assert_eq!(of("lock-12/locks"), Some(std::ptr::from_ref(&states[12].changes)));
+        for other in ["lock-12", "lock-12/leases", "lock-20/locks", "lock-x/locks", "witness-1"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert_eq!(states.lock_of_node("/zklockbench/x/t000/lock-12/locks/n-0000000003"), Some(12));
+    }
+}

@@ -1,0 +1,155 @@
+//! When a contender acts: its start within the ramp, its think time, its intended starts.
+
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tokio_util::sync::CancellationToken;
+
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_scenario::{ClientKind, TrialSpec};
+use zklockbench_zk::reactor;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    /// When it should begin; waits are counted from then.
+    pub intended: Stamp,
+    pub arrival: Option<Served>,
+    pub mode: Mode,
+    /// How long it is to hold; drawn when it holds, where nothing says so before.
+    pub hold: Option<Duration>,
+}
+
+/// The arrival of an open load that a turn serves.
+#[derive(Debug, Clone, Copy)]
+pub struct Served {
+    /// Its place in the order of arrival.
+    pub number: usize,
+    /// When a contender was free for it.
+    pub taken: Stamp,
+}
+
+/// One contender's timing, drawn from the trial's seed so that a trial can be repeated.
+pub struct Pace {
+    rng: ChaCha8Rng,
+    kind: ClientKind,
+    /// Draws of its own, so that a read ratio changes no hold or think time.
+    reads: ChaCha8Rng,
+    next: Stamp,
+    /// The next hold, where it was asked for before its turn.
+    coming_hold: Option<Duration>,
+}
+
+/// Marks the streams that say who reads, apart from the contenders' other streams.
+const READS: u64 = 1 << 63;
+
+impl Pace {
+    pub fn new(spec: &TrialSpec, contender: usize) -> Self {
+        // One stream for each contender: adding a contender does not change the draws of the others.
+        let stream = |number| {
+            let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
+            rng.set_stream(number);
+            rng
+        };
+        Self {
+            rng: stream(contender as u64),
+            kind: spec.kind_of(contender),
+            reads: stream(READS | contender as u64),
+            next: 0,
+            coming_hold: None,
+        }
+    }
+
+    /// Sets the first intended start: contender i of N begins i/N of the ramp after the load's start.
+    pub fn begin(&mut self, start: Stamp, spec: &TrialSpec, contender: usize) {
+        let share = contender as f64 / spec.contenders.max(1) as f64;
+        self.next = start + clock::micros(spec.ramp_up.mul_f64(share));
+    }
+
+    /// Sleeps until the next intended start and returns it: the wait is counted from this moment, not from
+    /// when the generator got round to it. `None` when the load ends first.
+    pub async fn intended_start(&mut self, drain: &CancellationToken) -> Option<Stamp> {
+        if self.next > clock::now() {
+            drain.run_until_cancelled(reactor::sleep_until(Some(self.next))).await?;
+        }
+        (!drain.is_cancelled()).then_some(self.next)
+    }
+
+    /// The contender is done at this moment; thinks before the next start.
+    pub fn done(&mut self, at: Stamp) {
+        self.next = at + clock::micros(self.kind.think.sample(&mut self.rng));
+    }
+
+    /// The next start is now: in a batch the conductor says when.
+    pub fn done_without_thinking(&mut self, at: Stamp) {
+        self.next = at;
+    }
+
+    /// Pauses after an error, so that a broken ensemble is not hammered.
+    pub fn pause(&mut self, at: Stamp, pause: Duration) {
+        self.next = at + clock::micros(pause);
+    }
+
+    pub fn turn(&mut self, intended: Stamp) -> Turn {
+        Turn { intended, arrival: None, mode: self.mode(), hold: None }
+    }
+
+    fn mode(&mut self) -> Mode {
+        // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 none.
+        if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
+    }
+
+    pub fn hold(&mut self) -> Duration {
+        self.coming_hold.take().unwrap_or_else(|| self.kind.hold.sample(&mut self.rng))
+    }
+
+    /// How long the next one will hold that gets the lock.
+    pub fn coming_hold(&mut self) -> Duration {
+        *self.coming_hold.get_or_insert_with(|| self.kind.hold.sample(&mut self.rng))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_scenario::{TrialPlan, parse};
+
+    fn spec(read_ratio: f64) -> TrialSpec {
+        let text = format!(
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nacquisitions = 1\n\
+             hold = {{ exponential = {{ mean = \"5ms\" }} }}\nread_ratio = {read_ratio:?}\n"
+        );
+        let parsed = parse("x.toml", &text, &crate::catalog()).unwrap();
+        TrialPlan::of(&parsed.scenario).trials.remove(0)
+    }
+
+    fn reads(read_ratio: f64, draws: usize) -> usize {
+        let mut pace = Pace::new(&spec(read_ratio), 0);
+        (0..draws).filter(|_| pace.mode() == Mode::Read).count()
+    }
+
+    #[test]
+    fn as_many_read_as_the_ratio_says() {
+        assert_eq!((reads(0.0, 1000), reads(1.0, 1000)), (0, 1000));
+        let reads = reads(0.8, 10_000);
+        assert!((7_800..8_200).contains(&reads), "{reads}");
+    }
+
+    #[test]
+    fn a_hold_that_is_asked_for_before_is_the_one_that_comes() {
+        let (mut before, mut after) = (Pace::new(&spec(0.0), 1), Pace::new(&spec(0.0), 1));
+        for _ in 0..20 {
+            assert_eq!((before.coming_hold(), before.coming_hold()), (after.hold(), before.hold()));
+        }
+    }
+
+    #[test]
+    fn who_reads_changes_no_hold_time() {
+        let (mut without, mut with) = (Pace::new(&spec(0.0), 1), Pace::new(&spec(0.5), 1));
+        for _ in 0..20 {
+            let _ = with.mode();
+            assert_eq!(without.hold(), with.hold());
+        }
+    }
+}

@@ -1,0 +1,638 @@
+//! Does everybody who wants the lock get it? And is nothing left in its way?
+//!
+//! Progress is demanded only while the ensemble can serve: after the last fault has been undone. The load then
+//! goes on until all that had been waiting have been served. A measured phase that acquisitions end has no end
+//! where there are none, so it is given up.
+//!
+//! A standstill is what lasts less long: a lock is free, contenders wait for it, and none gets it. Between a release and
+//! the next acquisition that is so for a moment in every lock. When it lasts for longer than the lock itself explains,
+//! it is a result like any other, and what it may be due to is looked for: servers that went away, a stranger's node in
+//! the queue, versions that can forget a request.
+//!
+//! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
+
+use std::collections::{BTreeMap, btree_map};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use futures_util::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
+use zookeeper_client::{Client, Stat};
+
+use super::counters::NearEnd;
+use super::lock_state::LockState;
+use super::shared::Shared;
+use super::workspace::{AT_ONCE, open, walk};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::locked::locked;
+use zklockbench_core::units::{contenders, counted};
+use zklockbench_locks::longest_pause;
+use zklockbench_record::{ServerCounters, Standstill, Stuck, Trial};
+use zklockbench_scenario::TrialSpec;
+use zklockbench_zk::{CaughtUp, Target, admin, sequence_of};
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_FOR_ORPHANS_EVERY: Duration = Duration::from_millis(100);
+/// How often a lock may be acquired by others, for each contender, while one waits.
+const TURNS_BY_OTHERS: u64 = 20;
+const LOOK_FOR_STANDSTILLS_EVERY: Duration = Duration::from_millis(25);
+/// A server that takes longer to answer while the lock stands still is told of.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+/// How long a lock may be free while others wait, beside the times that it sleeps by its parameters.
+const FREE_AT_MOST: Duration = Duration::from_secs(1);
+
+/// Lets the load go on until all have been served that wait now, and every lock that was free and wanted has been acquired.
+/// Returns the contenders that were not served.
+///
+/// Where acquires time out, no contender waits for long. A lock is therefore also stuck if it was free and wanted for too long and
+/// was not acquired.
+pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
+    let mark = clock::now();
+    let first = shared.board.acquired.load(Ordering::Acquire);
+    let mut served = Unchanged { last: first, since: mark };
+    let patience = clock::micros(shared.settling().progress);
+    let may_be_free =
+        clock::micros(shared.settling().progress + 2 * longest_pause(&shared.spec.strategy.params));
+    let may_pause = clock::micros(FREE_AT_MOST + shared.spec.think_rarely_exceeded());
+    let mut unserved = unserved_locks(shared);
+    let mut wanted = Unchanged { last: 0, since: mark };
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let waiting = if shared.has_faults() { waiting_since(shared, mark) } else { Vec::new() };
+        unserved.retain(|lock| {
+            let time = &shared.lock_states[*lock].unserved;
+            !time.was_acquired_since(mark) && !time.is_used_up()
+        });
+        let now = clock::now();
+        let waits = first_waits(shared);
+        let lasted: Vec<u64> = unserved.iter().map(|lock| unserved_us(shared, *lock, &waits, now)).collect();
+        let is_wanted = wanted.lasts(lasted.iter().sum::<u64>(), now) < may_pause;
+        if waiting.is_empty() && (unserved.is_empty() || !is_wanted) {
+            return Vec::new();
+        }
+        let acquired = shared.board.acquired.load(Ordering::Acquire);
+        let stands_still = !waiting.is_empty() && served.lasts(acquired, now) > patience;
+        let others = (acquired - first) / (shared.count_own() as u64).max(1);
+        let is_passed_over = !waiting.is_empty() && now - mark > patience && others > TURNS_BY_OTHERS;
+        let mut stuck = waiting;
+        for (lock, lasted) in unserved.iter().zip(&lasted).filter(|(_, lasted)| **lasted > may_be_free) {
+            stuck.retain(|(contender, _)| shared.lock_of(*contender) != *lock);
+            let own = shared.own().filter(|contender| shared.lock_of(*contender) == *lock);
+            stuck.extend(own.map(|contender| (contender, now - lasted)));
+        }
+        if stands_still || is_passed_over || lasted.iter().any(|lasted| *lasted > may_be_free) {
+            return describe(shared, &stuck, target, servers).await;
+        }
+    }
+}
+
+/// Whether a lock of a trial without faults may be stuck at the end of its load.
+pub fn may_be_stuck(shared: &Shared) -> bool {
+    is_looked_into(shared) && !unserved_locks(shared).is_empty()
+}
+
+/// The locks that are wanted and have to be acquired; without faults, those that were free for longer than the lock itself explains.
+fn unserved_locks(shared: &Shared) -> Vec<usize> {
+    if shared.slice.is_part() {
+        // A lock that looks free may be held by a contender of another worker.
+        return Vec::new();
+    }
+    let (now, waits) = (clock::now(), first_waits(shared));
+    let is_due_after = if shared.has_faults() { 0 } else { clock::micros(may_be_free(shared)) };
+    let is_unserved = |lock: &usize| {
+        let is_wanted = shared.has_faults() && waits.contains_key(lock);
+        let is_used_up = shared.lock_states[*lock].unserved.is_used_up();
+        !is_used_up && (is_wanted || unserved_us(shared, *lock, &waits, now) > is_due_after)
+    };
+    shared.lock_states.used().map(|state| state.number).filter(is_unserved).collect()
+}
+
+/// For how long a lock has been free, wanted and not acquired; 0 while it is held.
+fn unserved_us(shared: &Shared, lock: usize, waits: &BTreeMap<usize, Stamp>, now: Stamp) -> u64 {
+    let state = &shared.lock_states[lock];
+    if state.is_held() { 0 } else { state.unserved.until(waits.get(&lock).copied(), now) }
+}
+
+/// Since when the contender waits that has waited for the longest time for each lock.
+fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
+    let mut first = BTreeMap::new();
+    for (contender, since) in waiting_since(shared, Stamp::MAX) {
+        let earliest = first.entry(shared.lock_of(contender)).or_insert(since);
+        *earliest = since.min(*earliest);
+    }
+    first
+}
+
+/// Returns, with the reason, when no lock was acquired for so long that none will be: two contenders may wait for
+/// each other, or something that no contender knows of may stand in the queue.
+pub async fn give_up(shared: &Shared) -> String {
+    let limit = patience(&shared.spec) + shared.sessions_outlast();
+    let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
+    let mut trial = Unchanged { last: progress(), since: clock::now() };
+    while trial.lasts(progress(), clock::now()) < clock::micros(limit) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    format!(
+        "nobody acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
+         how long to go on",
+        humantime::format_duration(limit),
+        shared.gauge.waiting(),
+        contenders(shared.count_own())
+    )
+}
+
+struct Unchanged<T> {
+    last: T,
+    since: Stamp,
+}
+
+impl<T: PartialEq> Unchanged<T> {
+    /// How long it has been like this, in microseconds.
+    fn lasts(&mut self, seen: T, now: Stamp) -> Stamp {
+        if seen != self.last {
+            *self = Self { last: seen, since: now };
+        }
+        now - self.since
+    }
+}
+
+/// How long it may take from one acquisition to the next before a trial is given up.
+fn patience(spec: &TrialSpec) -> Duration {
+    let broken = spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
+    let paused = longest_pause(&spec.strategy.params);
+    [spec.hold_rarely_exceeded(), spec.think_rarely_exceeded(), 2 * paused, 2 * broken]
+        .into_iter()
+        .fold(spec.give_up_after, Duration::saturating_add)
+}
+
+fn waiting_since(shared: &Shared, mark: Stamp) -> Vec<(usize, Stamp)> {
+    let controls = shared.controls.iter().enumerate();
+    controls
+        .filter_map(|(id, control)| Some((id, control.waiting_since()?)))
+        .filter(|(_, since)| *since <= mark)
+        .collect()
+}
+
+async fn describe(
+    shared: &Shared,
+    waiting: &[(usize, Stamp)],
+    target: &Target,
+    servers: &[String],
+) -> Vec<Stuck> {
+    let now = clock::now();
+    let mut stuck: Vec<Stuck> = waiting
+        .iter()
+        .map(|(contender, since)| Stuck {
+            contender: *contender,
+            lock: shared.lock_of(*contender),
+            waited_us: now - since,
+            ..Stuck::default()
+        })
+        .collect();
+    let watches = watches(servers).await;
+    let Ok(client) = open(target).await else {
+        // An ensemble that serves no client is no fault of the lock.
+        return if shared.has_faults() { stuck } else { Vec::new() };
+    };
+    let mut queues: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
+    for one in &mut stuck {
+        let session = shared.controls[one.contender].session().map(|key| key.id());
+        let nodes: &[Node] = match queues.entry(one.lock) {
+            btree_map::Entry::Occupied(queue) => queue.into_mut(),
+            btree_map::Entry::Vacant(place) => {
+                place.insert(queue(&client, shared.lock_states[one.lock].queue()).await)
+            }
+        };
+        let stands = stands(nodes, session);
+        let directory =
+            stands.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
+        let mut queue = nodes.iter().filter(|node| Some(node.directory()) == directory);
+        let first = queue.clone().next();
+        one.node = stands.map(|at| nodes[at].name.clone());
+        one.position = queue.position(|node| Some(&node.name) == one.node.as_ref());
+        let first = first.filter(|_| one.position != Some(0));
+        one.blocked_by = first.map(|node| node.told(shared, one.contender, one.lock));
+        one.stranger = first.is_some_and(|node| node.is_strangers(shared));
+        one.blocker = first.and_then(|node| node.contender(shared));
+        one.watches = watches.iter().filter(|(of, _)| Some(*of) == session).map(|(_, p)| p.clone()).collect();
+    }
+    stuck
+}
+
+/// All nodes of a lock, in the order of its directories and of their numbers.
+async fn queue(client: &Client, path: &str) -> Vec<Node> {
+    let mut nodes = nodes(client, path, Looked::AtAll, &AtomicU64::new(0)).await;
+    nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
+    nodes
+}
+
+/// By which node a session waits: the last one that it has put into a queue. One before that is left of an earlier
+/// turn, and nobody waits by a node without a number.
+fn stands(nodes: &[Node], session: Option<i64>) -> Option<usize> {
+    let own = nodes.iter().enumerate().filter(|(_, node)| Some(node.owner) == session);
+    let queued = own.filter(|(_, node)| node.sequence.is_some());
+    queued.max_by_key(|(_, node)| node.czxid).map(|(at, _)| at)
+}
+
+/// An ephemeral node below a lock, and whose it is.
+#[derive(Debug)]
+struct Node {
+    name: String,
+    sequence: Option<i64>,
+    owner: i64,
+    czxid: i64,
+}
+
+impl Node {
+    /// The directory that it stands in: a lock with several parts has one for each.
+    fn directory(&self) -> &str {
+        self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
+    }
+
+    fn contender(&self, shared: &Shared) -> Option<usize> {
+        shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
+    }
+
+    /// Whether none of the contenders has had its session.
+    fn is_strangers(&self, shared: &Shared) -> bool {
+        !shared.controls.iter().any(|control| control.has_had(self.owner))
+    }
+
+    /// Its path, its session, whose that is, and whether that contender is inside by it, as one that waits may be
+    /// told.
+    fn told(&self, shared: &Shared, to: usize, lock: usize) -> String {
+        let whose = match self.contender(shared) {
+            None if self.is_strangers(shared) => "unknown to the contenders".to_owned(),
+            None => "an earlier session of a contender".to_owned(),
+            Some(id) if id == to => format!("contender {id} itself, from an earlier turn"),
+            Some(id) if shared.lock_states[shared.lock_of(id)].all_inside().contains(&id) => {
+                format!("contender {id}, which is inside")
+            }
+            Some(id) => format!("contender {id}, which is not inside"),
+        };
+        format!("{}/{} (session 0x{:x}, {whose})", shared.lock_states[lock].queue(), self.name, self.owner)
+    }
+}
+
+/// The first node of a queue, where it belongs to no contender of the trial; `None` also when the ensemble does not tell.
+async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
+    let client = open(target).await.ok()?;
+    for lock_state in shared.lock_states.used() {
+        let firsts = nodes(&client, lock_state.queue(), Looked::AtFirsts, &shared.board.looked).await;
+        if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
+            return Some(format!(
+                "the first node of the queue, {}, belongs to session 0x{:x}, which is not a contender's",
+                first.name, first.owner
+            ));
+        }
+    }
+    None
+}
+
+/// Which nodes of a directory are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    AtAll,
+    /// The first, and what may be directories: by as few reads as that takes, as it is asked while others wait.
+    AtFirsts,
+}
+
+/// The ephemeral nodes in a lock's directory and in those just below it. The reads that succeeded, as servers count them, are
+/// added up.
+async fn nodes(client: &Client, path: &str, which: Looked, reads: &AtomicU64) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let Ok(now) = CaughtUp::with(client).await else { return nodes };
+    let mut directories = vec![String::new()];
+    while let Some(below) = directories.pop() {
+        let Ok(mut names) = now.children(&format!("{path}{below}")).await else { continue };
+        reads.fetch_add(1, Ordering::AcqRel);
+        if which == Looked::AtFirsts {
+            names = lowest(&names).cloned().collect();
+        }
+        for name in names {
+            let place = format!("{below}/{name}");
+            let Ok(Some(stat)) = now.stat(&format!("{path}{place}")).await else { continue };
+            reads.fetch_add(1, Ordering::AcqRel);
+            if stat.ephemeral_owner != 0 {
+                let (sequence, name) = (sequence_of(&name), place[1..].to_owned());
+                nodes.push(Node { name, sequence, owner: stat.ephemeral_owner, czxid: stat.czxid });
+            } else if below.is_empty() {
+                directories.push(place);
+            }
+        }
+    }
+    nodes
+}
+
+/// The names without a number, which may be directories, and the one with the lowest.
+fn lowest(names: &[String]) -> impl Iterator<Item = &String> {
+    let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
+    names.iter().filter(|name| sequence_of(name).is_none()).chain(first.map(|(_, name)| name))
+}
+
+async fn watches(servers: &[String]) -> Vec<(i64, String)> {
+    let mut all = Vec::new();
+    for server in servers {
+        all.extend(admin::watches(server).await.unwrap_or_default());
+    }
+    all
+}
+
+/// The ephemeral nodes that are left below the trial's locks when all have released.
+#[derive(Debug, Default)]
+pub struct Orphans {
+    pub count: u64,
+    /// The first of them: path and session.
+    pub named: Vec<String>,
+}
+
+impl Orphans {
+    fn add(&mut self, count: u64, named: impl IntoIterator<Item = String>) {
+        self.count += count;
+        self.named.extend(named.into_iter().take(Trial::ORPHANS_KEPT.saturating_sub(self.named.len())));
+    }
+}
+
+/// Finds the ephemeral nodes that have no owner when all have released: a later contender would queue behind them. Nodes of
+/// sessions that have been abandoned go with them, so it is asked until there are none, or until every such session must have
+/// ended. `None` when the ensemble could not be asked.
+pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
+    let until = clock::now() + clock::micros(shared.settling().orphans);
+    let client = open(target).await.ok()?;
+    loop {
+        let now = CaughtUp::with(&client).await.ok()?;
+        let below = async |lock_state: &LockState| {
+            let mut left = Orphans::default();
+            let find = |path: &str, stat: &Stat| {
+                if stat.ephemeral_owner != 0 {
+                    left.add(1, [format!("{path} (session 0x{:x})", stat.ephemeral_owner)]);
+                }
+            };
+            walk(now, &lock_state.path, find).await.map(|()| left)
+        };
+        let counts = stream::iter(shared.lock_states.used()).map(below).buffer_unordered(AT_ONCE);
+        let sum = async |mut sum: Orphans, left: Orphans| {
+            sum.add(left.count, left.named);
+            Ok(sum)
+        };
+        let left = counts.try_fold(Orphans::default(), sum).await.ok()?;
+        if left.count == 0 || clock::now() > until {
+            return Some(left);
+        }
+        tokio::time::sleep(LOOK_FOR_ORPHANS_EVERY).await;
+    }
+}
+
+/// Notes the longest standstill on the board for as long as it is polled, with the signs that are seen only meanwhile.
+pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[String]) {
+    if shared.slice.is_part() {
+        // A lock that looks free may be held by a contender of another worker.
+        return std::future::pending().await;
+    }
+    let board = &shared.board;
+    let (may_be_free, is_looked_into) = (clock::micros(may_be_free(shared)), is_looked_into(shared));
+    let mut since: Option<(Stamp, u64)> = None;
+    let mut looked_at = None;
+    // The ensemble may take its time to answer, or not answer at all.
+    let mut looks = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_FOR_STANDSTILLS_EVERY) => {}
+            Some(signs) = looks.next() => {
+                locked(&board.signs).extend::<Vec<String>>(signs);
+                continue;
+            }
+        }
+        let acquired = board.acquired.load(Ordering::Acquire);
+        let is_free = shared.gauge.waiting() > 0 && !shared.lock_states.is_any_inside();
+        let now = clock::now();
+        since = match since {
+            Some((began, before)) if is_free && before == acquired => {
+                let lasts = now.saturating_sub(began);
+                if board.standstill_us.fetch_max(lasts, Ordering::Relaxed) < lasts {
+                    board.standstill_began.store(began, Ordering::Relaxed);
+                }
+                if is_looked_into && lasts > may_be_free && looked_at != Some(began) {
+                    looked_at = Some(began);
+                    looks.push(look_for_signs(shared, target, servers));
+                }
+                Some((began, before))
+            }
+            _ => is_free.then_some((now, acquired)),
+        };
+    }
+}
+
+/// Signs while no contender is served: silent servers, or a first node of the queue that is no contender's.
+async fn look_for_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
+    // What is dropped on its way has not come to its end.
+    shared.board.looking.fetch_add(1, Ordering::AcqRel);
+    let silent = join_all(servers.iter().map(|server| async move {
+        match admin::srvr(server, ANSWERS_WITHIN).await {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!("{server} was not serving meanwhile: it had no quorum")),
+            Err(why) => Some(format!("{server} did not answer meanwhile ({why})")),
+        }
+    }));
+    let (silent, stranger) = join(silent, strangers_first(shared, target)).await;
+    shared.board.looking.fetch_sub(1, Ordering::AcqRel);
+    silent.into_iter().flatten().chain(stranger).collect()
+}
+
+/// Whether a standstill is held to need an explanation: not of locks that promise nothing, nor where something is broken on
+/// purpose, which explains it.
+fn is_looked_into(shared: &Shared) -> bool {
+    shared.entry.card.guarantees.exclusive && !shared.has_faults()
+}
+
+/// The longest standstill, where it needs an explanation, with the signs of what it may be due to: those seen meanwhile, the
+/// trial's servers, and how many requests lost their connection.
+pub fn longest_standstill(
+    shared: &Shared,
+    begin: Stamp,
+    servers: &[ServerCounters],
+    lost: u64,
+    near_end: &[NearEnd],
+) -> Option<Standstill> {
+    let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
+    if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
+        return None;
+    }
+    let began = shared.board.standstill_began.load(Ordering::Relaxed);
+    let seen = locked(&shared.board.signs);
+    let mut signs: Vec<String> = seen.iter().cloned().collect();
+    signs.extend(signs_of_servers(servers));
+    signs.extend(near_end.iter().filter(|one| one.is_used_up()).take(1).map(ToString::to_string));
+    if lost > 0 {
+        signs.push(format!("{} lost their connection", counted(lost, "request", "requests")));
+    }
+    if signs.is_empty() {
+        signs.extend(forgetful(servers, lasted_us));
+    }
+    let began_us = clock::signed_difference(began, begin);
+    Some(Standstill { lasted_us, began_us, signs })
+}
+
+fn may_be_free(shared: &Shared) -> Duration {
+    FREE_AT_MOST + 2 * longest_pause(&shared.spec.strategy.params)
+}
+
+fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
+    servers.iter().filter_map(|server| {
+        let address = &server.address;
+        match &server.silent {
+            Some(why) => Some(format!("{address} did not report its state ({why})")),
+            None => {
+                server.has_restarted().then(|| format!("{address} restarted or took part in an election"))
+            }
+        }
+    })
+}
+
+/// Servers of versions that can forget a request until the next one comes. Not those that were kept awake: a request is
+/// left aside until the next read at most, so that it explains nothing that lasted for longer.
+fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
+    let versions: std::collections::BTreeSet<&str> = servers
+        .iter()
+        .filter(|server| server.unread_us.is_none_or(|unread| unread >= lasted_us))
+        .filter_map(|server| server.version.as_deref())
+        .filter(|version| can_forget(version))
+        .collect();
+    let versions = versions.into_iter().collect::<Vec<_>>().join(" and ");
+    (!versions.is_empty()).then(|| {
+        format!("servers of {versions} can forget a request until the next one comes (ZOOKEEPER-4537)")
+    })
+}
+
+/// ZOOKEEPER-4537 was mended in 3.6.4, 3.7.2 and 3.8.1.
+fn can_forget(version: &str) -> bool {
+    let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
+    match numbers[..] {
+        [3, 6, patch] => patch < 4,
+        [3, 7, patch] => patch < 2,
+        [3, 8, patch] => patch < 1,
+        [3, minor, _] => minor < 6,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_scenario::{Slice, TrialPlan, parse};
+    use zklockbench_zk::Access;
+
+    fn shared(lines: &str) -> Shared {
+        let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");
+        let parsed = parse("x.toml", &text, &crate::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let spec = TrialPlan::of(&parsed.scenario).trials[0].clone();
+        let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
+        Shared::new(spec, *zklockbench_locks::find("baton").unwrap(), vec![target], "/run", Slice::WHOLE)
+    }
+
+    #[test]
+    fn a_standstill_begins_with_the_last_change() {
+        let mut number = Unchanged { last: 0, since: 1_000 };
+        assert_eq!(number.lasts(0, 1_150), 150);
+        assert_eq!(number.lasts(1, 1_200), 0);
+        assert_eq!((number.lasts(1, 1_260), number.lasts(2, 1_300)), (60, 0));
+        assert_eq!(number.lasts(2, 1_450), 150);
+    }
+
+    #[tokio::test]
+    async fn a_phase_that_acquisitions_end_is_given_up_when_there_are_none_for_too_long() {
+        let shared = shared("acquisitions = 5\nhold = \"200ms\"\ngive_up_after = \"800ms\"");
+        assert_eq!(patience(&shared.spec), Duration::from_secs(1));
+        let began = clock::now();
+        let acquiring = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            shared.board.acquired.fetch_add(1, Ordering::AcqRel);
+        };
+        let (why, ()) = futures_util::future::join(give_up(&shared), acquiring).await;
+        assert!(clock::now() - began >= clock::micros(Duration::from_millis(1200)), "not from the last one");
+        assert!(
+            why.starts_with("nobody acquired the lock for 1s, although 0 of 2 contenders were waiting"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn what_takes_its_time_by_itself_is_waited_for_before_a_trial_is_given_up() {
+        let slow =
+            shared("acquisitions = 1\nthink = \"1h\"\nhold = { uniform = { min = \"1s\", max = \"1m\" } }");
+        assert_eq!(patience(&slow.spec), Duration::from_secs(3600 + 60 + 600));
+    }
+
+    #[test]
+    fn of_a_queue_of_thousands_only_the_first_node_is_looked_at_beside_what_may_be_directories() {
+        let queue: Vec<String> = (0..2_000).rev().map(|number| format!("n-{number:010}")).collect();
+        assert_eq!(lowest(&queue).collect::<Vec<_>>(), ["n-0000000000"]);
+        let parts = ["leases", "n-0000000007", "locks", "n-0000000003"].map(str::to_owned);
+        assert_eq!(lowest(&parts).collect::<Vec<_>>(), ["leases", "locks", "n-0000000003"]);
+    }
+
+    fn node(name: &str, owner: i64, czxid: i64) -> Node {
+        Node { name: name.into(), sequence: sequence_of(name), owner, czxid }
+    }
+
+    #[test]
+    fn a_session_waits_by_the_last_node_that_it_has_put_into_a_queue() {
+        let left_and_again =
+            [node("n-0000000001", 7, 10), node("n-0000000002", 8, 11), node("n-0000000003", 7, 12)];
+        assert_eq!(stands(&left_and_again, Some(7)), Some(2));
+        assert_eq!((stands(&left_and_again, Some(9)), stands(&left_and_again, None)), (None, None));
+        // Of a lock in parts, the part that it has come to
+        let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
+        assert_eq!((stands(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
+        // And nobody waits by the one node of a race
+        assert_eq!(stands(&[node("lock", 7, 10)], Some(7)), None);
+    }
+
+    #[test]
+    fn only_versions_from_before_the_mend_can_forget_a_request() {
+        let forget = ["3.4.14", "3.6.3", "3.7.1", "3.8.0"];
+        assert!(forget.iter().all(|version| can_forget(version)));
+        let sound = ["3.6.4", "3.7.2", "3.8.1", "3.9.3", "4.0.0", "unknown"];
+        assert!(!sound.iter().any(|version| can_forget(version)));
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_is_a_sign_and_its_version_is_not_blamed_beside_it() {
+        let uptime = |value| [("zk_uptime".to_owned(), value)].into();
+        let server = |before, after| ServerCounters {
+            address: "zk1:2181".into(),
+            version: Some("3.8.0".into()),
+            before: uptime(before),
+            after: uptime(after),
+            ..ServerCounters::default()
+        };
+        assert_eq!(signs_of_servers(&[server(100, 200)]).count(), 0);
+        let signs: Vec<String> = signs_of_servers(&[server(100, 20)]).collect();
+        assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
+        assert!(forgetful(&[server(1, 2)], 1).unwrap().contains("servers of 3.8.0 can forget"));
+    }
+
+    #[test]
+    fn a_used_up_counter_explains_a_standstill_and_no_version_is_blamed_beside_it() {
+        let shared = shared("duration = \"1s\"");
+        shared.board.standstill_us.store(5_000_000, Ordering::Relaxed);
+        let servers = [ServerCounters { version: Some("3.8.0".into()), ..ServerCounters::default() }];
+        let signs =
+            |near_end: &[NearEnd]| longest_standstill(&shared, 0, &servers, 0, near_end).unwrap().signs;
+        let near_end = |left| [NearEnd { directory: "/l".into(), left }];
+        assert!(
+            signs(&[])[0].contains("ZOOKEEPER-4537") && signs(&near_end(9))[0].contains("ZOOKEEPER-4537")
+        );
+        assert_eq!(signs(&near_end(0)), ["the sequence counter of /l is used up"]);
+    }
+
+    #[test]
+    fn a_version_that_forgets_is_blamed_for_no_longer_than_its_server_was_not_read() {
+        let blamed = |unread_us| {
+            let server =
+                ServerCounters { version: Some("3.8.0".into()), unread_us, ..ServerCounters::default() };
+            forgetful(&[server], 2_000_000).is_some()
+        };
+        assert_eq!((blamed(None), blamed(Some(40_000)), blamed(Some(9_000_000))), (true, false, true));
+    }
+}

@@ -1,0 +1,714 @@
+//! What one contender writes down of its turns: latencies, outcomes, errors, and what its notifications were
+//! caused by.
+
+use std::cell::RefMut;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::attribution::{Attribution, OwnRelease};
+use super::fence::token;
+use super::keeper::{Note, Observation};
+use super::lock_state::{Before, CrowdedEntry, Exit, LockState, Request};
+use super::missing::MissingPart;
+use super::pace::{Served, Turn};
+use super::shared::Shared;
+use zklockbench_core::catalog::{Holders, Mode, ParamValue};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::measure::{ArrivalWait, Measure, Outcome};
+use zklockbench_core::units::one_line;
+use zklockbench_locks::driver::PastHold;
+use zklockbench_locks::{AcquireError, Held, QueueNode};
+use zklockbench_record::history::SessionState;
+use zklockbench_record::{Deed, Doubt, Grant, LockClaim, Moment, Occurrences, Overlap, Tally};
+use zklockbench_scenario::{Load, TrialSpec};
+use zklockbench_zk::{Failure, Session};
+
+/// Of so many entries of a lock that goes past its session...
+const LOOKS_ONCE_IN: usize = 128;
+/// ...so many in a row are looked at.
+const LOOKS_IN_A_ROW: usize = 8;
+
+/// One acquire, from when it should have begun.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    pub intended: Stamp,
+    pub called: Stamp,
+    /// Its place in the order of arrival.
+    pub arrival: u64,
+    pub mode: Mode,
+    /// How long it is to hold, where that is known before.
+    pub hold: Option<Duration>,
+    served: Option<Served>,
+    /// For how long such a request had been kept out by then.
+    kept_out_us: u64,
+}
+
+impl Attempt {
+    /// How long after it was due, and a contender was free for it, acquire was called.
+    fn lateness_us(&self, served: Served) -> u64 {
+        self.called.saturating_sub(self.intended.max(served.taken))
+    }
+
+    /// Its wait, where it serves an arrival.
+    fn waited(&self, served: Served, ended: Stamp, is_served: bool) -> ArrivalWait {
+        ArrivalWait { due: self.intended, called: Some((served.taken, self.called)), ended, is_served }
+    }
+}
+
+/// A lock that was acquired, with what must be looked at before it is released.
+#[derive(Debug, Clone, Copy)]
+pub struct AcquiredLock {
+    attempt: Attempt,
+    pub acquired: Stamp,
+    released_before: Stamp,
+    /// When the holder before entered.
+    entered_before: Option<Stamp>,
+    overtaken: bool,
+    /// What the way to the driver and back took.
+    pipe_us: Option<u64>,
+    lag_us: u64,
+    busy_us: u64,
+}
+
+impl AcquiredLock {
+    pub fn mode(&self) -> Mode {
+        self.attempt.mode
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// Its time is over.
+    Whole,
+    /// The load is over.
+    Drained,
+    Lost,
+    /// The holder was asked to let go.
+    Revoked,
+    Crashed,
+}
+
+/// One contender's recorder. All its writing goes to the recorder and the log of its thread.
+pub struct Recorder {
+    id: usize,
+    shared: Arc<Shared>,
+    observation: Observation,
+    attribution: Attribution,
+    acquired: u64,
+    token: Option<i64>,
+    /// Whether by virtue of which node it has entered last is noted.
+    has_grant: bool,
+    /// What is noted of a hold once its release has returned: until then it is not known as of which transactions it began and
+    /// went on.
+    held_back: Vec<Moment>,
+    /// As of which transaction the node of the present hold was last seen to be there.
+    there: Option<i64>,
+}
+
+impl Recorder {
+    pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
+        observation.log.borrow_mut().occurrences.tallies.insert(id, Tally::default());
+        let attribution = Attribution::default();
+        let (acquired, token, has_grant, held_back, there) = (0, None, false, Vec::new(), None);
+        Self { id, shared, observation, attribution, acquired, token, has_grant, held_back, there }
+    }
+
+    pub fn acquired(&self) -> u64 {
+        self.acquired
+    }
+
+    fn lock_state(&self) -> &LockState {
+        &self.shared.lock_states[self.shared.lock_of(self.id)]
+    }
+
+    fn occurrences(&self) -> RefMut<'_, Occurrences> {
+        RefMut::map(self.observation.log.borrow_mut(), |log| &mut log.occurrences)
+    }
+
+    pub fn opened(&self) {
+        self.occurrences().opened += 1;
+    }
+
+    /// A session was opened in place of one that had ended.
+    pub fn rejoined(&self) {
+        self.occurrences().rejoined += 1;
+    }
+
+    pub fn expired(&self) {
+        self.occurrences().expired += 1;
+    }
+
+    pub fn error(&self, doing: &str, failure: &Failure) {
+        if let Failure::Protocol(breach) = failure {
+            self.shared.board.breach.get_or_init(|| one_line(breach));
+        }
+        self.occurrences().error(format!("{doing}: {}", failure.kind()));
+    }
+
+    /// The contender has died in the middle of that.
+    pub fn died(&mut self, session: i64, doing: &'static str) {
+        self.note_held_back();
+        if doing == "waiting" {
+            let now = clock::now();
+            self.waits_no_longer(now);
+            self.note(now, Some(session), Deed::Fails);
+            self.observation
+                .recorder
+                .borrow_mut()
+                .count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
+        }
+        self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
+        self.occurrences().error(format!("{doing}: crashed"));
+    }
+
+    fn waits_no_longer(&self, now: Stamp) {
+        self.lock_state().waits_no_longer(self.claim(Mode::Write));
+        if self.shared.has_faults() {
+            self.shared.gaps.gives_up(self.shared.lock_of(self.id), now);
+        }
+    }
+
+    /// An acquire is about to be called.
+    pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
+        let Turn { intended, arrival, mode, hold } = turn;
+        let _ = (session.take_lag_us(), session.take_busy_us());
+        session.begins_anew();
+        let called = clock::now();
+        let claim = self.claim(mode);
+        self.note(called, Some(session.id()), Deed::Asks(claim));
+        let lock_state = self.lock_state();
+        let kept_out_us = lock_state.kept_out_us(claim.mode, called);
+        if self.shared.has_faults() {
+            self.shared.gaps.asks(self.shared.lock_of(self.id), called);
+        }
+        let attempt = Attempt {
+            intended,
+            called,
+            arrival: lock_state.arrive(claim),
+            mode,
+            hold,
+            served: arrival,
+            kept_out_us,
+        };
+        if let Some((arrivals, served)) = self.shared.open.as_ref().zip(arrival) {
+            arrivals.issued(served.number, attempt.lateness_us(served));
+        }
+        attempt
+    }
+
+    /// The lock is held from now on: the exclusion check, and what will have changed by the time it is written down.
+    pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
+        // By the stamp of the program that took it, where there is one: what the pipe took is no part of the wait.
+        let acquired = held.told.granted.unwrap_or_else(clock::now);
+        let lock_state = self.lock_state();
+        let claim = self.claim(attempt.mode);
+        let released = lock_state.handed_over(claim.mode, held);
+        let request = Request { claim, called: attempt.called };
+        let overlaps = lock_state.enter(self.id, held, request, acquired).into_iter().collect();
+        let before = Before { released, entered: lock_state.follows(claim, acquired), overlaps };
+        self.entered(session, held, attempt, acquired, before)
+    }
+
+    /// The lock was held, and is not any more: what [`Recorder::enter`] and [`Recorder::exit`] do, by stamps.
+    pub fn enter_and_exit(
+        &mut self,
+        session: &Session,
+        held: &Held,
+        attempt: Attempt,
+        hold: &PastHold,
+    ) -> AcquiredLock {
+        // One that was sent ahead was called when its turn had come.
+        let called = if hold.behind.is_some() { hold.called } else { attempt.called };
+        let request = Request { claim: self.claim(attempt.mode), called };
+        let before = self.lock_state().has_held(self.id, held, request, hold);
+        let attempt = Attempt { called, ..attempt };
+        let entry = self.entered(session, held, attempt, hold.entered, before);
+        self.note_of_hold(hold.left, session, Deed::Leaves { alone: false });
+        self.note_left(hold.left);
+        entry
+    }
+
+    fn entered(
+        &mut self,
+        session: &Session,
+        held: &Held,
+        attempt: Attempt,
+        acquired: Stamp,
+        before: Before,
+    ) -> AcquiredLock {
+        let lock_state = self.lock_state();
+        let claim = self.claim(attempt.mode);
+        let mut kept_out_us =
+            lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
+        lock_state.waits_no_longer(claim);
+        let mut overtaken = lock_state.serve(attempt.arrival);
+        if let Some(behind) = held.told.hold.as_ref().and_then(|hold| hold.behind) {
+            (kept_out_us, overtaken) = (behind.kept_out_us, behind.overtaken);
+        }
+        for entry in before.overlaps {
+            self.note_overlap(entry);
+        }
+        let zxid = session.known_zxid();
+        if self.shared.has_faults() {
+            self.shared.gaps.acquired(self.shared.lock_of(self.id), acquired);
+        }
+        self.occurrences().kept_out.entry(kept_out_us, acquired.saturating_sub(attempt.called));
+        // Among those of other workers a number says nothing of when its node came: such a hold is ordered by a write.
+        let is_told = |node: &&QueueNode| node.czxid > 0 || !self.shared.orders_holds();
+        let token = held.node.as_ref().filter(is_told).map(token);
+        self.note_of_hold(acquired, session, Deed::Enters { claim, token, zxid });
+        let (contender, lock) = (self.id, self.shared.lock_of(self.id));
+        let (called, entered) = (attempt.called, acquired);
+        let of_node = |czxid| Grant { lock, contender, claim, czxid, zxid, called, entered, left: None };
+        self.has_grant = self.shared.reads_logs && self.note_grant(session, held, of_node);
+        self.token = token;
+        session.take_notifications(&mut self.attribution.inbox);
+        self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
+        AcquiredLock {
+            attempt,
+            acquired,
+            released_before: before.released,
+            entered_before: before.entered,
+            pipe_us: held.told.pipe_us,
+            overtaken,
+            lag_us: session.take_lag_us(),
+            busy_us: session.take_busy_us(),
+        }
+    }
+
+    /// The lock is about to be released.
+    pub fn exit(&mut self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
+        let at = clock::now();
+        self.note_of_hold(at, session, Deed::Leaves { alone: !was_open });
+        if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
+            self.occurrences().given_up_early += 1;
+        }
+        self.leave(held, mode, was_open, at)
+    }
+
+    /// The contender leaves without a release, because it dies.
+    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
+        self.leave(held, mode, true, clock::now())
+    }
+
+    fn leave(&self, held: &Held, mode: Mode, was_open: bool, at: Stamp) -> Stamp {
+        self.note_left(at);
+        self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
+        at
+    }
+
+    /// Looks at the lock, right before the release of one that went past the session: nothing is known then of what it
+    /// found, and this tells at least as of when it had entered.
+    ///
+    /// Only some entries are looked at, because it costs the servers a read; but several in a row, because an entry is
+    /// compared with others that were.
+    pub fn look_beside<'a>(
+        &self,
+        session: &'a Session,
+        lock: &'a str,
+    ) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
+        let is_one = self.has_grant && session.has_learned_nothing();
+        let looks = is_one && self.lock_state().releases() % LOOKS_ONCE_IN < LOOKS_IN_A_ROW;
+        looks.then(|| session.look_beside(lock))
+    }
+
+    pub fn write_look(&self, zxid: Option<i64>) {
+        self.occurrences().looks_beside += u64::from(zxid.is_some());
+        self.add_to_grant(|grant| grant.zxid = zxid);
+    }
+
+    /// Whether it takes a look to know as of which transaction the present hold began.
+    pub fn looks_at_entry(&self) -> bool {
+        let undated =
+            |moment: &Moment| matches!(moment.deed, Deed::Enters { token: Some(_), zxid: None, .. });
+        self.held_back.iter().any(undated)
+    }
+
+    /// Whether holds are ordered by what the holder sees just before it leaves.
+    pub fn looks_before_leaving(&self) -> bool {
+        self.shared.orders_holds() && self.token.is_some()
+    }
+
+    /// Whether the present hold has no node, or one of which only the number is known, so that it is ordered by what the holder
+    /// writes.
+    pub fn writes_as_witness(&self) -> bool {
+        self.shared.orders_holds() && self.token.is_none()
+    }
+
+    /// Writes down as of which transaction the present hold had begun; by that it is known where it had no node.
+    pub fn write_begun(&mut self, begun: Option<i64>) {
+        for moment in &mut self.held_back {
+            if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
+                *zxid = zxid.or(begun);
+                *token = token.or(begun);
+                self.token = *token;
+            }
+        }
+    }
+
+    /// Writes down as of which transaction the present hold had not ended.
+    pub fn write_there(&mut self, there: Option<i64>) {
+        self.there = there;
+    }
+
+    pub fn count_beside(&self, reads: u64, writes: u64) {
+        let mut occurrences = self.occurrences();
+        occurrences.looks_beside += reads;
+        occurrences.writes_beside += writes;
+    }
+
+    fn note_left(&self, at: Stamp) {
+        self.add_to_grant(|grant| grant.left = Some(at));
+    }
+
+    fn add_to_grant(&self, add: impl FnOnce(&mut Grant)) {
+        let mut log = self.observation.log.borrow_mut();
+        if let Some((grant, _)) = log.latest.get_mut(&self.id).filter(|_| self.has_grant) {
+            add(grant);
+        }
+    }
+
+    /// What is asked for. A lock without a read side takes every request as a write.
+    fn claim(&self, mode: Mode) -> LockClaim {
+        let reads = self.shared.entry.card.guarantees.has_read_side() && mode == Mode::Read;
+        LockClaim { leases: self.shared.leases, ..if reads { LockClaim::READ } else { LockClaim::WRITE } }
+    }
+
+    pub fn write_acquired(&mut self, entry: &AcquiredLock) {
+        let AcquiredLock { attempt, acquired, .. } = *entry;
+        let wait = acquired.saturating_sub(attempt.intended);
+        let since_call = acquired.saturating_sub(attempt.called);
+        // Released after this acquire was called: it was waiting then, so the lock was handed to it.
+        let handoff =
+            (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
+        let shared = &*self.shared;
+        let lock = shared.lock_of(self.id);
+        let mut recorder = self.observation.recorder.borrow_mut();
+        self.attribution.settle_late(shared, &mut recorder, false);
+        self.attribution.settle(shared, lock, &mut recorder, true);
+        shared.series.acquired(acquired, wait);
+        // A sample of an open load belongs to the time at which it was meant to begin, however late it ends.
+        let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
+        match attempt.served {
+            Some(served) => {
+                shared.open.iter().for_each(|arrivals| arrivals.served(served.number, wait));
+                recorder.record_arrival(
+                    part_of_waits(&self.shared.spec, attempt.mode),
+                    attempt.waited(served, acquired, true),
+                );
+            }
+            None => recorder.record_wait(
+                part_of_waits(&self.shared.spec, attempt.mode),
+                attempt.intended,
+                acquired,
+            ),
+        }
+        if let Some(pipe_us) = entry.pipe_us {
+            recorder.record(Measure::Pipe, counts_at, pipe_us);
+        }
+        // Beside contenders of other workers it is not known whether the lock was free.
+        let has_strangers = shared.slice.is_part();
+        match handoff {
+            Some(handoff) => {
+                recorder.record(Measure::Handoff, acquired, handoff);
+                if let Some(before) = entry.entered_before {
+                    recorder.record(Measure::Turn, acquired, acquired.saturating_sub(before));
+                }
+            }
+            None if has_strangers => {}
+            None => recorder.record(Measure::Uncontended, acquired, since_call),
+        }
+        recorder.count(acquired, |counts| {
+            counts.outcomes.add(Outcome::Acquired, 1);
+            counts.overtaken += u64::from(entry.overtaken);
+            counts.reads_acquired += u64::from(attempt.mode == Mode::Read);
+        });
+        if let Some(second) = recorder.second(counts_at) {
+            second.waits += 1;
+            second.wait_us += wait;
+            second.service_us += since_call;
+        }
+        let Some(second) = recorder.second(acquired) else { return };
+        second.acquisitions += 1;
+        if let Some(handoff) = handoff {
+            second.handoffs += 1;
+            second.handoff_us += handoff;
+            shared.lock_states[lock].was_busy(handoff);
+        }
+        drop(recorder);
+        self.acquired += 1;
+        let mut log = self.observation.log.borrow_mut();
+        let watches = shared.entry.card.guarantees.watches;
+        if !(watches && has_strangers && handoff.is_none()) {
+            log.occurrences.lag_us += entry.lag_us;
+            log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
+        }
+        if let Some(ParamValue::Duration(interval)) = shared.spec.strategy.params.get("poll_interval") {
+            log.occurrences.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
+        }
+        let tally = log.occurrences.tallies.entry(self.id).or_default();
+        tally.acquired += 1;
+        tally.longest_wait_us = tally.longest_wait_us.max(wait);
+    }
+
+    pub fn write_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration, ended: HoldEnd) {
+        let held_us = released.saturating_sub(entry.acquired);
+        let mut recorder = self.observation.recorder.borrow_mut();
+        recorder.record(Measure::Hold, released, held_us);
+        if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole {
+            let overshoot = held_us.saturating_sub(clock::micros(intended));
+            recorder.record(Measure::HoldOvershoot, released, overshoot);
+        }
+        if recorder.window().contains(released) {
+            self.lock_state().was_busy(held_us);
+        }
+        recorder.count(released, |counts| {
+            counts.releases += 1;
+            counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
+            counts.lost_while_held += u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed));
+        });
+    }
+
+    /// Checks a hold that nothing ended before its time: it must have lasted for as long as was asked.
+    pub fn check_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration) {
+        let intended_us = clock::micros(intended);
+        let held_us = released.saturating_sub(entry.acquired);
+        self.occurrences().short_holds.note(held_us, intended_us);
+        let window = self.observation.recorder.borrow().window();
+        if window.contains(released) {
+            let measured_us =
+                if entry.acquired < window.start { released - window.start } else { intended_us };
+            self.lock_state().was_asked_to_hold(self.claim(entry.mode()), intended_us.min(measured_us));
+        }
+    }
+
+    /// From here on a notification that the release of that node caused is the releaser's own.
+    pub fn releases(&mut self, number: Option<i64>) {
+        let lock = self.shared.lock_of(self.id);
+        self.attribution.own_release = number.map(|number| OwnRelease { lock, number });
+    }
+
+    /// Writes down that a release which was called at that time has returned.
+    pub fn write_released(
+        &mut self,
+        session: &Session,
+        called: Stamp,
+        now: Stamp,
+        failure: Option<&Failure>,
+    ) {
+        self.collect_notifications(session, false);
+        match failure {
+            None => self.observation.recorder.borrow_mut().record(
+                Measure::Release,
+                now,
+                now.saturating_sub(called),
+            ),
+            Some(failure) => self.error("release", failure),
+        }
+        let deed = match failure {
+            // Without a node there was nothing left to release.
+            None | Some(Failure::NoNode | Failure::OwnNodeMissing) => {
+                Deed::HasLeft { token: self.token, there: self.there.take() }
+            }
+            Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
+            Some(_) => Deed::MayHaveLeft,
+        };
+        self.note_held_back();
+        self.note(now, Some(session.id()), deed);
+        self.shared.board.released.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn write_not_acquired(
+        &mut self,
+        session: &Session,
+        attempt: &Attempt,
+        now: Stamp,
+        error: &AcquireError,
+    ) {
+        self.write_unserved(attempt, now);
+        if !self.lock_state().is_held() {
+            self.lock_state().unserved.gave_up(attempt.called, now);
+        }
+        if matches!(error, AcquireError::Failed(Failure::CounterUsedUp(_))) {
+            self.lock_state().unserved.used_up();
+        }
+        self.waits_no_longer(now);
+        self.note(now, Some(session.id()), Deed::Fails);
+        let outcome = match error {
+            AcquireError::TimedOut => Outcome::TimedOut,
+            AcquireError::Cancelled => Outcome::Cancelled,
+            AcquireError::Failed(Failure::SessionExpired) => Outcome::SessionExpired,
+            AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
+            AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
+        };
+        self.collect_notifications(session, false);
+        self.observation.recorder.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
+        if let AcquireError::Failed(failure) = error {
+            self.error("acquire", failure);
+        }
+    }
+
+    /// Writes down a wait that ended without the lock: had it gone on, it would have been at least so long. What lies
+    /// behind the end of the measured phase does not count.
+    pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
+        let mut recorder = self.observation.recorder.borrow_mut();
+        if self.shared.signals.drain.is_cancelled() {
+            // Who is told to stop waiting may run before the recorder has heard that the phase is over.
+            recorder.set_window(*self.shared.signals.window.borrow());
+        }
+        let waited = match attempt.served {
+            Some(served) => {
+                self.shared.open.iter().for_each(|arrivals| arrivals.not_served(served.number));
+                let is_measured = recorder.window().contains(attempt.intended);
+                recorder.record_arrival(
+                    part_of_waits(&self.shared.spec, attempt.mode),
+                    attempt.waited(served, now, false),
+                );
+                is_measured.then(|| now.saturating_sub(attempt.intended))
+            }
+            None => recorder.record_unserved(
+                part_of_waits(&self.shared.spec, attempt.mode),
+                attempt.intended,
+                now,
+            ),
+        };
+        drop(recorder);
+        self.tally_unserved(waited);
+    }
+
+    /// Writes down that the session was gone by the time at which an arrival was due, and no other could be opened.
+    pub fn could_not_start(&self, turn: &Turn) {
+        let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
+        arrivals.not_served(served.number);
+        let (due, now) = (turn.intended, clock::now());
+        let mut recorder = self.observation.recorder.borrow_mut();
+        let wait = ArrivalWait { due, called: None, ended: now, is_served: false };
+        recorder.record_arrival(part_of_waits(&self.shared.spec, turn.mode), wait);
+        let waited = recorder.window().contains(due).then(|| now.saturating_sub(due));
+        drop(recorder);
+        self.tally_unserved(waited);
+    }
+
+    fn tally_unserved(&self, waited: Option<u64>) {
+        let Some(waited) = waited else { return };
+        let mut log = self.observation.log.borrow_mut();
+        let tally = log.occurrences.tallies.entry(self.id).or_default();
+        tally.longest_wait_us = tally.longest_wait_us.max(waited);
+        tally.unserved += 1;
+    }
+
+    /// Finds the causes of the notifications that have arrived.
+    pub fn collect_notifications(&mut self, session: &Session, at_the_end: bool) {
+        session.take_notifications(&mut self.attribution.inbox);
+        let lock = self.shared.lock_of(self.id);
+        let mut recorder = self.observation.recorder.borrow_mut();
+        self.attribution.settle(&self.shared, lock, &mut recorder, false);
+        self.attribution.settle_late(&self.shared, &mut recorder, at_the_end);
+    }
+
+    /// Keeps the node by which a contender has entered, and what of it is not known yet; whether there is one.
+    fn note_grant(&self, session: &Session, held: &Held, of_node: impl FnOnce(i64) -> Grant) -> bool {
+        let Some(node) = &held.node else { return false };
+        let grant = of_node(node.czxid.max(0));
+        self.observation.log.borrow_mut().enters(grant, MissingPart::of_entry(session, node));
+        true
+    }
+
+    fn note_overlap(&self, CrowdedEntry { entered, inside }: CrowdedEntry) {
+        let lock = self.shared.lock_of(self.id);
+        let overlap = Overlap::of(lock, self.shared.kind, entered, inside);
+        self.occurrences().overlaps.note(overlap);
+    }
+
+    pub fn write_doubt(&self, entry: &AcquiredLock, doubt: Doubt) {
+        self.occurrences().overlaps.doubts.insert((self.id, entry.acquired), doubt);
+    }
+
+    pub fn write_closing(&self, entry: &AcquiredLock, left: Stamp, session: i64) {
+        let hold = (self.id, entry.acquired);
+        self.occurrences().overlaps.closing.insert(hold, (session, left));
+    }
+
+    /// The holder writes to the resource behind the lock, with its token.
+    pub fn write_to_resource(&self, session: &Session, held: &Held) {
+        if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
+            return;
+        }
+        let accepted = self.lock_state().write(self.id, held);
+        if let (Some(accepted), Some(token)) = (accepted, self.token) {
+            self.note(clock::now(), Some(session.id()), Deed::Writes(token, accepted));
+        }
+    }
+
+    /// What notes the moments of one session.
+    pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
+        let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
+        move |at, state| note(&shared, &observation, id, Some(session), at, Deed::Session(state))
+    }
+
+    /// Notes what a holder does, or keeps it back until more is known of it.
+    fn note_of_hold(&mut self, at: Stamp, session: &Session, deed: Deed) {
+        if self.shared.orders_holds() {
+            let (contender, lock, session) = (self.id, self.shared.lock_of(self.id), Some(session.id()));
+            self.held_back.push(Moment { at, contender, lock, session, deed });
+        } else {
+            self.note(at, Some(session.id()), deed);
+        }
+    }
+
+    /// Notes what was kept back; it is sorted by its time later.
+    pub fn note_held_back(&mut self) {
+        let notes = &mut self.observation.log.borrow_mut().notes;
+        self.held_back.drain(..).for_each(|moment| notes.note(Note::Did(moment)));
+    }
+
+    fn note(&self, at: Stamp, session: Option<i64>, deed: Deed) {
+        note(&self.shared, &self.observation, self.id, session, at, deed);
+    }
+}
+
+/// Keeps a moment, where a history was asked for.
+fn note(
+    shared: &Shared,
+    observation: &Observation,
+    contender: usize,
+    session: Option<i64>,
+    at: Stamp,
+    deed: Deed,
+) {
+    if shared.keeps_history {
+        let lock = shared.lock_of(contender);
+        let moment = Moment { at, contender, lock, session, deed };
+        observation.log.borrow_mut().notes.note(Note::Did(moment));
+    }
+}
+
+/// Readers' waits or writers', where some acquires ask to read.
+pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
+    let part = match mode {
+        Mode::Read => Measure::ReadWait,
+        Mode::Write => Measure::WriteWait,
+    };
+    spec.has_readers().then_some(part)
+}
+
+/// How often a poller looked, by how long it slept as it was asked to: once after each interval. To the nearest,
+/// because some microseconds between sleep and request belong to neither.
+fn looks(slept_us: u64, interval: Duration) -> u64 {
+    let interval = clock::micros(interval).max(1);
+    (slept_us + interval / 2) / interval
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poller_looks_once_after_each_interval_give_or_take_what_lies_between_sleeps() {
+        let interval = Duration::from_millis(200);
+        assert_eq!(looks(200_100, interval), 1);
+        assert_eq!(looks(15 * 202_000, interval), 15);
+        assert_eq!(looks(15 * 199_900, interval), 15);
+    }
+}

@@ -1,0 +1,526 @@
+//! Where the workers of one run meet: before each trial, when its warm-up ends, and when its load is over. Nothing of it is
+//! in the load's path.
+//!
+//! Each worker has an ephemeral node that lives as long as it does. At a *meeting* each adds a node of its own; when all are
+//! there, worker 0 releases them by one more node, or says why it can't. A worker whose node goes is lost, and the run with
+//! it: nobody takes its place, because that would change the load in the middle.
+//!
+//! Whoever waits sets its watch before it announces itself, and looks again after every event: an event tells that
+//! something has changed, not what (apache/curator#1290).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use zookeeper_client::{
+    Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, WatchedEvent,
+};
+
+use super::workspace::{SHOWS_LIFE, WORKERS_TOP, is_there, open_for, refused, remove_root};
+use zklockbench_core::error::Error;
+use zklockbench_core::locked::locked;
+use zklockbench_core::units::one_line;
+use zklockbench_record::Beside;
+use zklockbench_scenario::Slice;
+use zklockbench_zk::{CaughtUp, Target};
+
+/// So long after its process a worker counts as alive.
+const SESSION: Duration = Duration::from_secs(6);
+/// How long the last worker waits for the others to go.
+const LEFT_WITHIN: Duration = Duration::from_secs(20);
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
+/// How long workers wait for each other within a run: what lies between two meetings ends by itself.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+const JOIN: &str = "join";
+
+/// What must be the same for all workers of a run, and who each is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    pub version: String,
+    /// The SHA-256 of the program's file.
+    pub program: String,
+    /// The SHA-256 of the scenario as it runs, its seed included.
+    pub scenario: String,
+    pub of: usize,
+    pub host: String,
+}
+
+impl Credentials {
+    /// In what another worker differs; `None` where it makes a part of the same run.
+    fn difference(&self, other: &Self) -> Option<String> {
+        let differs = |what: &str, own: &str, others: &str| {
+            (own != others).then(|| format!("has another {what} ({others}, not {own})"))
+        };
+        let short = |hash: &str| hash.chars().take(12).collect::<String>();
+        differs("version", &self.version, &other.version)
+            .or_else(|| differs("number of workers", &self.of.to_string(), &other.of.to_string()))
+            .or_else(|| differs("scenario or seed", &short(&self.scenario), &short(&other.scenario)))
+            .or_else(|| differs("build of the program", &short(&self.program), &short(&other.program)))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MeetingError {
+    /// Workers whose nodes have gone.
+    Lost(Vec<usize>),
+    Late(Vec<usize>),
+    /// What a worker has that the others do not have.
+    Unlike(String),
+    /// The ensemble on which they meet did not answer.
+    Broken(String),
+}
+
+impl fmt::Display for MeetingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |workers: &[usize]| {
+            let numbers: Vec<String> = workers.iter().map(ToString::to_string).collect();
+            format!("{} {}", if workers.len() == 1 { "worker" } else { "workers" }, numbers.join(", "))
+        };
+        match self {
+            Self::Lost(workers) => write!(f, "lost {}", named(workers)),
+            Self::Late(workers) => write!(f, "{} did not come in time", named(workers)),
+            Self::Unlike(why) => f.write_str(why),
+            Self::Broken(why) => write!(f, "the workers can't meet: {why}"),
+        }
+    }
+}
+
+impl MeetingError {
+    /// The error of a run that it ends: a lost worker leaves the run unknown, one unlike the others was started wrongly.
+    pub fn error(&self) -> Error {
+        match self {
+            Self::Lost(_) => Error::Unknown(self.to_string()),
+            Self::Unlike(_) => Error::usage(self.to_string()),
+            Self::Late(_) | Self::Broken(_) => Error::environment(self.to_string()),
+        }
+    }
+}
+
+/// How a meeting ends: all go on, or worker 0 says why not.
+type Released = Result<(), MeetingError>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeetingPlace {
+    Elsewhere,
+    SameServers,
+    /// Below the same top-level node, by which servers count requests: a chroot.
+    SameNamespace,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    pub place: MeetingPlace,
+    pub patience: Duration,
+}
+
+pub struct Rendezvous {
+    pub slice: Slice,
+    place: MeetingPlace,
+    target: Target,
+    client: Client,
+    root: String,
+    /// How long to wait for others to come to the first meeting.
+    patience: Duration,
+    /// Requests and events of this worker's meetings since they were last taken.
+    beside: Mutex<Beside>,
+    /// Why the workers do not go on together, once they do not.
+    failed: OnceLock<MeetingError>,
+}
+
+impl fmt::Debug for Rendezvous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rendezvous({}, {})", self.root, self.slice)
+    }
+}
+
+pub struct Meeting<'a> {
+    rendezvous: &'a Rendezvous,
+    name: String,
+    come: Come,
+    patience: Duration,
+}
+
+enum Come {
+    /// As the one that releases all; whether all are here, or why not.
+    Leads(Released),
+    /// As one that waits until it is released, or the leader is lost.
+    Waits { released: OneshotWatcher, lost: OneshotWatcher },
+    /// Not at all: the workers do not go on together.
+    Failed(MeetingError),
+}
+
+impl Rendezvous {
+    /// Comes to the first meeting of a run and waits for all workers.
+    pub async fn join(
+        target: &Target,
+        run_id: &str,
+        slice: Slice,
+        credentials: &Credentials,
+        wait: Wait,
+    ) -> Result<Self, Error> {
+        let Wait { place, patience } = wait;
+        let client = open_for(target, SESSION).await?;
+        let root = format!("{WORKERS_TOP}/{run_id}");
+        let (beside, failed) = (Mutex::default(), OnceLock::new());
+        let own = Self { slice, place, target: target.clone(), client, root, patience, beside, failed };
+        own.register(credentials).await?;
+        let meeting = own.come(JOIN, patience).await;
+        match meeting.release().await {
+            Ok(()) => Ok(own),
+            Err(failed) => {
+                own.leave(false).await;
+                Err(failed.error())
+            }
+        }
+    }
+
+    async fn register(&self, credentials: &Credentials) -> Result<(), Error> {
+        let failed = |path: &str, error| refused(&self.target, "create", path, error);
+        for path in [WORKERS_TOP.to_owned(), self.root.clone(), self.workers()] {
+            let made = self.make_with(&path, SHOWS_LIFE, CreateMode::Persistent).await;
+            made.map_err(|error| failed(&path, error))?;
+        }
+        let begun = self.released(JOIN);
+        let is_begun = is_there(&self.client, &begun).await.map_err(|error| failed(&begun, error))?;
+        if is_begun {
+            return Err(Error::usage(format!(
+                "the run {} has begun without this {}: a worker can't come back to a run; start all of them again with \
+                 another --run-id",
+                self.name(),
+                self.slice
+            )));
+        }
+        let path = format!("{}/{}", self.workers(), self.slice.index);
+        let data = serde_json::to_vec(credentials).map_err(Error::environment)?;
+        let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        match self.client.create(&path, &data, &ephemeral).await {
+            Ok(_) => Ok(()),
+            Err(ClientError::NodeExists) => Err(Error::usage(format!(
+                "there is a worker {} in the run {} already: give each its own --index, or wait {} s if it was just killed",
+                self.slice.index,
+                self.name(),
+                SESSION.as_secs()
+            ))),
+            Err(error) => Err(failed(&path, error)),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.root.rsplit('/').next().unwrap_or_default()
+    }
+
+    fn leader(&self) -> String {
+        format!("{}/0", self.workers())
+    }
+
+    fn workers(&self) -> String {
+        format!("{}/workers", self.root)
+    }
+
+    fn released(&self, meeting: &str) -> String {
+        format!("{}/{meeting}-released", self.root)
+    }
+
+    /// Requests and events of this worker's meetings since this was asked last, as far as the servers of the locks count them
+    /// among those of locks.
+    pub fn take_beside(&self) -> Beside {
+        let beside = std::mem::take(&mut *locked(&self.beside));
+        match self.place {
+            MeetingPlace::Elsewhere => Beside::default(),
+            MeetingPlace::SameServers => Beside { reads: 0, writes: 0, ..beside },
+            MeetingPlace::SameNamespace => beside,
+        }
+    }
+
+    /// Comes to a meeting within the run. Worker 0 returns when all are there, another at once.
+    pub async fn meet(&self, name: &str) -> Meeting<'_> {
+        self.come(name, PATIENCE.max(self.patience)).await
+    }
+
+    async fn come(&self, name: &str, patience: Duration) -> Meeting<'_> {
+        let come = match self.failed.get() {
+            Some(failed) => Come::Failed(failed.clone()),
+            None => self.announce(name).await.unwrap_or_else(|error| Come::Failed(self.broken(&error))),
+        };
+        let come = match come {
+            Come::Leads(Ok(())) => {
+                let all = tokio::time::timeout(patience, self.all_are_at(name)).await;
+                Come::Leads(match all {
+                    Ok(here) => here,
+                    Err(_) => Err(self.late(name).await),
+                })
+            }
+            other => other,
+        };
+        Meeting { rendezvous: self, name: name.to_owned(), come, patience }
+    }
+
+    /// Sets what tells of the release, and then says that this worker is here.
+    async fn announce(&self, name: &str) -> Result<Come, ClientError> {
+        let path = format!("{}/{name}", self.root);
+        self.make(&path, CreateMode::Persistent).await?;
+        let come = if self.slice.leads() {
+            Come::Leads(Ok(()))
+        } else {
+            let (_, released) = self.look(&self.released(name)).await?;
+            let (lives, lost) = self.look(&self.leader()).await?;
+            // At the first meeting the leader may come last.
+            if !lives && name != JOIN {
+                return Ok(Come::Failed(MeetingError::Lost(vec![0])));
+            }
+            Come::Waits { released, lost }
+        };
+        self.make(&format!("{path}/{}", self.slice.index), CreateMode::Ephemeral).await?;
+        Ok(come)
+    }
+
+    async fn all_are_at(&self, name: &str) -> Released {
+        let path = format!("{}/{name}", self.root);
+        let is_first = name == JOIN;
+        // At the first meeting some have not come yet; those that have come are alive, or lost.
+        let mut expected: BTreeSet<usize> = if is_first { BTreeSet::new() } else { self.all().collect() };
+        loop {
+            let (there, came) = self.list(&path).await.map_err(|error| self.broken(&error))?;
+            let (alive, went) = self.list(&self.workers()).await.map_err(|error| self.broken(&error))?;
+            expected.extend(&alive);
+            let lost: Vec<usize> = expected.difference(&alive).copied().collect();
+            if !lost.is_empty() {
+                return Err(MeetingError::Lost(lost));
+            }
+            if there.len() >= self.slice.of {
+                return if is_first { self.all_are_alike().await } else { Ok(()) };
+            }
+            let event = tokio::select! {
+                event = came.changed() => event,
+                event = went.changed() => event,
+            };
+            self.heard(&event)?;
+        }
+    }
+
+    fn all(&self) -> std::ops::Range<usize> {
+        0..self.slice.of
+    }
+
+    async fn all_are_alike(&self) -> Released {
+        let mut first: Option<Credentials> = None;
+        for worker in self.all() {
+            let node = format!("{}/{worker}", self.workers());
+            let read = self.asked(|| self.client.get_data(&node)).await;
+            let (data, _) = read.map_err(|error| match error {
+                ClientError::NoNode => MeetingError::Lost(vec![worker]),
+                error => self.broken(&error),
+            })?;
+            let own: Credentials = serde_json::from_slice(&data).map_err(|error| {
+                MeetingError::Unlike(format!("worker {worker} has another version: {error}"))
+            })?;
+            if let Some(difference) = first.as_ref().and_then(|first| first.difference(&own)) {
+                return Err(MeetingError::Unlike(format!("worker {worker} {}", one_line(&difference))));
+            }
+            first.get_or_insert(own);
+        }
+        Ok(())
+    }
+
+    async fn late(&self, name: &str) -> MeetingError {
+        let there = self.list(&format!("{}/{name}", self.root)).await.map(|(there, _)| there);
+        there.map_or_else(
+            |error| self.broken(&error),
+            |there| MeetingError::Late(self.all().filter(|one| !there.contains(one)).collect()),
+        )
+    }
+
+    /// The workers that have a node there, and what tells of the next change.
+    async fn list(&self, path: &str) -> Result<(BTreeSet<usize>, OneshotWatcher), ClientError> {
+        let (names, watcher) = self.asked(|| self.client.list_and_watch_children(path)).await?;
+        self.counts(|beside| beside.reads += 1);
+        Ok((names.iter().filter_map(|name| name.parse().ok()).collect(), watcher))
+    }
+
+    /// Whether a node is there, and what tells of its next change. A look at what is not there is no read to the servers.
+    async fn look(&self, path: &str) -> Result<(bool, OneshotWatcher), ClientError> {
+        let (stat, watcher) = self.asked(|| self.client.check_and_watch_stat(path)).await?;
+        self.counts(|beside| beside.reads += u64::from(stat.is_some()));
+        Ok((stat.is_some(), watcher))
+    }
+
+    /// Asks again after each lost connection, for as long as the session may be alive.
+    async fn asked<T, F: Future<Output = Result<T, ClientError>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, ClientError> {
+        loop {
+            match ask().await {
+                Err(ClientError::ConnectionLoss) if !self.client.state().is_terminated() => {
+                    tokio::time::sleep(BETWEEN_ATTEMPTS).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn broken(&self, error: &ClientError) -> MeetingError {
+        match error {
+            ClientError::SessionExpired => MeetingError::Lost(vec![self.slice.index]),
+            other => MeetingError::Broken(other.to_string()),
+        }
+    }
+
+    fn counts(&self, count: impl FnOnce(&mut Beside)) {
+        count(&mut locked(&self.beside));
+    }
+
+    /// Counts an event; an error where the session is over.
+    fn heard(&self, event: &WatchedEvent) -> Result<(), MeetingError> {
+        self.counts(|beside| match event.event_type {
+            EventType::NodeCreated => beside.node_created += 1,
+            EventType::NodeDeleted => beside.node_deleted += 1,
+            EventType::NodeDataChanged => beside.data_changed += 1,
+            EventType::NodeChildrenChanged => beside.children_changed += 1,
+            _ => {}
+        });
+        let is_over = event.event_type == EventType::Session && event.session_state.is_terminated();
+        if is_over { Err(MeetingError::Lost(vec![self.slice.index])) } else { Ok(()) }
+    }
+
+    /// Makes a node; that it is there already is no error.
+    async fn make(&self, path: &str, mode: CreateMode) -> Result<(), ClientError> {
+        self.make_with(path, &[], mode).await
+    }
+
+    async fn make_with(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), ClientError> {
+        let options = mode.with_acls(Acls::anyone_all());
+        match self.asked(|| self.client.create(path, data, &options)).await {
+            Ok(_) => {
+                self.counts(|beside| beside.writes += 1);
+                Ok(())
+            }
+            Err(ClientError::NodeExists) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stamps the moment on the leading server's clock, as the time at which a node was made.
+    pub async fn stamp(&self, name: &str) {
+        let path = format!("{}/{name}", self.root);
+        // A stamp that is missing is said where all are read.
+        let _ = self.make(&path, CreateMode::Persistent).await;
+        let _ = self.make(&format!("{path}/{}", self.slice.index), CreateMode::Persistent).await;
+    }
+
+    /// How far apart the workers' stamps of that name are, on the leading server's clock, which counts milliseconds.
+    pub async fn spread(&self, name: &str) -> Result<Duration, String> {
+        let mut stamps = Vec::new();
+        for worker in self.all() {
+            let path = format!("{}/{name}/{worker}", self.root);
+            let read = async || CaughtUp::with(&self.client).await?.stat(&path).await;
+            let stat = self.asked(read).await.map_err(|error| error.to_string())?;
+            self.counts(|beside| beside.reads += u64::from(stat.is_some()));
+            stamps.push(stat.ok_or_else(|| format!("worker {worker} left no stamp"))?.ctime);
+        }
+        let (first, last) = (stamps.iter().min().copied(), stamps.iter().max().copied());
+        let spread = last.zip(first).map_or(0, |(last, first)| last - first);
+        Ok(Duration::from_millis(u64::try_from(spread).unwrap_or(0)))
+    }
+
+    /// Leaves, after all have come to the end where this worker has; what they met by goes with the last. A run that broke off
+    /// here is lost to the others.
+    pub async fn leave(self, has_ended: bool) {
+        if has_ended {
+            let last = self.meet("end").await;
+            let _ = last.release().await;
+        }
+        let cleared = tokio::time::timeout(LEFT_WITHIN, self.clear());
+        // What stays behind is a few empty nodes.
+        let _ = cleared.await;
+    }
+
+    /// Removes the nodes of the run, if it is for this worker to do: for the one with the lowest number of those that are still
+    /// here, once the others have gone.
+    async fn clear(&self) -> Result<(), ClientError> {
+        loop {
+            let (alive, went) = self.list(&self.workers()).await?;
+            if alive.first() != Some(&self.slice.index) {
+                // Sooner than with the session, so that the others need not wait for its end.
+                let own = format!("{}/{}", self.workers(), self.slice.index);
+                return self.client.delete(&own, None).await;
+            }
+            if alive.len() == 1 {
+                break;
+            }
+            let _ = went.changed().await;
+        }
+        remove_root(&self.client, &self.root).await
+    }
+}
+
+impl Meeting<'_> {
+    /// Goes on when worker 0 has released all.
+    pub async fn release(self) -> Released {
+        let Self { rendezvous, name, come, patience } = self;
+        let released = match come {
+            Come::Leads(here) => match rendezvous.tell(&name, &here).await {
+                Ok(()) => here,
+                Err(error) => here.and(Err(rendezvous.broken(&error))),
+            },
+            Come::Waits { released, lost } => {
+                // Worker 0 knows who is late, and may have come as late itself.
+                let waiting = rendezvous.wait_for(&name, released, lost);
+                tokio::time::timeout(2 * patience, waiting)
+                    .await
+                    .unwrap_or_else(|_| Err(MeetingError::Late(vec![0])))
+            }
+            Come::Failed(failed) => Err(failed),
+        };
+        released.inspect_err(|error| drop(rendezvous.failed.set(error.clone())))
+    }
+}
+
+impl Rendezvous {
+    async fn tell(&self, name: &str, released: &Released) -> Result<(), ClientError> {
+        let data = serde_json::to_vec(released).unwrap_or_default();
+        self.make_with(&self.released(name), &data, CreateMode::Persistent).await
+    }
+
+    /// Waits for worker 0, which does not go without a word unless it is lost.
+    async fn wait_for(&self, name: &str, mut released: OneshotWatcher, mut lost: OneshotWatcher) -> Released {
+        // It may have been released before it was here: then it has failed.
+        let mut is_alive = true;
+        loop {
+            if let Some(released) = self.read(name).await? {
+                return released;
+            }
+            if !is_alive && name != JOIN {
+                return Err(MeetingError::Lost(vec![0]));
+            }
+            let event = tokio::select! {
+                event = released.changed() => event,
+                event = lost.changed() => event,
+            };
+            self.heard(&event)?;
+            (_, released) = self.look(&self.released(name)).await.map_err(|error| self.broken(&error))?;
+            let was_alive = is_alive;
+            (is_alive, lost) = self.look(&self.leader()).await.map_err(|error| self.broken(&error))?;
+            // At the first meeting the leader may not have come yet, but it doesn't go again.
+            if name == JOIN && was_alive && !is_alive && event.event_type == EventType::NodeDeleted {
+                return Err(MeetingError::Lost(vec![0]));
+            }
+        }
+    }
+
+    async fn read(&self, name: &str) -> Result<Option<Released>, MeetingError> {
+        let path = self.released(name);
+        match self.asked(|| self.client.get_data(&path)).await {
+            Ok((data, _)) => {
+                self.counts(|beside| beside.reads += 1);
+                let unlike = |error| MeetingError::Unlike(format!("worker 0 has another version: {error}"));
+                serde_json::from_slice(&data).map(Some).map_err(unlike)
+            }
+            Err(ClientError::NoNode) => Ok(None),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+}

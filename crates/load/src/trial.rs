@@ -1,0 +1,615 @@
+//! One trial from its first session to its last: its sessions, what is looked at around its load, and where several
+//! workers make it, where they wait for each other. The load itself is in `phases`, what the trial comes to in
+//! `outcome`.
+
+#![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
+
+mod outcome;
+mod phases;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::accounting::CounterReading;
+use super::breaking::Elections;
+use super::counters::{self, NearEnd};
+use super::drivers::Drivers;
+use super::health::Vitals;
+use super::keeper::{Following, Keeper};
+use super::rendezvous::{Meeting, Rendezvous};
+use super::shared::{Board, LAST_TURNS, Shared};
+use super::worker::{Share, ThreadRecord};
+use super::workspace::open;
+use super::{Environment, EnvironmentEvent, Sink, accounting, batch, progress, worker};
+use zklockbench_core::clock::{self, Stamp, WallClock};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Window;
+use zklockbench_core::units::contenders;
+use zklockbench_ensemble::proxy::Wire;
+use zklockbench_locks::Entry;
+use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial};
+use zklockbench_scenario::{Load, Stop, TrialSpec};
+use zklockbench_zk::{Target, nodelay};
+
+/// A drain may take this long before everything still under way is given up, or as long as a reply that never comes keeps a
+/// contender waiting.
+const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
+/// What a contender whose session is over needs to notice it, once it connects again.
+const SESSION_ENDS: Duration = Duration::from_secs(5);
+/// How long a generator thread may take to hand over its record after an abort.
+const ABORT_AT_MOST: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const INTERRUPTED: &str = "interrupted";
+const TICK: Duration = Duration::from_millis(200);
+/// How far apart workers may begin, as a share of the shortest phase.
+const SPREAD_AT_MOST: f64 = 0.1;
+
+/// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
+/// record, marked partial.
+///
+/// # Errors
+/// When the trial could not begin: the ensemble refuses its nodes, or no session could be opened.
+pub async fn run_trial(
+    environment: &Environment,
+    spec: &TrialSpec,
+    entry: &Entry,
+    interrupt: &CancellationToken,
+    sink: Sink<'_>,
+) -> Result<Trial, Error> {
+    run(environment, spec, entry, interrupt, sink, None).await
+}
+
+/// The same, where what the lock sends and receives may pass a wire on which it is counted: contenders then end the turns that
+/// they have begun. Beside the wire, the way to the servers past it.
+pub(super) async fn run(
+    environment: &Environment,
+    spec: &TrialSpec,
+    entry: &Entry,
+    interrupt: &CancellationToken,
+    sink: Sink<'_>,
+    wire: Option<(Arc<Wire>, Target)>,
+) -> Result<Trial, Error> {
+    let root = match environment.slice().leads() {
+        true => environment.workspace.prepare(spec.index, spec.locks, environment.slice()).await?,
+        false => environment.workspace.trial_root(spec.index),
+    };
+    if zklockbench_locks::joins_by_count(&entry.card, &spec.strategy.params) && environment.slice().leads() {
+        environment.workspace.check_counting(&spec.strategy.name).await?;
+    }
+    let targets = environment.for_contenders(spec.contenders)?;
+    let drivers = Drivers::of(entry, spec, &environment.target)?;
+    let mut shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice());
+    shared.drivers = drivers.clone();
+    shared.wire = wire;
+    shared.keeps_history = environment.keeps_history;
+    shared.throttle = environment.limits.throttle.clone();
+    let shared = Arc::new(shared.with_logs(environment.local.as_deref()));
+    let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
+    let trial = conductor.conduct().await;
+    let failed = drivers.end(&spec.strategy.name, sink).await;
+    let mut trial = trial?;
+    trial.health.invalid = failed.or(trial.health.invalid);
+    let is_lost = trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost);
+    if !is_lost && environment.slice().leads() {
+        environment.workspace.clear(&root).await?;
+    }
+    Ok(trial)
+}
+
+/// What the workers of a run meet for in each trial, and the stamp that they leave.
+#[derive(Debug, Clone, Copy)]
+enum Meets {
+    /// All have their sessions: the load may begin.
+    Connected,
+    Started,
+    /// Nothing is under way any more.
+    Drained,
+}
+
+impl Meets {
+    fn of_trial(self, trial: usize) -> String {
+        let what = match self {
+            Self::Connected => "connected",
+            Self::Started => "started",
+            Self::Drained => "drained",
+        };
+        format!("t{trial:03}-{what}")
+    }
+}
+
+struct Conductor<'a> {
+    environment: &'a Environment,
+    shared: Arc<Shared>,
+    interrupt: &'a CancellationToken,
+    sink: Sink<'a>,
+    threads: Vec<oneshot::Receiver<ThreadRecord>>,
+    /// Generator threads that returned no record.
+    missing_threads: usize,
+    /// Until what it has kept is taken; `None` where nothing is to be kept.
+    keeper: Option<Keeper>,
+    started_at: SystemTime,
+    /// The same by our clock.
+    began: Stamp,
+    wall: WallClock,
+    phases: Vec<Phase>,
+    /// That some contenders had no session; the others measure all the same.
+    too_few: Option<CutShort>,
+    cut_short: Option<CutShort>,
+    /// What is seen of the servers' elections, from the begin of the load to its end.
+    elections: Elections,
+    faults: Vec<FaultRecord>,
+    stuck: Vec<Stuck>,
+    /// Connections without TCP_NODELAY.
+    delayed: u64,
+}
+
+struct ObservedLoad {
+    loaded: Loaded,
+    given_up: Stamp,
+    before: Vec<CounterReading>,
+    after: Vec<CounterReading>,
+    orphans: Option<progress::Orphans>,
+    /// Directories of its locks whose counter is near its end.
+    near_end: Vec<NearEnd>,
+    /// How far apart workers began, where that is found out here.
+    spread: Option<Result<Duration, String>>,
+    /// What their meetings asked of the servers meanwhile.
+    met: Option<Beside>,
+}
+
+struct Loaded {
+    window: Window,
+    begin: Vitals,
+    end: Vitals,
+    backlog_us: u64,
+    steady: Steady,
+}
+
+impl<'a> Conductor<'a> {
+    fn start(
+        environment: &'a Environment,
+        shared: Arc<Shared>,
+        interrupt: &'a CancellationToken,
+        sink: Sink<'a>,
+    ) -> Result<Self, Error> {
+        let seconds = expected_seconds(&shared.spec);
+        let threads = environment.threads.clamp(1, shared.count_own().max(1));
+        let started_at = SystemTime::now();
+        let keeper = keeper(environment, &shared, started_at)?;
+        let spawned: std::io::Result<Vec<_>> = (0..threads)
+            .map(|thread| {
+                let contenders = shared.own().skip(thread).step_by(threads).collect();
+                let every = environment.keep_awake.filter(|_| thread == 0);
+                let awake = environment.single_servers().filter(|_| every.is_some()).collect();
+                let every = every.unwrap_or_default();
+                let notes = keeper.as_ref().map(|keeper| keeper.notes_of(thread)).unwrap_or_default();
+                worker::spawn(Arc::clone(&shared), Share { contenders, awake, every, notes }, seconds)
+            })
+            .collect();
+        let threads =
+            spawned.map_err(|e| Error::environment(format!("cannot start a generator thread: {e}")))?;
+        let (began, wall) = (clock::now(), WallClock::read());
+        Ok(Self {
+            environment,
+            shared,
+            interrupt,
+            sink,
+            threads,
+            missing_threads: 0,
+            keeper,
+            started_at,
+            began,
+            wall,
+            phases: Vec::new(),
+            too_few: None,
+            cut_short: None,
+            elections: Elections::default(),
+            faults: Vec::new(),
+            stuck: Vec::new(),
+            delayed: 0,
+        })
+    }
+
+    async fn conduct(&mut self) -> Result<Trial, Error> {
+        let connect_us = self.connect().await?;
+        self.shared.drivers.measure_at_rest().await;
+        self.shared.decide_who_holds();
+        let observed = self.observe_load().await;
+        let threads = self.collect().await;
+        Ok(self.record(connect_us, observed, threads).await)
+    }
+
+    /// The load, between what the servers count before and after it. Where this worker is one of several, all of them begin
+    /// once the first has been read, and none closes its sessions before the second has.
+    async fn observe_load(&mut self) -> ObservedLoad {
+        let (environment, servers) = (self.environment, self.environment.observed_servers());
+        let namespace = &environment.namespace;
+        let meeting = self.come_to(Meets::Connected).await;
+        // What was asked before is not among what the servers count from here on.
+        let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
+        let before = accounting::read_at_rest(servers, namespace);
+        let (before, elections) = join(before, Elections::from_now_on(servers)).await;
+        self.elections = elections;
+        self.go_on_from(meeting).await;
+        let (loaded, given_up) = self.load_and_drain().await;
+        let meeting = self.come_to(Meets::Drained).await;
+        let spread = self.start_spread().await;
+        let met = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
+        let after = accounting::read_at_rest(servers, namespace);
+        let (after, ()) = join(after, self.elections.look_once()).await;
+        let orphans = self.orphans().await;
+        let near_end = self.counters_near_end().await;
+        self.go_on_from(meeting).await;
+        ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met }
+    }
+
+    /// The load from its begin to its end, and when waits were given up. Connections that are made meanwhile are set like the
+    /// first ones.
+    async fn load_and_drain(&mut self) -> (Loaded, Stamp) {
+        let (shared, connected_to) = (Arc::clone(&self.shared), self.connected_to());
+        let loading = async {
+            let loaded = self.load().await;
+            let given_up = clock::now();
+            self.drain().await;
+            (loaded, given_up)
+        };
+        tokio::select! {
+            loaded = loading => loaded,
+            never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
+            never = shared.drivers.measure_until_measured(&shared.signals.window) => match never {},
+        }
+    }
+
+    /// Where this worker is one of several, comes to one of their meetings of this trial.
+    async fn come_to(&mut self, what: Meets) -> Option<Meeting<'a>> {
+        let rendezvous = self.environment.rendezvous.as_ref()?;
+        let name = what.of_trial(self.shared.spec.index);
+        let met = self.interrupt.run_until_cancelled(rendezvous.meet(&name)).await;
+        if met.is_none() {
+            self.cut_short(Cause::Interrupted, INTERRUPTED);
+        }
+        met
+    }
+
+    /// Goes on from a meeting with the others, unless one is missing, which cuts the trial short.
+    async fn go_on_from(&mut self, meeting: Option<Meeting<'a>>) {
+        let Some(meeting) = meeting else { return };
+        match self.interrupt.run_until_cancelled(meeting.release()).await {
+            Some(Ok(())) => {}
+            Some(Err(failed)) => self.cut_short(Cause::WorkerLost, failed.to_string()),
+            None => self.cut_short(Cause::Interrupted, INTERRUPTED),
+        }
+    }
+
+    /// How far apart the workers began, on the leading server's clock; `None` where another worker finds out, or of one only.
+    async fn start_spread(&self) -> Option<Result<Duration, String>> {
+        let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
+        if self.cut_short.is_some() {
+            return None;
+        }
+        Some(rendezvous.spread(&Meets::Started.of_trial(self.shared.spec.index)).await)
+    }
+
+    /// Why the workers' parts don't make one load.
+    fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
+        let spread = match spread {
+            Ok(spread) => *spread,
+            Err(why) => return Some(format!("it is not known how far apart the workers began: {why}")),
+        };
+        let shortest = shortest_phase(&self.shared.spec)?;
+        (spread > shortest.mul_f64(SPREAD_AT_MOST)).then(|| {
+            format!(
+                "the workers began {} apart, which is more than {:.0} % of the shortest phase ({}); use longer phases, or \
+                 hosts that are not as busy",
+                humantime::format_duration(spread),
+                100.0 * SPREAD_AT_MOST,
+                humantime::format_duration(shortest)
+            )
+        })
+    }
+
+    /// Says what cuts the trial short, unless something has already.
+    fn cut_short(&mut self, cause: Cause, why: impl Into<String>) {
+        self.cut_short.get_or_insert_with(|| CutShort { cause, why: why.into() });
+    }
+
+    /// Waits until every contender has a session. Returns how long that took.
+    async fn connect(&mut self) -> Result<u64, Error> {
+        let begin = self.phase_begins("connect", None);
+        let shared = Arc::clone(&self.shared);
+        let all = shared.count_own();
+        let connected = async {
+            while Board::read(&shared.board.connected) + Board::read(&shared.board.unconnected) < all {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        if self.interrupt.run_until_cancelled(connected).await.is_none() {
+            self.cut_short(Cause::Interrupted, INTERRUPTED);
+        }
+        let took = self.phase_ended("connect", begin);
+        let unconnected = Board::read(&shared.board.unconnected);
+        if unconnected == all {
+            let mut none = format!("none of {} could open a session", contenders(all));
+            if let Some(breach) = shared.board.breach.get() {
+                none = format!("{breach}: {none}");
+            }
+            // Of a driver that can open none, nothing follows for the other strategies.
+            if shared.drivers.are_there() {
+                self.cut_short(Cause::TooFewSessions, none);
+                return Ok(took);
+            }
+            self.abandon().await;
+            return Err(Error::environment(format!("{none} to {}", self.environment.target.connect)));
+        }
+        if unconnected > 0 {
+            let why = format!(
+                "only {} of {} took part: the others got no session",
+                all - unconnected,
+                contenders(all)
+            );
+            (self.sink)(EnvironmentEvent::Warning(&why));
+            self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
+        }
+        let reached = nodelay::apply(&self.connected_to());
+        self.delayed = Board::read(&shared.board.connected).saturating_sub(reached) as u64;
+        Ok(took)
+    }
+
+    fn connected_to(&self) -> Vec<String> {
+        let proxies = self.environment.proxy.as_ref().map(|proxy| proxy.all_addresses());
+        proxies.unwrap_or_else(|| self.environment.servers.clone())
+    }
+
+    async fn orphans(&self) -> Option<progress::Orphans> {
+        let asks = self.shared.has_faults() || !self.stuck.is_empty();
+        if !asks || self.is_lost() || !self.shared.slice.leads() {
+            return None;
+        }
+        progress::find_orphans(&self.shared, &self.environment.target).await
+    }
+
+    /// Fresh servers of our own are far from the end of any counter, unless a fault takes them there.
+    async fn counters_near_end(&self) -> Vec<NearEnd> {
+        let is_fresh = self.environment.local.is_some() && !self.shared.has_faults();
+        if is_fresh || self.is_lost() || !self.shared.slice.leads() {
+            return Vec::new();
+        }
+        match open(&self.environment.target).await {
+            Ok(client) => counters::of_trial(&self.shared, &client).await,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Does something unless the user interrupts or the ensemble goes away.
+    async fn until_cut_short(&mut self, work: impl Future<Output = ()>) {
+        let Environment { target, servers, .. } = self.environment;
+        let (cause, why) = tokio::select! {
+            () = work => return,
+            () = self.interrupt.cancelled() => (Cause::Interrupted, INTERRUPTED.to_owned()),
+            why = ensemble_lost(self.environment, &self.shared) => (Cause::EnsembleLost, why),
+            why = self.environment.limits.alarm() => (Cause::EnsembleOverloaded, why),
+            () = tick(&self.shared, self.sink) => return,
+            () = progress::watch_standstills(&self.shared, target, servers) => return,
+        };
+        self.cut_short(cause, why);
+    }
+
+    /// Ends the load: waiters are cancelled, holders release, no contender acquires any more.
+    async fn drain(&mut self) {
+        let begin = self.phase_begins("drain", None);
+        let shared = Arc::clone(&self.shared);
+        if shared.wire.is_some() && self.cut_short.is_none() {
+            self.end_turns().await;
+        }
+        shared.signals.drain.cancel();
+        if self.is_lost() {
+            shared.signals.abort.cancel();
+        } else {
+            let all = shared.count_own();
+            let drained = async {
+                all_finished(&shared).await;
+                batch::quiet(&shared).await;
+            };
+            let at_most = self.drain_at_most();
+            if tokio::time::timeout(at_most, drained).await.is_err() {
+                let late = all - Board::read(&shared.board.finished).min(all);
+                self.cut_short(
+                    Cause::DidNotEnd,
+                    format!("{} did not end within {at_most:?}", contenders(late)),
+                );
+            }
+        }
+        self.phase_ended("drain", begin);
+    }
+
+    /// A server that has expired a session elsewhere may leave its connection open and answer nothing there. The client then
+    /// notices after its session timeout, which a driver's client may choose itself (`cli_mt`: 30 s).
+    fn drain_at_most(&self) -> Duration {
+        DRAIN_AT_LEAST.max(self.shared.negotiated() + SESSION_ENDS)
+    }
+
+    /// Lets contenders end the turns that they have begun, for some time.
+    async fn end_turns(&self) {
+        self.shared.signals.last_turns.cancel();
+        let bounded = tokio::time::timeout(LAST_TURNS, all_finished(&self.shared));
+        // Turns that do not end by then are not counted.
+        let _ = self.interrupt.run_until_cancelled(bounded).await;
+    }
+
+    fn is_lost(&self) -> bool {
+        self.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost)
+    }
+
+    async fn collect(&mut self) -> Vec<ThreadRecord> {
+        self.shared.signals.close.cancel();
+        let started = self.threads.len();
+        let (abort, at_most) = (self.shared.signals.abort.clone(), self.drain_at_most());
+        let threads = collect(&mut self.threads, &abort, at_most, ABORT_AT_MOST).await;
+        self.missing_threads = started - threads.len();
+        if self.missing_threads > 0 {
+            let missing = self.missing_threads;
+            self.cut_short(
+                Cause::DidNotEnd,
+                format!("{missing} of {started} generator threads returned no record"),
+            );
+        }
+        threads
+    }
+
+    async fn abandon(&mut self) {
+        self.shared.signals.drain.cancel();
+        self.shared.signals.abort.cancel();
+        collect(&mut self.threads, &self.shared.signals.abort, Duration::ZERO, ABORT_AT_MOST).await;
+    }
+
+    fn phase_begins(&self, name: &'static str, expected: Option<Duration>) -> Stamp {
+        (self.sink)(EnvironmentEvent::Phase { name, expected });
+        clock::now()
+    }
+
+    fn phase_ended(&mut self, name: &'static str, begin: Stamp) -> u64 {
+        let took_us = clock::now().saturating_sub(begin);
+        self.phases.push(Phase { name: name.to_owned(), took_us });
+        took_us
+    }
+}
+
+/// The records of the threads that end by themselves, or soon after the abort that follows. A thread that hangs or has
+/// panicked returns none.
+async fn collect<R>(
+    threads: &mut Vec<oneshot::Receiver<R>>,
+    abort: &CancellationToken,
+    at_most: Duration,
+    after_abort: Duration,
+) -> Vec<R> {
+    let mut running: FuturesUnordered<_> = threads.drain(..).collect();
+    let mut records = Vec::with_capacity(running.len());
+    for patience in [at_most, after_abort] {
+        let ended = async {
+            while let Some(record) = running.next().await {
+                records.extend(record);
+            }
+        };
+        if tokio::time::timeout(patience, ended).await.is_ok() {
+            break;
+        }
+        abort.cancel();
+    }
+    records
+}
+
+async fn all_finished(shared: &Shared) {
+    while Board::read(&shared.board.finished) < shared.count_own() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Returns when no server has accepted a connection for as long as a session lives: nobody can hold anything
+/// any more. A server that comes back sooner is ridden through.
+async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
+    let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
+    let lives = shared.spec.session_timeout.max(shared.negotiated());
+    let patience = lives.max(Duration::from_secs(2)) + 2 * broken;
+    let mut unreachable_since = None;
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if let Some(breach) = shared.board.breach.get() {
+            return format!("the ensemble cannot be measured: {breach}");
+        }
+        let since_reply = clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed));
+        let answers = since_reply < 1_000_000 || environment.any_reachable().await;
+        let since = if answers { None } else { Some(unreachable_since.unwrap_or_else(clock::now)) };
+        unreachable_since = since;
+        if since.is_some_and(|since| clock::now() - since >= clock::micros(patience)) {
+            return format!(
+                "the ensemble was lost: none of its servers ({}) accepted a connection for {}",
+                environment.servers.join(", "),
+                humantime::format_duration(patience)
+            );
+        }
+    }
+}
+
+async fn tick(shared: &Shared, sink: Sink<'_>) {
+    let of = match (&shared.spec.load, shared.spec.stop) {
+        (Load::Batch, _) => Some(shared.spec.contenders as u64),
+        (Load::Closed, Stop::Acquisitions(each)) => Some(each * shared.count_own() as u64),
+        (Load::Closed, Stop::After(_)) | (Load::Open(_), _) => None,
+    };
+    loop {
+        sink(EnvironmentEvent::Tick { acquired: shared.board.acquired.load(Ordering::Relaxed), of });
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Seconds for which the timeline has room; a phase that ends by acquisitions gets a generous guess.
+fn expected_seconds(spec: &TrialSpec) -> usize {
+    let guess = spec.stop.lasts().unwrap_or(Duration::from_secs(3_600));
+    usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
+}
+
+fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Option<Keeper>, Error> {
+    if !shared.reads_logs && !shared.keeps_history {
+        return Ok(None);
+    }
+    let following = environment.local.as_ref().filter(|_| shared.reads_logs).map(|local| Following {
+        logs: local.logs_at_hand(),
+        below: shared.root().to_owned(),
+        since,
+    });
+    let started = Keeper::start(&environment.scratch, following);
+    started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
+}
+
+/// The shortest of the phases whose length is known before; `None` where acquisitions end the only one.
+fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
+    let measured = spec.stop.lasts().unwrap_or_default();
+    [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]
+        .into_iter()
+        .filter(|phase| !phase.is_zero())
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(50);
+
+    #[tokio::test(start_paused = true)]
+    async fn records_are_collected_when_another_thread_hangs_or_panics() {
+        for (hung, panicked) in [(1, 0), (0, 1), (1, 1)] {
+            let abort = CancellationToken::new();
+            let (ended, record) = oneshot::channel();
+            let (ends_on_abort, aborted) = oneshot::channel();
+            let senders: Vec<_> = (0..hung + panicked).map(|_| oneshot::channel::<u8>()).collect();
+            let (mut senders, mut threads): (Vec<_>, Vec<_>) = senders.into_iter().unzip();
+            senders.truncate(hung);
+            threads.extend([aborted, record]);
+            ended.send(1).unwrap();
+            let on_abort = abort.clone();
+            tokio::spawn(async move {
+                on_abort.cancelled().await;
+                ends_on_abort.send(2).unwrap();
+            });
+            let collected = collect(&mut threads, &abort, SOON, SOON);
+            let records = tokio::time::timeout(4 * SOON, collected).await.expect("the wait is bounded");
+            assert_eq!(records, [1, 2], "{hung} hung, {panicked} panicked");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn threads_that_end_in_time_are_not_aborted() {
+        let abort = CancellationToken::new();
+        let (ended, record) = oneshot::channel();
+        ended.send(()).unwrap();
+        assert_eq!(collect(&mut vec![record], &abort, SOON, SOON).await.len(), 1);
+        assert!(!abort.is_cancelled());
+    }
+}

@@ -1,0 +1,363 @@
+//! What a trial comes to: its record, from what its threads saw and what was looked at around them.
+
+use std::collections::BTreeMap;
+use std::ops::Add as _;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::super::counters::NearEnd;
+use super::super::drivers::Driver;
+use super::super::keeper::{Kept, Lost};
+use super::super::lock_state::LockState;
+use super::super::recorder::part_of_waits;
+use super::super::shared::{Closing, Shared};
+use super::super::worker::ThreadRecord;
+use super::super::{EnvironmentEvent, accounting, health, progress};
+use super::{Conductor, Loaded, ObservedLoad};
+use zklockbench_core::clock::{self, Stamp, WallClock};
+use zklockbench_core::measure::{ArrivalWait, Histogram, Measure, Second, ThreadRecorder, Window};
+use zklockbench_core::spool::Sorted;
+use zklockbench_core::units::{counted, format_micros};
+use zklockbench_record::{
+    Arrived, Beside, CLOCKS_DIFFER_MS, DriverRecord, EchoTimes, Evidence, Excused, Facts, FullCrew, Grant,
+    Grants, Judged, Lives, Moments, Occurrences, Part, ServerCounters, Sessions, ShortHolds, Steady, Tally,
+    Trial,
+};
+use zklockbench_scenario::{Load, Stop};
+use zklockbench_zk::Failure;
+use zklockbench_zk::keep_awake::Unread;
+
+const SLOW_DISK: &str =
+    "they came faster than the disk took them; use a faster one for --out, or a lower rate";
+/// By how much the wall clock may be set during a trial. What the logs date is then taken to be uncertain by as much; beyond
+/// this, too little would be left to compare.
+const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
+/// For how long a server that is kept awake may be without a read until it is said.
+const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
+
+impl Conductor<'_> {
+    /// The record of a trial whose load is over and whose sessions are closed, but for what is for its judge.
+    pub(super) async fn record(
+        &mut self,
+        connect_us: u64,
+        observed: ObservedLoad,
+        threads: Vec<ThreadRecord>,
+    ) -> Trial {
+        let ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met } = observed;
+        let running = threads.len();
+        let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
+        let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::add);
+        let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
+        let arrived = self.arrived(&loaded, given_up, &mut seen.recorder);
+        let Loaded { window, begin, end, steady, .. } = loaded;
+        let mut health = health::judge(&begin, &seen, running, &end, self.hold_by_timers(), arrived.as_ref());
+        let Part { recorder, occurrences: mut seen, .. } = seen;
+        health.invalid = health.invalid.or(spread.as_ref().and_then(|spread| self.too_far_apart(spread)));
+        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
+        let wall = WallClock::read();
+        let wall_was_set = self.wall_was_set(wall);
+        let (kept, unchecked) = self.kept(seen.kept_out.entries, lost_notes).await;
+        self.settle_closings(&mut seen);
+        let interference = kept.as_ref().map(|kept| kept.interference.clone()).unwrap_or_default();
+        // What the logs tell is dated by that clock.
+        let is_dated = wall_was_set.is_none();
+        health.invalid = health.invalid.or(wall_was_set);
+        let overlaps = std::mem::take(&mut seen.overlaps);
+        let wrong_holds = self.wrong_holds(seen.short_holds, overlaps.count, window);
+        health.invalid = health.invalid.or(wrong_holds.first().cloned());
+        let (grants, lives, history) = parts(kept, is_dated);
+        let facts = Facts {
+            kind: self.shared.kind,
+            began: self.shared.signals.start.borrow().unwrap_or(0),
+            overlaps,
+            grants,
+            lives,
+            all_gone: orphans.as_ref().is_some_and(|orphans| orphans.count == 0),
+            wall,
+            clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
+            scratch: self.environment.scratch.clone(),
+        };
+        let evidence = evidence(&seen);
+        let counters = accounting::pair(before, after, &unread);
+        self.warn_of_unread(&counters);
+        let is_whole = self.cut_short.is_none() && self.too_few.is_none();
+        let accounting = accounting::compare(&self.shared, &recorder.whole, &seen, &counters, is_whole);
+        let lost = lost(&seen);
+        let standstill = progress::longest_standstill(&self.shared, window.start, &counters, lost, &near_end);
+        if let Some(warning) = NearEnd::told(near_end) {
+            (self.sink)(EnvironmentEvent::Warning(&warning));
+        }
+        Trial {
+            spec: self.shared.spec.clone(),
+            started_at: self.started_at,
+            measured_from_us: window.start.saturating_sub(self.began),
+            measured_us: window.end.saturating_sub(window.start),
+            full_crew: self.full_crew(window),
+            arrived,
+            dispersion: self.shared.open.as_ref().map(|open| open.dispersion(window)).unwrap_or_default(),
+            steady: Some(self.counted_anew(steady)),
+            utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
+            judged: Judged::none_yet(),
+            // Contenders that were missing were missing from all that was measured; what happened later comes second.
+            cut_short: self.too_few.take().or(self.cut_short.take()),
+            health,
+            standstill,
+            measured: recorder.measured,
+            whole: recorder.whole,
+            herd: (recorder.whole.unseen == 0 && !self.shared.drivers.are_there()).then(|| recorder.herd()),
+            errors: std::mem::take(&mut seen.errors),
+            // These follow from the facts.
+            violation_count: 0,
+            violations: Vec::new(),
+            excused: Excused::default(),
+            most_inside: self.shared.most_inside(),
+            evidence,
+            ensemble_order: None,
+            facts: Some(facts),
+            fencing: self.shared.fencing(),
+            elections: self.elections.records(window.start, &self.faults),
+            faults: std::mem::take(&mut self.faults),
+            interference,
+            wrong_holds,
+            stuck: std::mem::take(&mut self.stuck),
+            orphans: orphans.as_ref().map(|orphans| orphans.count),
+            orphan_nodes: orphans.map(|orphans| orphans.named).unwrap_or_default(),
+            accounting,
+            servers: counters,
+            sessions: self.sessions(connect_us, &seen),
+            phases: std::mem::take(&mut self.phases),
+            timeline: timeline(&recorder, window),
+            tallies: tallies(&seen, self.shared.spec.contenders),
+            histograms: histograms(&recorder),
+            history: history.filter(|_| self.shared.keeps_history),
+            unchecked,
+            driver: driver_record(&self.shared),
+            counting: None,
+            beside: met.map(|met| Beside {
+                reads: met.reads + seen.looks_beside,
+                writes: met.writes + seen.writes_beside,
+                ..met
+            }),
+            start_spread_us: spread.and_then(Result::ok).map(clock::micros),
+        }
+    }
+
+    /// What became of the arrivals of an open load. Those that were not taken are among the waits that were not served.
+    fn arrived(&self, loaded: &Loaded, given_up: Stamp, recorder: &mut ThreadRecorder) -> Option<Arrived> {
+        let window = loaded.window;
+        let arrivals = self.shared.open.as_ref()?;
+        recorder.set_window(window);
+        let (mut arrived, never_taken) = arrivals.due_within(window.start, window.end);
+        for (due, mode) in never_taken {
+            let wait = ArrivalWait { due, called: None, ended: given_up, is_served: false };
+            recorder.record_arrival(part_of_waits(&self.shared.spec, mode), wait);
+        }
+        for due in arrivals.due_times(window.start, window.end) {
+            if let Some(second) = recorder.second(window.start + due) {
+                second.offered += 1;
+            }
+        }
+        recorder.settle();
+        arrived.backlog_us = loaded.backlog_us;
+        Some(arrived)
+    }
+
+    /// The same course, of whose last acquisitions some have become known since, where acquires are sent ahead.
+    fn counted_anew(&self, steady: Steady) -> Steady {
+        let (series, slots) = (&self.shared.series, steady.acquired.len());
+        Steady { acquired: series.acquisitions(slots), wait_us: series.waits_us(slots), ..steady }
+    }
+
+    /// Of a phase that acquisitions end, what was done while none had finished.
+    fn full_crew(&self, window: Window) -> Option<FullCrew> {
+        let ends_itself =
+            self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
+        let first = self.shared.board.first_done.get().filter(|_| ends_itself)?;
+        let before = self.shared.board.acquired_before.load(Ordering::Acquire);
+        Some(FullCrew {
+            lasted_us: first.at.saturating_sub(window.start),
+            acquired: first.acquired.saturating_sub(before),
+        })
+    }
+
+    /// How long holds should be on average, where nothing but the generator's timers can make them longer.
+    fn hold_by_timers(&self) -> Duration {
+        if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
+    }
+
+    /// Why the holds were not those that were asked for.
+    fn wrong_holds(&self, short: ShortHolds, overlaps: u64, window: Window) -> Vec<String> {
+        let short = (short.count > 0).then(|| {
+            let holds = counted(short.count, "hold was", "holds were");
+            format!("{holds} shorter than asked for, by up to {}", format_micros(short.lacked_us))
+        });
+        // Where contenders were seen inside together, that is why.
+        let excludes = overlaps == 0 && self.shared.entry.card.guarantees.exclusive;
+        let measured_us = window.end.saturating_sub(window.start);
+        let of_lock = |state: &LockState| {
+            let (asked_us, possible_us) = state.impossible_holds(measured_us).filter(|_| excludes)?;
+            let (asked, possible) = (format_micros(asked_us), format_micros(possible_us));
+            Some(format!("impossible: holds of lock {} add up to {asked} where {possible} fit", state.number))
+        };
+        short.into_iter().chain(self.shared.lock_states.used().find_map(of_lock)).collect()
+    }
+
+    /// Decides, now that every fault has ended, which holds lost their session because another closed it.
+    fn settle_closings(&self, seen: &mut Occurrences) {
+        let closing = |contender: usize, session| self.shared.controls[contender].closing(session);
+        seen.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
+    }
+
+    /// Says which servers were not kept awake although they should be; not where faults of servers explain that.
+    fn warn_of_unread(&self, servers: &[ServerCounters]) {
+        if self.shared.has_faults() {
+            return;
+        }
+        for server in servers {
+            let Some(unread) =
+                server.unread_us.map(Duration::from_micros).filter(|time| *time > UNREAD_AT_MOST)
+            else {
+                continue;
+            };
+            let (address, seconds) = (&server.address, unread.as_secs_f64());
+            (self.sink)(EnvironmentEvent::Warning(&format!(
+                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and may have left a \
+                 request aside (ZOOKEEPER-4537)"
+            )));
+        }
+    }
+
+    /// Why the servers' logs, where they are read, don't say when it was by our clock.
+    fn wall_was_set(&self, wall: WallClock) -> Option<String> {
+        let set_by = wall.set_since(self.wall);
+        (self.shared.reads_logs && set_by > WALL_MAY_MOVE).then(|| {
+            format!(
+                "the wall clock, which dates the servers' transactions, was changed by {set_by:?} during the trial"
+            )
+        })
+    }
+
+    /// What was kept for the judge, and what of it could not be.
+    async fn kept(&mut self, entered: u64, lost: Lost) -> (Option<Kept>, Vec<String>) {
+        let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
+        let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
+            Some(local) if local.logs_at_hand().is_none() => local.logs().await.map(Some),
+            _ => Ok(None),
+        };
+        let (logs, uncopied) = match logs {
+            Ok(logs) => (logs, None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        let mut kept = match keeper.end(logs).await {
+            Ok(kept) => kept,
+            Err(why) => return (None, vec![format!("what the contenders noted could not be kept: {why}")]),
+        };
+        if let Some(why) = uncopied.or(kept.unread.take()) {
+            let missing = "so what contenders believed is not compared with what the ensemble saw";
+            (self.sink)(EnvironmentEvent::Warning(&format!(
+                "the servers' logs cannot be read, {missing}: {why}"
+            )));
+        }
+        let Lost { entries, moments } = lost + kept.lost;
+        kept.moments.has_gaps = moments > 0 || self.missing_threads > 0;
+        if moments > 0 {
+            let lost = counted(moments, "event", "events");
+            (self.sink)(EnvironmentEvent::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
+        }
+        let entries = (entries > 0).then(|| {
+            format!("{entries} of {entered} entries were not compared with the servers' logs: {SLOW_DISK}")
+        });
+        let missing = (kept.missing > 0).then(|| {
+            let missing = counted(kept.missing, "transaction is", "transactions are");
+            format!("the servers' logs are not complete: {missing} missing")
+        });
+        (Some(kept), entries.into_iter().chain(missing).collect())
+    }
+
+    fn sessions(&self, connect_us: u64, seen: &Occurrences) -> Sessions {
+        Sessions {
+            opened: seen.opened,
+            connect_us,
+            negotiated_timeout_us: clock::micros(self.shared.negotiated()),
+            expired: seen.expired,
+            rejoined: seen.rejoined,
+            delayed: Some(self.delayed),
+        }
+    }
+}
+
+/// Acquisitions, and those that could have been caught, before the ensemble's view is known.
+fn evidence(seen: &Occurrences) -> Evidence {
+    Evidence {
+        entries: seen.kept_out.entries,
+        waited: seen.kept_out.waited,
+        seen_inside: seen.kept_out.as_many_as(),
+        given_up_early: seen.given_up_early,
+        ..Evidence::default()
+    }
+}
+
+fn lost(seen: &Occurrences) -> u64 {
+    let losses = seen.errors.iter().filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()));
+    losses.map(|(_, times)| times).sum()
+}
+
+fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>) {
+    let Some(Kept { grants, lives, moments, .. }) = kept else {
+        return (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None);
+    };
+    (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
+}
+
+fn histograms(recorder: &ThreadRecorder) -> BTreeMap<Measure, Histogram> {
+    Measure::all()
+        .into_iter()
+        .map(|measure| (measure, recorder.histogram(measure)))
+        .filter(|(_, histogram)| !histogram.is_empty())
+        .map(|(measure, histogram)| (measure, histogram.clone()))
+        .collect()
+}
+
+fn tallies(seen: &Occurrences, contenders: usize) -> Vec<Tally> {
+    (0..contenders).map(|id| seen.tallies.get(&id).copied().unwrap_or_default()).collect()
+}
+
+fn timeline(recorder: &ThreadRecorder, window: Window) -> Vec<Second> {
+    let seconds = window.end.saturating_sub(window.start).div_ceil(1_000_000);
+    let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(recorder.timeline().len());
+    recorder.timeline()[..seconds].to_vec()
+}
+
+fn whole_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
+}
+
+/// What is recorded of a trial's drivers; `None` where the lock is the suite's own.
+fn driver_record(shared: &Shared) -> Option<DriverRecord> {
+    let (places, taken) = shared.drivers.places();
+    let of_place = |(place, driver): (usize, &Driver)| {
+        let Driver { program, processes } = driver;
+        let pipe = processes.pipe();
+        let count = processes.count();
+        let mut each = vec![0; count];
+        let own = shared.own().filter(|contender| contender % places == place);
+        own.for_each(|contender| each[contender % count] += 1);
+        DriverRecord {
+            program: program.clone(),
+            processes: each.iter().filter(|contenders| **contenders > 0).count(),
+            contenders_each: each.iter().copied().max().unwrap_or(0),
+            clock_fits: pipe.clock_fits,
+            held_by_itself: shared.leaves_holds_to_driver(),
+            ahead: processes.ahead(),
+            out_of_order: shared.lock_states.used().map(LockState::out_of_order).sum::<u64>()
+                + processes.told_out_of_order(),
+            echo: EchoTimes::of(pipe.reader),
+            contender_echo: EchoTimes::of(pipe.contender),
+            echo_under_load: EchoTimes::of(pipe.under_load),
+        }
+    };
+    taken.map(of_place).reduce(|one, other| {
+        let program = format!("{} and {}", one.program, other.program);
+        DriverRecord { program, ..one.and(other) }
+    })
+}

@@ -1,0 +1,277 @@
+//! The load of a trial: ramp, warm-up, the measured phase with its faults, and what is left to be served after it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join;
+use tokio_util::sync::CancellationToken;
+
+use super::super::breaking::{FaultWindow, break_things, measure_gaps};
+use super::super::health::Vitals;
+use super::super::series::Steadiness;
+use super::super::shared::{Board, COUNTING_LASTS, Shared};
+use super::super::{Environment, batch, progress};
+use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, Meets};
+use zklockbench_core::catalog::fault::FaultChoice;
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::measure::Window;
+use zklockbench_ensemble::fault;
+use zklockbench_record::{Cause, Steady, WarmUpEnd};
+use zklockbench_scenario::{Load, TrialSpec};
+
+/// The window opens a moment after it is announced, so that every thread knows of it in time.
+const NOTICE: Duration = Duration::from_millis(20);
+/// An election on a slow host takes that long.
+const SERVED_AGAIN_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
+
+impl Conductor<'_> {
+    pub(super) async fn load(&mut self) -> Loaded {
+        let spec = self.shared.spec.clone();
+        let start = clock::now() + clock::micros(NOTICE);
+        self.shared.series.begin_at(start);
+        if let Some(arrivals) = &self.shared.open {
+            arrivals.begin_at(start);
+        }
+        // Where nothing but the clock ends the warm-up, everybody knows from the beginning when that is. Workers must know,
+        // so that all of them measure the same part of the load.
+        let warm_up = match self.environment.rendezvous {
+            None => (!spec.has_open_end()).then_some(spec.warm_up),
+            Some(_) => Some(spec.warm_up_at_most.max(spec.warm_up)),
+        };
+        let fixed = warm_up
+            .map(|warm_up| (self.measures_from(start + clock::micros(spec.ramp_up + warm_up)), warm_up));
+        self.shared.signals.start.send_replace(Some(start));
+        // A batch goes by signals, not by the clock, and must not begin before the window.
+        tokio::time::sleep(NOTICE + LOOK_EVERY).await;
+        if let Some(rendezvous) = &self.environment.rendezvous {
+            rendezvous.stamp(&Meets::Started.of_trial(spec.index)).await;
+        }
+        self.lead_in("ramp", spec.ramp_up).await;
+        let (Window { start: open, end: close }, warm_up_ended) = match fixed {
+            Some((window, warm_up)) => {
+                self.lead_in("warm-up", warm_up).await;
+                (window, WarmUpEnd::Fixed)
+            }
+            None => self.warm_up_until_steady(&spec).await,
+        };
+        let begin = self.phase_begins("measure", spec.stop.lasts());
+        // A standstill before the measured phase counts only as far as it reaches into it.
+        let board = &self.shared.board;
+        board.standstill_us.store(0, Ordering::Relaxed);
+        board.acquired_before.store(board.acquired.load(Ordering::Acquire), Ordering::Release);
+        let vitals = Vitals::now();
+        self.measure_broken(open, close).await;
+        let end = Vitals::now();
+        self.phase_ended("measure", begin);
+        let now = clock::now();
+        let window = Window { start: open.min(now), end: close.min(now) };
+        self.measures_within(window);
+        let backlog_us = self.serve_backlog().await;
+        self.settle(open).await;
+        let warm_up_us = open.saturating_sub(start + clock::micros(spec.ramp_up));
+        let steady = self.course(window, warm_up_ended, warm_up_us);
+        Loaded { window, begin: vitals, end, backlog_us, steady }
+    }
+
+    fn measures_from(&self, open: Stamp) -> Window {
+        let spec = &self.shared.spec;
+        let lasts = spec.stop.lasts().filter(|_| self.environment.rest_after_faults(spec).is_none());
+        let end = lasts.map_or(Stamp::MAX, |lasts| open + clock::micros(lasts));
+        let window = Window { start: open, end };
+        self.measures_within(window);
+        window
+    }
+
+    /// A warm-up until throughput and waits are steady, within its least and its longest time.
+    async fn warm_up_until_steady(&mut self, spec: &TrialSpec) -> (Window, WarmUpEnd) {
+        let begin = self.phase_begins("warm-up", Some(spec.warm_up));
+        let longest = begin + clock::micros(spec.warm_up_at_most);
+        self.until_cut_short(tokio::time::sleep(spec.warm_up)).await;
+        let ended = loop {
+            match self.shared.series.steadiness(self.shared.known_until()) {
+                Steadiness::Steady => break WarmUpEnd::Steady,
+                Steadiness::TooFew => break WarmUpEnd::TooFew,
+                Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {
+                    break WarmUpEnd::Cap;
+                }
+                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(LOOK_AT_WARM_UP_EVERY)).await,
+            }
+        };
+        let window = self.measures_from(clock::now() + clock::micros(NOTICE));
+        tokio::time::sleep(NOTICE).await;
+        self.phase_ended("warm-up", begin);
+        (window, ended)
+    }
+
+    /// The course of the load, and how many arrivals of an open one were waiting.
+    fn course(&self, window: Window, warm_up_ended: WarmUpEnd, warm_up_us: u64) -> Steady {
+        let (series, shared) = (&self.shared.series, &self.shared);
+        let slots = series.ended(window.end);
+        let slot_us = series.slot_us();
+        let backlog =
+            shared.open.as_ref().map(|arrivals| arrivals.backlog(window, slot_us)).unwrap_or_default();
+        Steady {
+            warm_up_ended,
+            warm_up_us,
+            slot_us,
+            acquired: series.acquisitions(slots),
+            wait_us: series.waits_us(slots),
+            backlog,
+            queue: None,
+        }
+    }
+
+    /// Says what counts, and of an open load which arrivals are the last.
+    fn measures_within(&self, window: Window) {
+        self.shared.signals.window.send_replace(window);
+        if let Some(arrivals) = &self.shared.open {
+            arrivals.end_at(window.end);
+        }
+    }
+
+    /// Of an open load: lets all that have come be served, within the time that they have. Returns how long that took.
+    async fn serve_backlog(&mut self) -> u64 {
+        let shared = Arc::clone(&self.shared);
+        let (Some(arrivals), Some(open)) = (&shared.open, shared.spec.load.open()) else { return 0 };
+        if self.cut_short.is_some() {
+            return 0;
+        }
+        let begin = self.phase_begins("backlog", None);
+        let served = async {
+            while !arrivals.have_all_ended() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        // What is left is counted; it is a result, and no failure.
+        let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
+        self.until_cut_short(bounded).await;
+        self.phase_ended("backlog", begin)
+    }
+
+    async fn lead_in(&mut self, name: &'static str, takes: Duration) {
+        if takes.is_zero() || self.cut_short.is_some() {
+            return;
+        }
+        let begin = self.phase_begins(name, Some(takes));
+        self.until_cut_short(tokio::time::sleep(takes)).await;
+        self.phase_ended(name, begin);
+    }
+
+    /// Measures while the trial's faults fire; when it is over, all of them have been undone.
+    async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
+        let (environment, shared) = (self.environment, Arc::clone(&self.shared));
+        let stop = CancellationToken::new();
+        // What measures changes the conductor meanwhile.
+        let elections = std::mem::take(&mut self.elections);
+        let window = FaultWindow {
+            begin: open,
+            stop: stop.clone(),
+            interrupt: self.interrupt.clone(),
+            elections: &elections,
+            sink: self.sink,
+        };
+        let healed = CancellationToken::new();
+        let breaking = async {
+            let faults = break_things(environment, &shared, window).await;
+            healed.cancel();
+            faults
+        };
+        let measuring = async {
+            self.measure(close, outlasted(environment, &shared, open, &healed)).await;
+            stop.cancel();
+        };
+        let faults = tokio::select! {
+            (faults, ()) = join(breaking, measuring) => faults,
+            () = elections.watch(&shared.spec) => Vec::new(),
+        };
+        self.elections = elections;
+        self.faults = faults;
+    }
+
+    /// After faults, or where a lock seems to be stuck: lets the load go on until all have been served that want the lock.
+    async fn settle(&mut self, open: Stamp) {
+        let settles = self.shared.has_faults() || progress::may_be_stuck(&self.shared);
+        if self.cut_short.is_none() && settles {
+            let begin = self.phase_begins("settle", None);
+            let shared = Arc::clone(&self.shared);
+            let Environment { target, servers, .. } = self.environment;
+            let settled =
+                self.interrupt.run_until_cancelled(progress::settle(&shared, target, servers)).await;
+            match settled {
+                Some(stuck) => self.stuck = stuck,
+                None => self.cut_short(Cause::Interrupted, INTERRUPTED),
+            }
+            self.phase_ended("settle", begin);
+        }
+        measure_gaps(&self.shared, open, &mut self.faults);
+    }
+
+    async fn measure(&mut self, close: Stamp, outlasted: impl Future<Output = ()>) {
+        if self.cut_short.is_some() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let (counts, is_batch) = (shared.wire.is_some(), shared.spec.load == Load::Batch);
+        let ends = async {
+            match &shared.spec.load {
+                Load::Batch => {
+                    batch::conduct(&shared).await;
+                    batch::quiet(&shared).await;
+                }
+                Load::Closed => closed_loop_ends(&shared, close).await,
+                // Contenders that have no arrival left may end before the phase does.
+                Load::Open(_) => {
+                    let left = Duration::from_micros(close.saturating_sub(clock::now()));
+                    tokio::time::sleep(left).await;
+                }
+            }
+        };
+        let mut given_up = None;
+        let bounded = async {
+            tokio::select! {
+                () = ends => {}
+                () = outlasted => {}
+                // What the clock ends needs no other bound.
+                why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
+                // Each contender has one turn in a batch, and all of them are counted.
+                () = tokio::time::sleep(COUNTING_LASTS), if counts && !is_batch => {}
+            }
+        };
+        self.until_cut_short(bounded).await;
+        if let Some(why) = given_up {
+            self.cut_short(Cause::NoProgress, why);
+        }
+    }
+}
+
+/// Waits until the load has outlasted its faults: its time is over, the last fault is healed, a lock was acquired since, and the
+/// load went on from there for as long as planned. Pending where the clock alone ends the load.
+async fn outlasted(environment: &Environment, shared: &Shared, open: Stamp, healed: &CancellationToken) {
+    let spec = &shared.spec;
+    let Some(rest) = environment.rest_after_faults(spec) else { return std::future::pending().await };
+    healed.cancelled().await;
+    let acquired = || shared.board.acquired.load(Ordering::Acquire);
+    let (before, healed_at) = (acquired(), clock::now());
+    let patience = if spec.faults.iter().any(reaches_servers) { SERVED_AGAIN_WITHIN } else { Duration::ZERO };
+    while acquired() == before && clock::now() - healed_at < clock::micros(patience) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let planned = open + clock::micros(spec.stop.lasts().unwrap_or_default());
+    let end = planned.max(clock::now() + clock::micros(rest));
+    tokio::time::sleep(Duration::from_micros(end.saturating_sub(clock::now()))).await;
+}
+
+fn reaches_servers(fault: &FaultChoice) -> bool {
+    fault::find(&fault.kind).is_some_and(|entry| entry.card.needs.reaches_servers())
+}
+
+async fn closed_loop_ends(shared: &Shared, close: Stamp) {
+    // With a time limit no contender finishes before it, save for those that cannot go on.
+    let look_every = if close == Stamp::MAX { LOOK_EVERY } else { LOOK_EVERY * 20 };
+    while clock::now() < close && Board::read(&shared.board.finished) < shared.count_own() {
+        let left = Duration::from_micros(close.saturating_sub(clock::now()));
+        tokio::time::sleep(look_every.min(left)).await;
+    }
+}

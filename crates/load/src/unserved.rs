@@ -1,0 +1,116 @@
+//! For how long a lock has been free, wanted and not acquired. An acquire that ends without the lock has waited all the same, so
+//! no timeout of acquires hides a lock that serves no contender.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use zklockbench_core::clock::Stamp;
+
+#[derive(Debug, Default)]
+pub struct UnservedTime {
+    /// The latest acquisition.
+    acquired: AtomicU64,
+    /// When the last holder left.
+    freed: AtomicU64,
+    /// Up to when waits that have ended are added up.
+    counted: AtomicU64,
+    /// By waits that have ended since the latest acquisition.
+    total_us: AtomicU64,
+    is_used_up: AtomicBool,
+}
+
+impl UnservedTime {
+    pub fn acquired(&self, at: Stamp) {
+        self.acquired.fetch_max(at, Ordering::AcqRel);
+        self.total_us.store(0, Ordering::Release);
+    }
+
+    pub fn freed(&self, at: Stamp) {
+        self.freed.fetch_max(at, Ordering::AcqRel);
+    }
+
+    /// A wait for the free lock has ended without it.
+    pub fn gave_up(&self, called: Stamp, at: Stamp) {
+        let from = self.free_from(called);
+        self.counted.fetch_max(at, Ordering::AcqRel);
+        self.total_us.fetch_add(at.saturating_sub(from), Ordering::AcqRel);
+    }
+
+    /// An acquire has failed because no acquire succeeds any more: contenders are told so, and none waits.
+    pub fn used_up(&self) {
+        self.is_used_up.store(true, Ordering::Release);
+    }
+
+    pub fn is_used_up(&self) -> bool {
+        self.is_used_up.load(Ordering::Acquire)
+    }
+
+    /// From when a wait counts: while the lock was free, and each moment once.
+    fn free_from(&self, called: Stamp) -> Stamp {
+        let [acquired, freed, counted] =
+            [&self.acquired, &self.freed, &self.counted].map(|stamp| stamp.load(Ordering::Acquire));
+        called.max(acquired).max(freed).max(counted)
+    }
+
+    pub fn was_acquired_since(&self, mark: Stamp) -> bool {
+        self.acquired.load(Ordering::Acquire) > mark
+    }
+
+    /// For how long the lock, which is free, has been wanted since it was free and not acquired. The contender that waits for the
+    /// longest time has done so since then.
+    pub fn until(&self, waiting_since: Option<Stamp>, now: Stamp) -> u64 {
+        if self.is_used_up() {
+            return 0;
+        }
+        let open = waiting_since.map_or(0, |since| now.saturating_sub(self.free_from(since)));
+        self.total_us.load(Ordering::Acquire) + open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lock that was acquired at 10 and released at 20.
+    fn released_at_20() -> UnservedTime {
+        let unserved = UnservedTime::default();
+        unserved.acquired(10);
+        unserved.freed(20);
+        unserved
+    }
+
+    #[test]
+    fn waits_that_time_out_add_up_while_the_lock_is_free() {
+        let unserved = released_at_20();
+        // One that began during the hold, one that overlaps it, and one after a pause
+        for (called, ended) in [(5, 40), (30, 60), (100, 140)] {
+            unserved.gave_up(called, ended);
+        }
+        assert_eq!(unserved.until(None, 500), 20 + 20 + 40);
+        assert_eq!(unserved.until(Some(450), 500), 80 + 50);
+    }
+
+    #[test]
+    fn waits_during_a_hold_do_not_count() {
+        let unserved = released_at_20();
+        assert_eq!(unserved.until(Some(3), 25), 5);
+        assert_eq!(unserved.until(None, 25), 0);
+    }
+
+    #[test]
+    fn a_lock_that_is_used_up_is_not_unserved() {
+        let unserved = released_at_20();
+        unserved.gave_up(20, 90);
+        unserved.used_up();
+        assert_eq!((unserved.until(None, 100), unserved.until(Some(90), 500)), (0, 0));
+    }
+
+    #[test]
+    fn an_acquisition_ends_the_unserved_time() {
+        let unserved = released_at_20();
+        unserved.gave_up(20, 90);
+        unserved.acquired(95);
+        unserved.freed(99);
+        assert_eq!(unserved.until(None, 100), 0);
+        assert!(unserved.was_acquired_since(90) && !unserved.was_acquired_since(95));
+    }
+}

@@ -1,0 +1,105 @@
+//! A generator thread: its runtime, its contenders, its recorder.
+//!
+//! Each thread runs its contenders and their sessions by turns on one reactor. A reply is read, decoded and
+//! handed to its contender on the same thread, and everything that is measured goes to a recorder that no other
+//! thread sees.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+
+use super::contender::Contender;
+use super::keeper::{Lost, Notes, Observation};
+use super::shared::Shared;
+use zklockbench_core::clock;
+use zklockbench_core::measure::{Histogram, new_histogram};
+use zklockbench_record::Part;
+use zklockbench_zk::gate::TaskScope;
+use zklockbench_zk::keep_awake::{Unread, keep_awake};
+use zklockbench_zk::{Target, reactor};
+
+const PROBE_INTERVAL: Duration = Duration::from_millis(25);
+
+#[derive(Debug, Default)]
+pub struct Share {
+    pub contenders: Vec<usize>,
+    pub awake: Vec<Target>,
+    pub every: Duration,
+    pub notes: Notes,
+}
+
+pub struct ThreadRecord {
+    pub part: Part,
+    /// What it noted for the trial's judge and could not be kept.
+    pub lost: Lost,
+    /// Of the servers that it kept awake.
+    pub unread: Vec<Unread>,
+}
+
+/// Starts a thread for its share; its record comes when all have ended or the trial is aborted.
+pub fn spawn(
+    shared: Arc<Shared>,
+    share: Share,
+    seconds: usize,
+) -> std::io::Result<oneshot::Receiver<ThreadRecord>> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new().name("generator".into()).spawn(move || {
+        let record = reactor::block_on(work(shared, share, seconds));
+        // The record isn't awaited when the run was given up.
+        let _ = sender.send(record);
+    })?;
+    Ok(receiver)
+}
+
+async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord {
+    let observation = Observation::new(&shared, share.notes, seconds);
+    let timer_lag = Rc::new(RefCell::new(new_histogram()));
+    let probe = reactor::spawn_local(probe(observation.clone(), Rc::clone(&timer_lag)));
+    let window = reactor::spawn_local(follow_window(Arc::clone(&shared), observation.clone()));
+    let start = |id: usize| {
+        let contender = Contender::new(id, Arc::clone(&shared), observation.clone());
+        reactor::spawn_local(TaskScope::behind(Arc::clone(&shared.controls[id].gate)).around(contender.run()))
+    };
+    let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
+    let keep = |server| reactor::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
+    let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
+    let abort = shared.signals.abort.clone();
+    // A task of its own: what is awaited here is looked at whenever anything happens on this thread.
+    let all = reactor::spawn_local(async move {
+        abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await).1 }).await
+    });
+    let unread = all.await.unwrap_or_default();
+    drop((window, probe));
+    observation.recorder.borrow_mut().settle();
+    let recorder = observation.recorder.borrow().clone();
+    let mut log = observation.log.take();
+    log.end();
+    let timer_lag = timer_lag.borrow().clone();
+    let part = Part { recorder, occurrences: log.occurrences, timer_lag };
+    ThreadRecord { part, lost: log.notes.lost, unread }
+}
+
+async fn follow_window(shared: Arc<Shared>, observation: Observation) {
+    let mut window = shared.signals.window.subscribe();
+    loop {
+        observation.recorder.borrow_mut().set_window(*window.borrow_and_update());
+        if window.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn probe(observation: Observation, lag: Rc<RefCell<Histogram>>) {
+    loop {
+        let due = clock::now() + clock::micros(PROBE_INTERVAL);
+        reactor::sleep(PROBE_INTERVAL).await;
+        let now = clock::now();
+        if observation.recorder.borrow().window().contains(now) {
+            lag.borrow_mut().saturating_record(now.saturating_sub(due));
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The only part of the ensemble's tree that the suite touches, `/zklockbench/<run id>`, and what runs that were killed
+//! left there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
+
+use super::counters::{NearEnd, near_end};
+use super::lock_states::{LOCK, WITNESS};
+use zklockbench_core::error::Error;
+use zklockbench_scenario::Slice;
+use zklockbench_zk::throttle::Throttle;
+use zklockbench_zk::{CaughtUp, Failure, Target, reach, why_not_counting};
+
+/// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
+/// each top-level node for ever.
+pub const TOP: &str = "/zklockbench";
+
+/// The top-level node of all that the workers of runs need to meet. It is apart from where locks are, so that the servers' count
+/// of requests by top-level node tells the two apart.
+pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
+
+/// Requests under way at the same time where many nodes are made or removed: the servers write their transactions together.
+pub(super) const AT_ONCE: usize = 64;
+const SESSION: Duration = Duration::from_secs(20);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
+
+/// What a run's root holds if an ephemeral node below it shows whether the run is alive.
+pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
+const ALIVE: &str = "alive";
+/// Where the ensemble is asked whether locks may join by count.
+const COUNTING: &str = "counting";
+/// So long after its process a run counts as alive.
+const LIFE_SESSION: Duration = Duration::from_secs(10);
+
+/// That a run shows the ensemble that it is alive; until it is dropped.
+#[derive(Debug)]
+pub struct SignOfLife(JoinHandle<()>);
+
+impl Drop for SignOfLife {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    target: Target,
+    root: String,
+    /// What the ensemble was found to be, from the first time on that it was asked.
+    counts: Arc<OnceCell<Option<String>>>,
+    /// The rate that its requests keep to.
+    throttle: Option<Arc<Throttle>>,
+}
+
+impl Workspace {
+    pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
+        let workspace = Self::made_by_another(target, run_id);
+        let client = open(&workspace.target).await?;
+        match workspace.make(&client, TOP).await {
+            Ok(()) | Err(ClientError::NodeExists) => {}
+            Err(ClientError::NoNode) => {
+                return Err(missing_chroot(&workspace.target, "create it (run --create-chroot does)"));
+            }
+            Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
+        }
+        match workspace.make(&client, &workspace.root).await {
+            Ok(()) => Ok(workspace),
+            Err(ClientError::NodeExists) => Err(Error::environment(format!(
+                "{} exists on {}: another run may be using it. Choose another --run-id, or delete the node if \
+                 no run is in progress",
+                workspace.root, workspace.target.connect
+            ))),
+            Err(error) => Err(refused(&workspace.target, "create", &workspace.root, error)),
+        }
+    }
+
+    /// Shows other users of the ensemble that the run is alive, by an ephemeral node and a session of its own, so that what
+    /// a killed run leaves is told from one that is between two trials.
+    pub async fn show_life(&self) -> Result<SignOfLife, Error> {
+        let client = self.alive().await?;
+        let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
+        marked.map_err(|error| refused(&self.target, "write", &self.root, error))?;
+        Ok(SignOfLife(tokio::spawn(self.clone().stay_alive(client))))
+    }
+
+    /// Shows it again after each time that the ensemble was away for longer than a session lasts.
+    async fn stay_alive(self, mut client: Client) {
+        const BETWEEN: Duration = Duration::from_secs(1);
+        loop {
+            let mut states = client.state_watcher();
+            while !states.changed().await.is_terminated() {}
+            client = loop {
+                match self.alive().await {
+                    Ok(client) => break client,
+                    Err(_) => tokio::time::sleep(BETWEEN).await,
+                }
+            };
+        }
+    }
+
+    /// A session with a node that goes with it.
+    async fn alive(&self) -> Result<Client, Error> {
+        let (client, path) = (open_for(&self.target, LIFE_SESSION).await?, format!("{}/{ALIVE}", self.root));
+        let made = client.create(&path, &[], &CreateMode::Ephemeral.with_acls(self.acls(&path))).await;
+        made.map_err(|error| refused(&self.target, "create", &path, error))?;
+        Ok(client)
+    }
+
+    /// The same, which makes and removes nodes at a limited rate.
+    pub fn limited_by(self, throttle: Option<Arc<Throttle>>) -> Self {
+        Self { throttle, ..self }
+    }
+
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The root of a run that another worker makes.
+    pub fn made_by_another(target: Target, run_id: &str) -> Self {
+        Self { root: format!("{TOP}/{run_id}"), target, counts: Arc::default(), throttle: None }
+    }
+
+    pub fn trial_root(&self, trial: usize) -> String {
+        format!("{}/t{trial:03}", self.root)
+    }
+
+    /// Makes a trial's directories; returns the trial's root.
+    pub async fn prepare(&self, trial: usize, locks: usize, slice: Slice) -> Result<String, Error> {
+        let client = open(&self.target).await?;
+        let root = self.trial_root(trial);
+        let paths =
+            std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/{LOCK}{lock}")));
+        let witnesses = (0..locks).filter(|_| slice.is_part()).map(|lock| format!("{root}/{WITNESS}{lock}"));
+        let mut paths = paths.chain(witnesses);
+        // The first is the parent of all others.
+        if let Some(root) = paths.next() {
+            self.make_at(&client, root).await?;
+        }
+        stream::iter(paths.map(Ok))
+            .try_for_each_concurrent(AT_ONCE, |path| self.make_at(&client, path))
+            .await?;
+        Ok(root)
+    }
+
+    /// Makes a node for something else than a trial; returns its path. [`Workspace::clear`] removes it.
+    pub async fn place(&self, name: &str) -> Result<String, Error> {
+        let client = open(&self.target).await?;
+        let path = format!("{}/{name}", self.root);
+        self.make_at(&client, path.clone()).await?;
+        Ok(path)
+    }
+
+    /// What of the chroot, the suite's top-level node and the run's own directories has a counter near its end.
+    pub async fn counters_near_end(&self) -> Vec<NearEnd> {
+        let Ok(client) = open(&self.target).await else { return Vec::new() };
+        let Ok(now) = CaughtUp::with(&client).await else { return Vec::new() };
+        [near_end(now, "/").await, near_end(now, &self.root).await].concat()
+    }
+
+    /// Makes sure that the ensemble tells what a lock relies on that joins by count. It is asked once.
+    pub async fn check_counting(&self, strategy: &str) -> Result<(), Error> {
+        let why = self.counts.get_or_try_init(async || self.try_counting().await).await?;
+        why.as_ref().map_or(Ok(()), |why| {
+            Err(Error::environment(format!(
+                "{strategy} can't be used on {}: {why}. It joins a queue by one multi that creates a node and sets the \
+                 directory's data, and has to find the directory's stat at that transaction in the reply, as ZooKeeper's \
+                 servers tell it. Leave it out, or use join = \"create\"",
+                self.target.connect
+            )))
+        })
+    }
+
+    async fn try_counting(&self) -> Result<Option<String>, Error> {
+        let place = self.place(COUNTING).await?;
+        let client = open(&self.target).await?;
+        let acls = self.acls(&place);
+        let tried = why_not_counting(&client, &place, acls).await;
+        self.clear(&place).await?;
+        tried.map_err(|error| refused(&self.target, "join by count", &place, error))
+    }
+
+    pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
+        let client = open(&self.target).await?;
+        remove_tree(&client, trial_root, self.throttle.as_deref())
+            .await
+            .map_err(|error| refused(&self.target, "delete", trial_root, error))
+    }
+
+    pub async fn close(&self) -> Result<(), Error> {
+        remove_run(&self.target, &self.root, self.throttle.as_deref()).await
+    }
+
+    async fn make_at(&self, client: &Client, path: String) -> Result<(), Error> {
+        admit(self.throttle.as_deref()).await;
+        let made = self.make(client, &path).await;
+        made.map_err(|error| refused(&self.target, "create", &path, error))
+    }
+
+    async fn make(&self, client: &Client, path: &str) -> Result<(), ClientError> {
+        client.create(path, &[], &CreateMode::Persistent.with_acls(self.acls(path))).await.map(drop)
+    }
+
+    fn acls(&self, path: &str) -> Acls<'static> {
+        let owned = self.target.access.digest.is_some() && path != TOP;
+        if owned { Acls::creator_all() } else { Acls::anyone_all() }
+    }
+}
+
+fn missing_chroot(target: &Target, remedy: &str) -> Error {
+    let (servers, chroot) = target.parts();
+    Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or drop it"))
+}
+
+/// Makes the chroot of a connect string, and what is missing above it. What is there stays as it is; what is made stays
+/// when the run has ended, and anybody may use it.
+pub async fn make_chroot(target: &Target) -> Result<(), Error> {
+    let (servers, chroot) = target.parts();
+    let above = Target { connect: servers.to_owned(), access: target.access.clone() };
+    let client = open(&above).await?;
+    let ends = chroot.match_indices('/').map(|(end, _)| end).skip(1).chain([chroot.len()]);
+    for path in ends.map(|end| &chroot[..end]).filter(|path| !path.is_empty()) {
+        match client.create(path, &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+            Ok(_) | Err(ClientError::NodeExists) => {}
+            // A user who may not make nodes there may still have been given the whole of it.
+            Err(ClientError::NoAuth) if is_there(&client, path).await.is_ok_and(|found| found) => {}
+            Err(error) => return Err(refused(&above, "create", path, error)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a node is there at this moment.
+pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, ClientError> {
+    Ok(CaughtUp::with(client).await?.stat(path).await?.is_some())
+}
+
+pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
+    let failure = Failure::from(error);
+    let help = match (&failure, &target.access.digest) {
+        (Failure::NoAuth, None) => ": pass the identity that owns it with --auth or --auth-file",
+        (Failure::NoAuth, Some(_)) => ": it belongs to an identity other than that of --auth",
+        _ => "",
+    };
+    Error::environment(format!("cannot {what} {path} on {}: {failure}{help}", target.connect))
+}
+
+/// Removes a run's root and all below it, and the top-level node when no other run is using it.
+async fn remove_run(target: &Target, root: &str, throttle: Option<&Throttle>) -> Result<(), Error> {
+    let client = open(target).await?;
+    remove_tree(&client, root, throttle).await.map_err(|error| refused(target, "delete", root, error))?;
+    remove_root(&client, root).await.map_err(|error| refused(target, "delete", root, error))
+}
+
+/// The same by a session that is there.
+pub(super) async fn remove_root(client: &Client, root: &str) -> Result<(), ClientError> {
+    remove_tree(client, root, None).await?;
+    let top = root.rsplit_once('/').map_or(root, |(top, _)| top);
+    match client.delete(top, None).await {
+        Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a session for work that is not measured.
+pub(super) async fn open(target: &Target) -> Result<Client, Error> {
+    open_for(target, SESSION).await
+}
+
+pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Client, Error> {
+    let why = match tokio::time::timeout(CONNECT_DEADLINE, target.client(session)).await {
+        Ok(Ok(client)) => return Ok(client),
+        Ok(Err(failure)) => failure.to_string(),
+        Err(_) => format!("no session within {CONNECT_DEADLINE:?}"),
+    };
+    let seen = reach::why_no_session(target).await;
+    let seen = seen.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");
+    Err(Error::environment(format!("cannot open a session to {}: {why}. {seen}", target.connect)))
+}
+
+/// Waits until a request outside the load may be sent, where the load is limited.
+async fn admit(throttle: Option<&Throttle>) {
+    if let Some(throttle) = throttle {
+        throttle.admit_outside_the_load(1).await;
+    }
+}
+
+/// Deletes a node and all below it; what is gone already is no error.
+async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -> Result<(), ClientError> {
+    loop {
+        let now = CaughtUp::with(client).await?;
+        let mut levels = vec![vec![root.to_owned()]];
+        while let Some(level) = levels.last().filter(|level| !level.is_empty()) {
+            let list = async |path: &String| {
+                admit(throttle).await;
+                children(now, path).await
+            };
+            let lists = stream::iter(level).map(list).buffer_unordered(AT_ONCE);
+            let below = lists.try_concat().await?;
+            levels.push(below);
+        }
+        let grew = AtomicBool::new(false);
+        for level in levels.into_iter().rev() {
+            let delete = async |path: String| {
+                admit(throttle).await;
+                match client.delete(&path, None).await {
+                    Ok(()) | Err(ClientError::NoNode) => Ok(()),
+                    // A child was added meanwhile: list again.
+                    Err(ClientError::NotEmpty) => {
+                        grew.store(true, Ordering::Relaxed);
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
+            };
+            stream::iter(level.into_iter().map(Ok)).try_for_each_concurrent(AT_ONCE, delete).await?;
+        }
+        if !grew.into_inner() {
+            return Ok(());
+        }
+    }
+}
+
+/// A run that does not show whether it is alive, and whose newest node is younger than this, may be between two trials.
+const QUIET: Duration = Duration::from_secs(600);
+
+/// Why a run may still be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alive {
+    Sessions(usize),
+    /// It has made a node a short while ago; from that time on that is long enough.
+    Until(SystemTime),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    pub run_id: String,
+    /// How many nodes there are, the run's root included.
+    pub nodes: usize,
+    /// Ephemeral ones among them: a session is alive.
+    pub ephemeral: usize,
+    /// When the newest was made, by the servers' clock.
+    pub newest: SystemTime,
+    /// Whether an ephemeral node is there as long as the run is alive; runs of older versions have none.
+    pub shows_life: bool,
+}
+
+impl Leftover {
+    /// With the nodes of the same run elsewhere.
+    fn add(&mut self, other: &Self) {
+        self.nodes += other.nodes;
+        self.ephemeral += other.ephemeral;
+        self.newest = self.newest.max(other.newest);
+        self.shows_life &= other.shows_life;
+    }
+
+    /// Why the run may still be under way, if it may: a session of it lives, or, where it does not show whether it is alive, it
+    /// has made a node in the last 10 minutes.
+    pub fn alive(&self, now: SystemTime) -> Option<Alive> {
+        if self.ephemeral > 0 {
+            return Some(Alive::Sessions(self.ephemeral));
+        }
+        if self.shows_life {
+            return None;
+        }
+        // A clock that is behind the servers' makes nothing older than it is.
+        let age = now.duration_since(self.newest).unwrap_or_default();
+        (age < QUIET).then(|| Alive::Until(self.newest + QUIET))
+    }
+}
+
+/// Every run that has nodes on the ensemble.
+pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
+    let client = open(target).await?;
+    let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
+    let mut found: Vec<Leftover> = Vec::new();
+    for top in [TOP, WORKERS_TOP] {
+        let runs = match now.children(top).await {
+            Err(ClientError::NoNode) => {
+                let chroot = now.stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
+                chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
+                Vec::new()
+            }
+            listed => listed.map_err(|error| refused(target, "list", top, error))?,
+        };
+        for run_id in runs {
+            let root = format!("{top}/{run_id}");
+            let leftover = survey(now, &root, run_id).await;
+            let Some(leftover) = leftover.map_err(|error| refused(target, "list", &root, error))? else {
+                continue;
+            };
+            match found.iter_mut().find(|run| run.run_id == leftover.run_id) {
+                Some(same) => same.add(&leftover),
+                None => found.push(leftover),
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
+    for top in [TOP, WORKERS_TOP] {
+        remove_run(target, &format!("{top}/{run_id}"), None).await?;
+    }
+    Ok(())
+}
+
+async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
+    // Before the nodes: a run that is alive has its node by then.
+    let shows_life = match now.data(root).await {
+        Ok(data) => data == SHOWS_LIFE,
+        Err(ClientError::NoNode) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
+    walk(now, root, |_, stat| {
+        found.nodes += 1;
+        found.ephemeral += usize::from(stat.ephemeral_owner != 0);
+        let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
+        found.newest = found.newest.max(SystemTime::UNIX_EPOCH + made);
+    })
+    .await?;
+    Ok((found.nodes > 0).then_some(found))
+}
+
+/// Looks at a node and at all below it, as far as they are there.
+pub(super) async fn walk(
+    now: CaughtUp<'_>,
+    root: &str,
+    mut each: impl FnMut(&str, &Stat),
+) -> Result<(), ClientError> {
+    let mut stack = vec![root.to_owned()];
+    while let Some(path) = stack.pop() {
+        let Some(stat) = now.stat(&path).await? else { continue };
+        each(&path, &stat);
+        if stat.num_children > 0 {
+            stack.extend(children(now, &path).await?);
+        }
+    }
+    Ok(())
+}
+
+/// The paths of what stands right below a node; nothing where that is gone.
+async fn children(now: CaughtUp<'_>, path: &str) -> Result<Vec<String>, ClientError> {
+    match now.children(path).await {
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        listed => Ok(listed?.into_iter().map(|child| format!("{path}/{child}")).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_zk::{Access, Secret};
+
+    #[test]
+    fn who_is_not_let_in_is_told_the_option() {
+        let told = |digest: Option<Secret>| {
+            let target = Target { connect: "zk:1".into(), access: Access { digest, tls: None } };
+            refused(&target, "list", "/zklockbench/x", ClientError::NoAuth).to_string()
+        };
+        let expected = "cannot list /zklockbench/x on zk:1: not authorized: pass the identity that owns it with \
+                        --auth or --auth-file";
+        assert_eq!(told(None), expected);
+        assert!(
+            told(Some(Secret::from("a:b".to_owned()))).ends_with("an identity other than that of --auth")
+        );
+    }
+
+    #[test]
+    fn a_run_that_made_a_node_a_moment_ago_may_be_alive_and_it_is_known_until_when() {
+        let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let left =
+            |ephemeral, shows_life| Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest, shows_life };
+        let run = |ephemeral| left(ephemeral, false);
+        assert_eq!(left(1, true).alive(newest), Some(Alive::Sessions(1)));
+        assert_eq!(left(0, true).alive(newest), None);
+        assert_eq!(run(2).alive(newest + 2 * QUIET), Some(Alive::Sessions(2)));
+        assert_eq!(run(0).alive(newest + QUIET / 2), Some(Alive::Until(newest + QUIET)));
+        assert_eq!(run(0).alive(newest - QUIET), Some(Alive::Until(newest + QUIET)));
+        assert_eq!(run(0).alive(newest + QUIET), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! What the classes of the three-strategy comparison share beside the recipe: their flag, and their flaws.
+
+use crate::after::{
+    After, ConnectionLoss, ENDS, Event, Fails, GoesOn, NoDirectory, Outcome, OwnNodeDeleted, SessionMoved,
+    TimedOutInBackOff, TimesOut, WithoutNode,
+};
+use crate::queue::directories::make_directory;
+use crate::queue::joining::JOIN;
+use crate::wait::{FLAG_INTERVAL, Flag};
+use crate::{Acquired, LockConfig, Patience, QueueNode, has_word};
+use zklockbench_core::catalog::{BatchCost, Choice, Param, ParamKind, Params};
+use zklockbench_core::clock::Stamp;
+use zklockbench_core::measure::RequestKind::Exists;
+use zklockbench_zk::{Failure, Names, Session, SessionState};
+
+pub const ARTICLE: &str = "article";
+
+/// What all their nodes are called, before the number.
+const PREFIX: &str = "temp";
+
+pub const WATCHING_CLASS: Param = Param {
+    kind: ParamKind::Choice(&[
+        Choice { word: "textbook", takes: &["wake", "while_holding", FLAG_INTERVAL.name, JOIN.name] },
+        Choice { word: ARTICLE, takes: &[FLAG_INTERVAL.name] },
+    ]),
+    ..CLASS
+};
+
+pub const CLASS: Param = Param {
+    name: "class",
+    kind: ParamKind::OneOf(&["textbook", ARTICLE]),
+    default: "textbook",
+    doc: "Whether it is the recipe, or the three-strategy article's class with its flaws.",
+};
+
+/// What the class does otherwise than the recipe.
+pub const OTHERWISE: [(Event, Outcome); 4] = [
+    (SessionMoved, Fails(ConnectionLoss)),
+    (TimedOutInBackOff, TimesOut),
+    (OwnNodeDeleted, WithoutNode),
+    (NoDirectory, GoesOn),
+];
+
+pub const AFTER: After = ENDS.but(OTHERWISE).with(CLASS.name, ARTICLE);
+
+pub fn is_asked_for(config: &LockConfig) -> bool {
+    config.is(CLASS.name, ARTICLE)
+}
+
+/// What a batch of so many costs the class, by what it costs the recipe.
+pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCost {
+    if has_word(params, CLASS.name, ARTICLE) {
+        of_recipe.requests.push((Exists, n));
+    }
+    of_recipe
+}
+
+/// Joins the queue; the class looks at its directory first.
+pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<QueueNode, Failure> {
+    if is_class {
+        make_directory(session, lock).await?;
+    }
+    QueueNode::join(session, lock, PREFIX, &[]).await
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Its own node is the lowest, or the list is empty, which it takes for the same.
+    Held,
+    /// The name of the node just before its own.
+    Behind(String),
+    /// Its own node is not among so many names.
+    Missing(usize),
+}
+
+/// The class compares the lowest number's path with its own.
+pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
+    if names.is_empty() {
+        return Ok(Seen::Held);
+    }
+    match node.predecessor(names) {
+        Ok(None) => Ok(Seen::Held),
+        Ok(Some(predecessor)) => Ok(Seen::Behind(predecessor)),
+        Err(Failure::OwnNodeMissing) => Ok(Seen::Missing(names.iter().count())),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What is in the way: to the class its own node, where that is missing among others.
+pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
+    fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
+        Ok(match seen(node, names)? {
+            Seen::Held => None,
+            Seen::Behind(name) => Some(name),
+            Seen::Missing(_) => Some(node.name().to_owned()),
+        })
+    }
+    if is_class { by_class } else { QueueNode::predecessor }
+}
+
+/// Does the class's work until its connection is lost for the first time, which the class takes for its end, although
+/// its session may live on.
+pub async fn until_disconnected<T>(
+    is_class: bool,
+    session: &Session,
+    work: impl Future<Output = Acquired<T>>,
+) -> Acquired<T> {
+    if !is_class {
+        return work.await;
+    }
+    let mut states = session.states();
+    states.state();
+    let disconnected = async {
+        loop {
+            match states.changed().await {
+                SessionState::SyncConnected => {}
+                SessionState::Disconnected => return Failure::ConnectionLoss,
+                state if state.is_terminated() => return Failure::SessionExpired,
+                _ => {}
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        done = work => done,
+        failure = disconnected => Err(failure.into()),
+    }
+}
+
+/// The end of a wait that was begun then, when the contender looks at its flag. To the class that it has failed is a flag, too.
+pub async fn noticed(
+    is_class: bool,
+    flag: Flag,
+    begun: Stamp,
+    patience: &Patience,
+    waited: Acquired<()>,
+) -> Acquired<()> {
+    if is_class || waited.is_ok() {
+        flag.noticed(begun, patience).await?;
+    }
+    waited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(numbers: &[i64]) -> Names {
+        numbers.iter().map(|number| format!("temp{number:010}")).collect()
+    }
+
+    #[test]
+    fn the_class_enters_by_its_own_node_or_an_empty_list_and_by_no_other() {
+        let node = QueueNode { path: "/lock/temp0000000007".into(), sequence: 7, czxid: 0 };
+        let seen = |numbers: &[i64]| seen(&node, &names(numbers));
+        assert_eq!(seen(&[9, 7]), Ok(Seen::Held));
+        assert_eq!(seen(&[]), Ok(Seen::Held), "an empty list counts as held");
+        assert_eq!(seen(&[8]), Ok(Seen::Missing(1)));
+        assert_eq!(seen(&[3, 8]), Ok(Seen::Missing(2)));
+        assert_eq!(seen(&[9, 3, 5, 7]), Ok(Seen::Behind("temp0000000005".into())));
+        assert_eq!(seen(&[7, i64::from(i32::MAX)]), Err(Failure::CounterUsedUp("/lock".into())));
+    }
+}

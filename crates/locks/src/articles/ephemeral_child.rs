@@ -1,0 +1,93 @@
+//! `ephemeral-child`: one child of one directory; everybody races to create it and watches the directory.
+
+use async_trait::async_trait;
+
+use super::ephemeral_node::Race;
+use crate::after::RACES;
+use crate::queue::directories::create_unless_there;
+use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
+use zklockbench_core::measure::RequestKind::{Create, GetChildrenWatch};
+use zklockbench_zk::{Failure, NodeKind, Session};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ephemeral-child",
+        summary: "one ephemeral child of a directory; the others watch the directory and race at each change",
+        source: "shared-lock article, exclusive lock",
+        details: include_str!("ephemeral_child.md").trim_ascii_end(),
+        guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
+        after: &[RACES],
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| {
+        let directory = format!("{}/exclusive_lock", config.path);
+        Box::new(EphemeralChild { node: format!("{directory}/lock"), directory, race: Race::default() })
+    },
+};
+
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    let mut cost = cost::race(GetChildrenWatch, n);
+    // The first of all finds no directory, makes it, and tries again.
+    cost.requests.push((Create, 2));
+    cost.refused.push((Create, 1));
+    let woken = cost.to_waiters_by_release;
+    let events = Events { children_changed: woken, ..Events::default() };
+    // Each look shows the one child.
+    BatchCost { events, names_returned: Some(woken), ..cost }
+}
+
+struct EphemeralChild {
+    directory: String,
+    node: String,
+    race: Race,
+}
+
+#[async_trait(?Send)]
+impl Strategy for EphemeralChild {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        loop {
+            if let Some(node) = self.try_create(session).await? {
+                return Ok(Held::by(node));
+            }
+            let (names, mut watch) = session.get_children_and_watch(&self.directory).await?;
+            let is_free = names.is_empty();
+            drop(names);
+            if !is_free {
+                patience.wait(watch.changed()).await?;
+            }
+        }
+    }
+}
+
+impl EphemeralChild {
+    /// One try, which makes the directory when it is missing. Whether that was made does not matter when the
+    /// reply is lost: the next try tells.
+    async fn try_create(&mut self, session: &Session) -> Result<Option<QueueNode>, Failure> {
+        loop {
+            match self.race.try_create(session, &self.node, NodeKind::Ephemeral).await {
+                Err(Failure::NoNode) => {}
+                tried => return tried,
+            }
+            match create_unless_there(session, &self.directory, &[], NodeKind::Persistent).await {
+                Err(Failure::ConnectionLoss) => {}
+                made => made?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_pays_for_the_directory() {
+        let alone = batch_cost(&Params::new(), 1);
+        assert_eq!((alone.requests_of(Create), alone.succeeding(Create)), (3, 2));
+        let ten = batch_cost(&Params::new(), 10);
+        assert_eq!((ten.requests_of(Create), ten.succeeding(Create)), (57, 11));
+        assert_eq!((ten.requests_of(GetChildrenWatch), ten.names_returned), (45, Some(45)));
+    }
+}

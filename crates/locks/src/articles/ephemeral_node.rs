@@ -1,0 +1,183 @@
+//! `ephemeral-node`: one node, and everybody races to create it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::after::{ListReplyLost, Never, RACES, TimedOutInBackOff};
+use crate::queue::node::{if_there, watch_data};
+use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use zklockbench_core::catalog::{
+    BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
+};
+use zklockbench_core::measure::RequestKind::{ExistsWatch, GetDataWatch};
+use zklockbench_zk::{Failure, NodeKind, NodeStat, Session, Watch};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ephemeral-node",
+        summary: "one ephemeral node: whoever creates it holds the lock; the others watch it and race when it \
+                  is deleted",
+        source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
+        details: include_str!("ephemeral_node.md").trim_ascii_end(),
+        guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
+        after: &[RACES.but([(ListReplyLost, Never), (TimedOutInBackOff, Never)])],
+        params: &[
+            Param {
+                name: "node",
+                kind: ParamKind::OneOf(&["ephemeral", PERSISTENT]),
+                default: "ephemeral",
+                doc: "Whether the node goes with the holder's session, or stays, so that a holder that dies holds for ever.",
+            },
+            Param {
+                name: OWNER,
+                kind: ParamKind::OneOf(&["session", VALUE]),
+                default: "session",
+                doc: "By what it knows its node again after a lost reply: by the session that made it, or by an id of its own, \
+                      which is the node's value.",
+            },
+            Param {
+                name: "wait",
+                kind: ParamKind::Choice(&[
+                    Choice { word: "watch", takes: &["watch"] },
+                    Choice { word: "retry", takes: &["retry_interval"] },
+                ]),
+                default: "watch",
+                doc: "Whether a loser watches the holder's node, or sleeps and creates again.",
+            },
+            Param {
+                name: "watch",
+                kind: ParamKind::OneOf(&["exists", "data"]),
+                default: "exists",
+                doc: "The request that sets the watch on the holder's node.",
+            },
+            Param {
+                name: "retry_interval",
+                kind: ParamKind::Duration,
+                default: "100ms",
+                doc: "How long a loser sleeps before it creates again.",
+            },
+        ],
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| {
+        Box::new(EphemeralNode {
+            node: format!("{}/lock", config.path),
+            kind: if config.is("node", PERSISTENT) { NodeKind::Persistent } else { NodeKind::Ephemeral },
+            by_data: config.is("watch", "data"),
+            retries: config.is("wait", "retry").then(|| config.duration("retry_interval", RETRY_INTERVAL)),
+            race: if config.is(OWNER, VALUE) { Race::with_id() } else { Race::default() },
+        })
+    },
+};
+
+const OWNER: &str = "owner";
+const VALUE: &str = "value";
+const PERSISTENT: &str = "persistent";
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if has_word(params, "wait", "retry") {
+        return BatchCost { open: true, ..BatchCost::default() };
+    }
+    let look = if has_word(params, "watch", "data") { GetDataWatch } else { ExistsWatch };
+    let cost = cost::race(look, n);
+    let events = Events { node_deleted: cost.to_waiters_by_release, ..Events::default() };
+    BatchCost { events, names_returned: Some(0), ..cost }
+}
+
+struct EphemeralNode {
+    node: String,
+    kind: NodeKind,
+    by_data: bool,
+    /// How long a loser sleeps, if it does not watch.
+    retries: Option<Duration>,
+    race: Race,
+}
+
+#[async_trait(?Send)]
+impl Strategy for EphemeralNode {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        loop {
+            if let Some(node) = self.race.try_create(session, &self.node, self.kind).await? {
+                return Ok(Held::by(node));
+            }
+            if let Some(pause) = self.retries {
+                patience.sleep(pause).await?;
+            } else if let Some(mut watch) = self.watch(session).await? {
+                patience.wait(watch.changed()).await?;
+            }
+        }
+    }
+}
+
+impl EphemeralNode {
+    /// Watches the holder's node; `None` when it has gone meanwhile.
+    async fn watch(&self, session: &Session) -> Result<Option<Watch>, Failure> {
+        if !self.by_data {
+            let (found, watch) = session.exists_and_watch(&self.node).await?;
+            return Ok(found.map(|_| watch));
+        }
+        watch_data(session, &self.node).await
+    }
+}
+
+/// One contender's tries in the race that locks without a queue are: everybody tries to create the same node, and one
+/// succeeds.
+#[derive(Debug, Default)]
+pub struct Race {
+    /// A create got no answer, so the node that is there may be the own one: also in a later acquire, as a server that stood
+    /// still may apply it late (see `LateCreates`).
+    reply_lost: bool,
+    /// The value of its nodes: an id of this contender, or nothing.
+    id: String,
+}
+
+impl Race {
+    /// One whose nodes have an id of its own as their value.
+    pub fn with_id() -> Self {
+        Self { id: uuid::Uuid::new_v4().to_string(), ..Self::default() }
+    }
+
+    /// Tries to create the lock's one node; `None` when another's is there.
+    ///
+    /// After a lost reply it tries again and, when a node is there, asks whose it is: else a contender whose
+    /// create had succeeded would wait for itself until its session ends. The second create is a write that
+    /// the session's present server has applied, so the look after it is not behind the first.
+    pub async fn try_create(
+        &mut self,
+        session: &Session,
+        path: &str,
+        kind: NodeKind,
+    ) -> Result<Option<QueueNode>, Failure> {
+        loop {
+            match session.create(path, self.id.as_bytes(), kind).await {
+                Ok(created) => return Ok(Some(node(path, created.czxid))),
+                Err(Failure::NodeExists) if self.reply_lost => return self.own(session, path, kind).await,
+                Err(Failure::NodeExists) => return Ok(None),
+                Err(Failure::ConnectionLoss) => self.reply_lost = true,
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// The node, if it is this contender's: its session's or, where it outlives sessions, the one with its id.
+    async fn own(&self, session: &Session, path: &str, kind: NodeKind) -> Result<Option<QueueNode>, Failure> {
+        let found = if self.id.is_empty() {
+            session.exists(path).await?
+        } else {
+            let found = if_there(session.get_data(path).await)?;
+            found.filter(|(data, _)| data == self.id.as_bytes()).map(|(_, stat)| stat)
+        };
+        let by_id = kind == NodeKind::Persistent && !self.id.is_empty();
+        let is_own = |found: &NodeStat| by_id || found.owner == session.id();
+        Ok(found.filter(is_own).map(|found| node(path, found.czxid)))
+    }
+}
+
+/// A node without a queue has no number. The transaction stands in for it, so that two holds by the same
+/// path are told apart.
+fn node(path: &str, czxid: i64) -> QueueNode {
+    QueueNode { path: path.to_owned(), sequence: czxid, czxid }
+}

@@ -1,0 +1,165 @@
+//! `parent-watch`: every waiter watches the whole queue.
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::class::{self, WATCHING_CLASS};
+use crate::after::ENDS;
+use crate::queue::joining::{Joined, Joining};
+use crate::queue::{Habits, Queue, Watches};
+use crate::wait::{FLAG_INTERVAL, Flag, WAKE};
+use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
+use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use zklockbench_core::clock;
+use zklockbench_core::measure::RequestKind::{Create, Delete, GetChildrenWatch};
+use zklockbench_zk::{Failure, Session, Watch, reactor};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "parent-watch",
+        summary: "queue node; every waiter watches the parent's children, so a release wakes all of them",
+        source: "watch-lock article, first lock; three-strategy comparison article, second lock",
+        details: concat!(include_str!("parent_watch.md"), include_str!("class.md")).trim_ascii_end(),
+        guarantees: Guarantees::QUEUE,
+        after: &[ENDS, class::AFTER],
+        params: &[
+            WATCHING_CLASS,
+            Param {
+                name: "while_holding",
+                kind: ParamKind::OneOf(&["stop", "relist"]),
+                default: "stop",
+                doc: "`relist`: a holder keeps listing the queue at each change, as the article's class does.",
+            },
+            WAKE,
+            FLAG_INTERVAL,
+        ],
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| {
+        Box::new(ParentWatch {
+            queue: Queue::new(
+                &config.path,
+                Habits { watches: Watches::Children, ..Habits::PLAIN },
+                Joining::by_create(),
+            ),
+            relists: relists(&config.params),
+            is_article: class::is_asked_for(config),
+            relister: None,
+            flag: Flag::of(config),
+        })
+    },
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let cost = if relists(params) { relisting(n) } else { cost::parent_queue(n) };
+    class::batch_cost(cost, params, n)
+}
+
+fn relists(params: &Params) -> bool {
+    has_word(params, "while_holding", "relist") || has_word(params, "class", "article")
+}
+
+/// Arrival k wakes the k - 1 before it, the holder included; all of them and itself list k names.
+fn relisting(n: u64) -> BatchCost {
+    let pairs = n * (n - 1) / 2;
+    let names_at_arrivals = n * (n + 1) * (2 * n + 1) / 6;
+    let squares_below_n = (n - 1) * n * (2 * n - 1) / 6;
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n), (GetChildrenWatch, n * n)],
+        events: Events { children_changed: n * n, ..Events::default() },
+        to_waiters_by_release: pairs,
+        to_releaser: n,
+        by_arrival: pairs,
+        names_returned: Some(names_at_arrivals + squares_below_n),
+        ..BatchCost::default()
+    }
+}
+
+struct ParentWatch {
+    queue: Queue,
+    relists: bool,
+    is_article: bool,
+    relister: Option<CancellationToken>,
+    flag: Flag,
+}
+
+#[async_trait(?Send)]
+impl Strategy for ParentWatch {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let begun = clock::now();
+        let node = class::join(session, &self.queue.lock, self.is_article).await?;
+        let mut joined = Joined::untold(node);
+        let waited = self.wait(session, &mut joined, patience).await;
+        let waited = class::noticed(self.is_article, self.flag, begun, patience, waited).await;
+        if waited.is_err() {
+            self.stop_listing();
+        }
+        joined.node.held_after(session, waited).await
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        self.stop_listing();
+        crate::leave(session, held).await
+    }
+}
+
+impl ParentWatch {
+    async fn wait(&mut self, session: &Session, joined: &mut Joined, patience: &Patience) -> Acquired<()> {
+        let watching = self.queue.wait(session, joined, patience, class::in_the_way(self.is_article));
+        let waited = class::until_disconnected(self.is_article, session, watching).await;
+        waited.map(|watch| self.keep(session, watch))
+    }
+
+    fn stop_listing(&mut self) {
+        if let Some(relister) = self.relister.take() {
+            relister.cancel();
+        }
+    }
+
+    /// The holder's watch stays armed; in the article's class the watcher behind it goes on listing.
+    fn keep(&mut self, session: &Session, watch: Option<Watch>) {
+        let Some(mut watch) = watch.filter(|_| self.relists) else { return };
+        let stop = CancellationToken::new();
+        self.relister = Some(stop.clone());
+        let (session, lock) = (session.clone(), self.queue.lock.clone());
+        let listing = async move {
+            while stop.run_until_cancelled(watch.changed()).await.is_some() {
+                match session.get_children_and_watch(&lock).await {
+                    Ok((_, next)) => watch = next,
+                    Err(_) => return,
+                }
+            }
+        };
+        reactor::spawn_detached(listing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::catalog::ParamValue;
+
+    fn article() -> Params {
+        Params::from([("class".into(), ParamValue::Word("article".into()))])
+    }
+
+    #[test]
+    fn the_articles_class_costs_n_squared_lists_and_notifications() {
+        for n in [1, 2, 10, 20, 50] {
+            let cost = batch_cost(&article(), n);
+            assert_eq!(cost.requests_of(GetChildrenWatch), n * n);
+            assert_eq!(cost.events.children_changed, n * n);
+            assert_eq!(cost.names_returned, Some(n * (2 * n * n + 1) / 3));
+        }
+    }
+
+    #[test]
+    fn the_textbook_saves_the_holders_lists() {
+        for n in [1, 2, 10, 50] {
+            let cost = batch_cost(&Params::new(), n);
+            assert_eq!(cost.requests_of(GetChildrenWatch), n * n - n + 1);
+            assert_eq!(cost.events.children_changed, n * n - n + 1);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `predecessor-watch`: each waiter watches the one before it.
+
+use std::future::pending;
+
+use async_trait::async_trait;
+
+use super::class::{self, Seen, WATCHING_CLASS as CLASS};
+use crate::after::{ENDS, ENDS_BY_COUNT};
+use crate::queue::joining::{COUNT, JOIN, Joined, Joining, is_count};
+use crate::queue::{Habits, Queue, Watches, fired};
+use crate::wait::{FLAG_INTERVAL, Flag, WAKE};
+use crate::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use zklockbench_core::clock;
+use zklockbench_core::measure::RequestKind::{ExistsWatch, GetDataWatch};
+use zklockbench_zk::{EventKind, Failure, Session};
+
+const PREFIX: &str = "n-";
+/// With so many in the queue, its own node included, the count saves a list.
+const HELPED_UP_TO: usize = 2;
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "predecessor-watch",
+        summary: "queue node; each waiter watches the node just before its own, so a release wakes one",
+        source: "ZooKeeper's recipes page; three-strategy comparison article, third lock",
+        details: concat!(include_str!("predecessor_watch.md"), include_str!("class.md")).trim_ascii_end(),
+        guarantees: Guarantees::QUEUE,
+        after: &[ENDS, class::AFTER, ENDS_BY_COUNT.with(JOIN.name, COUNT)],
+        params: &[
+            CLASS,
+            Param {
+                name: "watch",
+                kind: ParamKind::OneOf(&["data", "exists"]),
+                default: "data",
+                doc: "The request that sets the watch on the predecessor.",
+            },
+            WAKE,
+            FLAG_INTERVAL,
+            JOIN,
+        ],
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| {
+        let watches = if config.is("watch", "exists") { Watches::Exists } else { Watches::Data };
+        let joining = Joining { helped_up_to: HELPED_UP_TO, ..Joining::of(&JOIN, config) };
+        Box::new(PredecessorWatch {
+            queue: Queue::new(&config.path, Habits { watches, ..Habits::PLAIN }, joining),
+            is_article: class::is_asked_for(config),
+            flag: Flag::of(config),
+        })
+    },
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let watch = if has_word(params, "watch", "exists") { ExistsWatch } else { GetDataWatch };
+    let counts = is_count(&JOIN, params) && !has_word(params, CLASS.name, class::ARTICLE);
+    let cost = if counts { cost::counted_queue(watch, 2, n) } else { cost::predecessor_queue(watch, n) };
+    class::batch_cost(cost, params, n)
+}
+
+struct PredecessorWatch {
+    queue: Queue,
+    is_article: bool,
+    flag: Flag,
+}
+
+#[async_trait(?Send)]
+impl Strategy for PredecessorWatch {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let begun = clock::now();
+        let mut joined = self.join(session).await?;
+        let waited = self.wait(session, &mut joined, patience).await;
+        let waited = class::noticed(self.is_article, self.flag, begun, patience, waited).await;
+        joined.node.held_after(session, waited).await
+    }
+}
+
+impl PredecessorWatch {
+    async fn join(&self, session: &Session) -> Result<Joined, Failure> {
+        if self.is_article {
+            return class::join(session, &self.queue.lock, true).await.map(Joined::untold);
+        }
+        self.queue.joining.join(session, &self.queue.lock, PREFIX).await
+    }
+
+    async fn wait(&mut self, session: &Session, joined: &mut Joined, patience: &Patience) -> Acquired<()> {
+        if self.is_article {
+            let watching = self.wait_as_article(session, &joined.node, patience);
+            return class::until_disconnected(true, session, watching).await;
+        }
+        if self.has_seen_the_only_one_go(session, joined, patience).await? {
+            self.queue.joining.learn(true);
+        } else {
+            self.queue.wait(session, joined, patience, QueueNode::predecessor).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether it needs no list, because one was before it, of whose end it has been told.
+    async fn has_seen_the_only_one_go(
+        &mut self,
+        session: &Session,
+        joined: &Joined,
+        patience: &Patience,
+    ) -> Acquired<bool> {
+        if joined.queue != Some(2) {
+            return Ok(false);
+        }
+        let only = [joined.node.name_at(PREFIX, -1)];
+        let mut set = self.queue.watch(session, &only, Vec::new()).await?;
+        Ok(!set.is_empty() && patience.wait(fired(&mut set)).await? == EventKind::NodeDeleted)
+    }
+
+    /// As the article's class: a predecessor that has gone meanwhile ends it. So does the loss of its own node,
+    /// when one other is there; among more its search for the one before fails, its watcher closes the session,
+    /// and the waiting thread, which is not told, looks at its flag for ever.
+    async fn wait_as_article(
+        &mut self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Acquired<()> {
+        loop {
+            let list = session.get_children(&self.queue.lock);
+            let predecessor = match class::seen(node, &list.await?)? {
+                Seen::Held => return Ok(()),
+                Seen::Behind(predecessor) => [predecessor],
+                Seen::Missing(1) => return Err(Failure::OwnNodeMissing.into()),
+                Seen::Missing(_) => return patience.wait(pending()).await?,
+            };
+            let mut set = self.queue.watch(session, &predecessor, Vec::new()).await?;
+            if set.is_empty() {
+                return Err(Failure::NoNode.into());
+            }
+            patience.wait(fired(&mut set)).await?;
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `shared-parent-watch`: readers together; every waiter watches the whole queue.
+
+use super::shared_predecessor_watch::SharedWatch;
+use crate::after::ENDS;
+use crate::queue::Watches;
+use crate::queue::sides::READ_WRITE;
+use crate::{Entry, LockConfig, cost};
+use zklockbench_core::catalog::LockCard;
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "shared-parent-watch",
+        summary: "readers together or one writer; every waiter watches the parent's children",
+        source: "shared and exclusive lock article, first version",
+        details: include_str!("shared_parent_watch.md").trim_ascii_end(),
+        guarantees: READ_WRITE,
+        after: &[ENDS],
+        // In a batch in which all ask to write it is the exclusive lock.
+        batch_cost: Some(|_, n| cost::parent_queue(n)),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Children, config)),
+};

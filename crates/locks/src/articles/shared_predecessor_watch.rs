@@ -1,0 +1,44 @@
+//! `shared-predecessor-watch`: readers together; each waiter watches only the node it waits for.
+
+use async_trait::async_trait;
+
+use crate::after::ENDS;
+use crate::queue::joining::Joining;
+use crate::queue::sides::{BARE, READ_WRITE, Watched};
+use crate::queue::{Habits, Queue, Watches};
+use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost};
+use zklockbench_core::catalog::{LockCard, Mode};
+use zklockbench_core::measure::RequestKind::GetDataWatch;
+use zklockbench_zk::Session;
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "shared-predecessor-watch",
+        summary: "readers together or one writer; each waiter watches only the node it waits for",
+        source: "ZooKeeper's recipes page; shared and exclusive lock article, improved version",
+        details: include_str!("shared_predecessor_watch.md").trim_ascii_end(),
+        guarantees: READ_WRITE,
+        after: &[ENDS],
+        // In a batch in which all ask to write it is a queue like any other.
+        batch_cost: Some(|_, n| cost::predecessor_queue(GetDataWatch, n)),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Data, config)),
+};
+
+/// Readers and writers in one queue. Which node is in the way of one is also which it watches, unless it watches the whole queue.
+pub struct SharedWatch(Queue);
+
+impl SharedWatch {
+    pub fn new(watches: Watches, config: &LockConfig) -> Self {
+        Self(Queue::new(&config.path, Habits { watches, ..Habits::PLAIN }, Joining::by_create()))
+    }
+}
+
+#[async_trait(?Send)]
+impl Strategy for SharedWatch {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
+        let in_the_way = |node: &_, names: &_| BARE.awaited(node, mode, Watched::Last, names);
+        self.0.enter(session, BARE.of(mode), patience, in_the_way).await.map(Held::by)
+    }
+}

@@ -1,0 +1,101 @@
+//! `crate-lock`: the lock that the client library brings along.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::after::{
+    ConnectionLoss, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, Fails, GoesOn, ListReplyLost,
+    TimedOutInBackOff, TimesOut, WatchReplyLost,
+};
+use crate::queue::protection::{MarkedName, delete_marked};
+use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use zklockbench_core::catalog::{Guarantees, LockCard, Mode};
+use zklockbench_zk::{Created, Failure, Session, counter, reactor, sequence_of};
+
+/// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
+const YIELDS: usize = 3;
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "crate-lock",
+        summary: "the zookeeper-client crate's own Client::lock, as a baseline; not all its requests can be counted",
+        source: "zookeeper-client 0.11.2, Client::lock with LockPrefix::new_custom",
+        details: include_str!("crate_lock.md").trim_ascii_end(),
+        guarantees: Guarantees::QUEUE,
+        after: &[ENDS
+            .but([
+                (CreateReplyLost, Fails(ConnectionLoss)),
+                (CreateRequestLost, GoesOn),
+                (CreatesExhausted, Fails(ConnectionLoss)),
+                (ListReplyLost, GoesOn),
+                (WatchReplyLost, GoesOn),
+                (TimedOutInBackOff, TimesOut),
+            ])
+            .trying_creates(None)],
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(CrateLock { lock: config.path.clone() }),
+};
+
+struct CrateLock {
+    lock: String,
+}
+
+const COUNTER_READ_EVERY: Duration = Duration::from_secs(1);
+
+/// The library keeps the czxid of the node to itself.
+const NOT_TOLD: i64 = -1;
+
+#[async_trait(?Send)]
+impl Strategy for CrateLock {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
+        let prefix = format!("{}/{}", self.lock, name.prefix);
+        let locking = async {
+            tokio::select! {
+                biased;
+                locked = session.crate_lock(&prefix, "lock-") => locked,
+                used_up = self.counter_used_up(session) => Err(used_up),
+            }
+        };
+        match patience.wait(locking).await {
+            Ok(Err(used_up @ Failure::CounterUsedUp(_))) => {
+                self.clean_up(session, &name.mark).await?;
+                Err(used_up.into())
+            }
+            Ok(locked) => {
+                let path = locked?;
+                let sequence = sequence_of(&path);
+                let created = Created { path, sequence, czxid: NOT_TOLD };
+                Ok(Held::by(QueueNode::of(session, &self.lock, Ok(created)).await?))
+            }
+            Err(ended) => {
+                self.clean_up(session, &name.mark).await?;
+                Err(ended.into())
+            }
+        }
+    }
+}
+
+impl CrateLock {
+    /// Returns once the directory's counter is used up: nodes with equal numbers wait for each other in the library.
+    async fn counter_used_up(&self, session: &Session) -> Failure {
+        loop {
+            reactor::sleep(COUNTER_READ_EVERY).await;
+            let number = session.next_number_beside(&self.lock).await;
+            if number.is_some_and(|number| !counter::is_unique(number)) {
+                return Failure::CounterUsedUp(self.lock.clone());
+            }
+        }
+    }
+
+    /// Makes sure that nothing is left of an acquire that was dropped. A list on the own session shows every
+    /// node that the session has asked for, so a mark that is not in it will not appear later.
+    async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {
+        for _ in 0..YIELDS {
+            reactor::yield_now().await;
+        }
+        delete_marked(session, &self.lock, mark).await
+    }
+}

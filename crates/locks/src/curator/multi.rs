@@ -1,0 +1,144 @@
+//! `curator-multi`: Apache Curator's InterProcessMultiLock.
+
+use async_trait::async_trait;
+
+use super::mutex::CuratorMutex;
+use crate::after::GOES_ON;
+use crate::queue::retry::{self, Retry};
+use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word};
+use zklockbench_core::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
+};
+use zklockbench_core::clock;
+use zklockbench_zk::{Failure, Session};
+
+/// How many members there are unless a scenario says otherwise.
+pub const MEMBERS: u64 = 3;
+
+/// What every lock of several members may be given.
+pub const PARAMS: [Param; 2] = [
+    Param {
+        name: "members",
+        kind: ParamKind::Count(2, 8),
+        default: "3",
+        doc: "How many member locks there are.",
+    },
+    Param {
+        name: "order",
+        kind: ParamKind::OneOf(&["same", "rotated"]),
+        default: "same",
+        doc: "Whether everybody takes the members in the same order, or each contender starts at the next one.",
+    },
+];
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "curator-multi",
+        summary: "Curator's InterProcessMultiLock: several mutexes taken one after the other, as one lock",
+        source: "Apache Curator, InterProcessMultiLock",
+        details: include_str!("multi.md").trim_ascii_end(),
+        guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[GOES_ON],
+        params: &joined::<2, 5, 7>(PARAMS, retry::PARAMS),
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(CuratorMulti::new(config)),
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if has_word(params, "order", "rotated") {
+        return BatchCost { open: true, ..BatchCost::default() };
+    }
+    cost::one_queue_after_another(count_of(params, "members", MEMBERS), n)
+}
+
+/// The members' directories, in the order in which one lock object takes them.
+pub fn directories(config: &LockConfig) -> Vec<String> {
+    let count = config.count("members", MEMBERS).max(1);
+    let begin = if config.is("order", "rotated") { config.contender as u64 } else { 0 };
+    (0..count).map(|k| format!("{}/member-{}", config.path, (begin + k) % count)).collect()
+}
+
+struct CuratorMulti {
+    /// In the order in which they are taken.
+    members: Vec<CuratorMutex>,
+    /// Which of them is `member-0`: its node stands for the whole.
+    zeroth: usize,
+    /// What is held of each, in the same order; one entry for each time that all were taken.
+    taken: Vec<Vec<Held>>,
+}
+
+#[async_trait(?Send)]
+impl Strategy for CuratorMulti {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
+        let limit = patience.deadline.map(|deadline| deadline.saturating_sub(clock::now()));
+        let (mut taken, mut why) = (Vec::new(), None);
+        for (position, member) in self.members.iter_mut().enumerate() {
+            let deadline = limit.map(|limit| clock::now() + limit);
+            match member.acquire(session, mode, &Patience { deadline, ..patience.clone() }).await {
+                Ok(held) => taken.push((position, held)),
+                // A failure is kept for the end; the members after this one are tried nevertheless.
+                Err(failed @ AcquireError::Failed(_)) => why = Some(failed),
+                Err(ended) => {
+                    why = why.or(Some(ended));
+                    break;
+                }
+            }
+        }
+        match why {
+            Some(why) => Err(self.give_back(session, taken, why).await),
+            None => Ok(self.keep(taken)),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, _: Held) -> Result<(), Failure> {
+        let taken = self.taken.pop().unwrap_or_default();
+        self.release_in_reverse(session, taken.into_iter().enumerate().collect()).await
+    }
+}
+
+impl CuratorMulti {
+    fn new(config: &LockConfig) -> Self {
+        let directories = directories(config);
+        let zeroth = directories.iter().position(|path| path.ends_with("/member-0")).unwrap_or(0);
+        let retry = Retry::of(config);
+        let members = directories.iter().map(|path| CuratorMutex::new(path, retry)).collect();
+        Self { members, zeroth, taken: Vec::new() }
+    }
+
+    fn keep(&mut self, taken: Vec<(usize, Held)>) -> Held {
+        let taken: Vec<Held> = taken.into_iter().map(|(_, held)| held).collect();
+        let node = taken.get(self.zeroth).and_then(|held| held.node.clone());
+        self.taken.push(taken);
+        Held::of(node)
+    }
+
+    /// Releases what a failed acquire has taken. A release that fails may leave a node, which the caller must
+    /// hear of before anything else.
+    async fn give_back(
+        &mut self,
+        session: &Session,
+        taken: Vec<(usize, Held)>,
+        why: AcquireError,
+    ) -> AcquireError {
+        match self.release_in_reverse(session, taken).await {
+            Err(failure) if !failure.is_definite() => failure.into(),
+            _ => why,
+        }
+    }
+
+    /// Releases each, the last taken first; returns the first failure.
+    async fn release_in_reverse(
+        &mut self,
+        session: &Session,
+        taken: Vec<(usize, Held)>,
+    ) -> Result<(), Failure> {
+        let mut ended = Ok(());
+        for (position, held) in taken.into_iter().rev() {
+            let released = self.members[position].release(session, held).await;
+            ended = ended.and(released);
+        }
+        ended
+    }
+}

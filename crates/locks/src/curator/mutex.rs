@@ -1,0 +1,114 @@
+//! `curator-mutex`: Apache Curator's InterProcessMutex.
+
+use std::pin::Pin;
+
+use async_trait::async_trait;
+
+use super::queue::{CuratorQueue, SharedObject};
+use super::revocation::{self, Revocation};
+use crate::after::GOES_ON;
+use crate::queue::joining::{JOIN, Joining, is_count};
+use crate::queue::retry::{self, Retry};
+use crate::{Acquired, Entry, Held, HoldOver, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use zklockbench_core::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection, joined,
+};
+use zklockbench_core::measure::RequestKind::{Exists, GetChildren, GetDataWatch};
+use zklockbench_zk::{Failure, Session};
+
+const SHARED_OBJECT: Param = Param {
+    name: "shared_object",
+    kind: ParamKind::Bool,
+    default: "false",
+    doc: "Whether all contenders share one mutex object, as threads of a process may; this makes a herd.",
+};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "curator-mutex",
+        summary: "Curator's InterProcessMutex: protected queue node, data watch on the predecessor, reentrant",
+        source: "Apache Curator, InterProcessMutex and LockInternals",
+        details: include_str!("mutex.md").trim_ascii_end(),
+        guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[GOES_ON],
+        params: &joined::<7, 2, 9>(
+            joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS),
+            [SHARED_OBJECT, JOIN],
+        ),
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(CuratorMutex::of(config)),
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let mut cost = cost::predecessor_queue(GetDataWatch, n);
+    if is_count(&JOIN, params) {
+        cost = cost::counted_queue(GetDataWatch, 1, n);
+    }
+    if matches!(params.get(SHARED_OBJECT.name), Some(ParamValue::Bool(true))) {
+        // At each release everybody behind the next one lists and watches again; everybody's watch is asked about.
+        let waiting = n * n.saturating_sub(1) / 2;
+        let woken = waiting - n.saturating_sub(1);
+        cost.requests.extend([(Exists, waiting), (GetChildren, woken), (GetDataWatch, woken)]);
+        cost.names_returned = None;
+    }
+    if has_word(params, "revocation", revocation::ALLOWED) {
+        cost.requests.extend([(GetDataWatch, n), (Exists, n)]);
+        cost.events.node_deleted += n;
+        cost.to_releaser += n;
+    }
+    // How often holders are asked depends on how long they hold.
+    BatchCost { open: has_word(params, "revocation", revocation::ASKED), ..cost }
+}
+
+/// One owner's mutex; also the part that other locks are made of.
+pub struct CuratorMutex {
+    queue: CuratorQueue,
+    /// The node by which this owner holds, and how many times it has taken the lock.
+    owned: Option<(QueueNode, u32)>,
+}
+
+impl CuratorMutex {
+    pub fn new(lock: &str, retry: Retry) -> Self {
+        Self { queue: CuratorQueue::new(lock, retry, Joining::by_create()), owned: None }
+    }
+
+    fn of(config: &LockConfig) -> Self {
+        let retry = Retry::of(config);
+        let object = config.flag(SHARED_OBJECT.name).then(|| SharedObject::on(&config.path));
+        let queue = CuratorQueue::new(&config.path, retry, Joining::of(&JOIN, config));
+        Self { queue: queue.shared_by(object).revocable(Revocation::of(config, retry)), owned: None }
+    }
+
+    pub fn is_owned(&self) -> bool {
+        self.owned.is_some()
+    }
+}
+
+#[async_trait(?Send)]
+impl Strategy for CuratorMutex {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        if let Some((node, count)) = &mut self.owned {
+            *count += 1;
+            return Ok(Held::by(node.clone()));
+        }
+        let node = self.queue.enter(session, "lock-", patience, &QueueNode::predecessor).await?;
+        self.owned = Some((node.clone(), 1));
+        Ok(Held::by(node))
+    }
+
+    async fn hold(&mut self, session: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> HoldOver {
+        if self.queue.hold(session, end).await { HoldOver::Asked } else { HoldOver::ByItself }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        if let Some((_, count)) = self.owned.as_mut().filter(|(_, count)| *count > 1) {
+            *count -= 1;
+            return Ok(());
+        }
+        self.owned = None;
+        let Some(node) = held.node else { return Ok(()) };
+        self.queue.leave(session, node).await
+    }
+}

@@ -1,0 +1,122 @@
+//! `curator-read-write`: Apache Curator's InterProcessReadWriteLock.
+
+use async_trait::async_trait;
+
+use super::queue::{CuratorQueue, DATA};
+use crate::after::GOES_ON;
+use crate::queue::Queue;
+use crate::queue::joining::{JOIN, Joining, is_count};
+use crate::queue::protection::MarkedName;
+use crate::queue::retry::{self, Retry};
+use crate::queue::sides::{READ_WRITE, Sides, Watched};
+use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection, joined};
+use zklockbench_core::measure::RequestKind::GetDataWatch;
+use zklockbench_zk::{Failure, Names, NodeKind, Session};
+
+const SIDES: Sides = Sides { read: "__READ__", write: "__WRIT__" };
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "curator-read-write",
+        summary: "Curator's InterProcessReadWriteLock: one queue of readers and writers, protected, reentrant",
+        source: "Apache Curator, InterProcessReadWriteLock",
+        details: include_str!("read_write.md").trim_ascii_end(),
+        guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..READ_WRITE },
+        after: &[GOES_ON],
+        params: &joined::<5, 1, 6>(retry::PARAMS, [JOIN]),
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config)),
+};
+
+/// Of a batch in which all ask to write: then it is the mutex.
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if is_count(&JOIN, params) {
+        return cost::counted_queue(GetDataWatch, 1, n);
+    }
+    cost::predecessor_queue(GetDataWatch, n)
+}
+
+/// A node by which this owner holds, and how many times it has taken that side.
+type Owned = Option<(QueueNode, u32)>;
+
+struct CuratorReadWrite {
+    queue: CuratorQueue,
+    read: Owned,
+    write: Owned,
+}
+
+#[async_trait(?Send)]
+impl Strategy for CuratorReadWrite {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
+        if let Some((node, count)) = self.side(mode) {
+            *count += 1;
+            return Ok(Held::by(node.clone()));
+        }
+        let node = match (&self.write, mode) {
+            (Some((writer, _)), Mode::Read) => downgrade(session, &self.queue, writer).await?,
+            _ => {
+                let awaited =
+                    |node: &QueueNode, names: &Names| SIDES.awaited(node, mode, Watched::First, names);
+                self.queue.enter(session, SIDES.of(mode), patience, &awaited).await?
+            }
+        };
+        *self.side(mode) = Some((node.clone(), 1));
+        Ok(Held::by(node))
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let Some(node) = held.node else { return Ok(()) };
+        let side = self.side_of(&node);
+        if let Some((_, count)) = side.as_mut().filter(|(_, count)| *count > 1) {
+            *count -= 1;
+            return Ok(());
+        }
+        *side = None;
+        self.queue.leave(session, node).await
+    }
+}
+
+impl CuratorReadWrite {
+    fn new(config: &LockConfig) -> Self {
+        let queue = CuratorQueue::new(&config.path, Retry::of(config), Joining::of(&JOIN, config));
+        Self { queue, read: None, write: None }
+    }
+
+    fn side(&mut self, mode: Mode) -> &mut Owned {
+        match mode {
+            Mode::Read => &mut self.read,
+            Mode::Write => &mut self.write,
+        }
+    }
+
+    fn side_of(&mut self, node: &QueueNode) -> &mut Owned {
+        let reads = self.read.as_ref().is_some_and(|(own, _)| own == node);
+        self.side(if reads { Mode::Read } else { Mode::Write })
+    }
+}
+
+/// Takes the read side while holding the write side: a node with the writer's own number, so that
+/// contenders behind the writer still wait when that has gone.
+async fn downgrade(
+    session: &Session,
+    CuratorQueue { queue: Queue { lock, .. }, retry }: &CuratorQueue,
+    writer: &QueueNode,
+) -> Result<QueueNode, Failure> {
+    let name = MarkedName::curator(uuid::Uuid::new_v4(), SIDES.read);
+    let path = format!("{lock}/{}{:010}", name.prefix, writer.sequence);
+    let czxid = match retry.around(|| session.create(&path, DATA, NodeKind::Ephemeral)).await {
+        Ok(created) => created.czxid,
+        // The name is unique, so it was made by an earlier try whose response was lost.
+        Err(Failure::NodeExists) => {
+            let found = retry.around(|| session.exists(&path)).await?;
+            found.ok_or(Failure::OwnNodeMissing)?.czxid
+        }
+        Err(failure) => return Err(failure),
+    };
+    // As the class does, which then looks for nobody in the list: the writer is in.
+    retry.around(|| session.get_children(lock)).await?;
+    Ok(QueueNode { path, sequence: writer.sequence, czxid })
+}

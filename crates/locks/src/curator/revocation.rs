@@ -1,0 +1,113 @@
+//! Curator's revocation: a holder can be asked to let go, and a waiter that has waited long enough asks.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::queue::node::if_there;
+use crate::queue::retry::Retry;
+use crate::{Acquired, LockConfig, QueueNode};
+use zklockbench_core::catalog::{Choice, Param, ParamKind};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_zk::{EventKind, Failure, Session, Watch, sequence_of};
+
+/// What the holder's node is overwritten with.
+const MESSAGE: &[u8] = b"__REVOKE__";
+const ASK_AFTER: Duration = Duration::from_millis(200);
+
+/// The word for a holder that can be asked, though this suite doesn't.
+pub const ALLOWED: &str = "allowed";
+pub const ASKED: &str = "asked-for";
+
+pub const PARAMS: [Param; 2] = [
+    Param {
+        name: "revocation",
+        kind: ParamKind::Choice(&[
+            Choice { word: "none", takes: &[] },
+            Choice { word: ALLOWED, takes: &[] },
+            Choice { word: ASKED, takes: &["revoke_after"] },
+        ]),
+        default: "none",
+        doc: "`allowed`: a holder lets go at once when asked to. `asked-for`: waiters do ask.",
+    },
+    Param {
+        name: "revoke_after",
+        kind: ParamKind::Duration,
+        default: "200ms",
+        doc: "How long a waiter waits before it asks the holder to let go, and before it asks again.",
+    },
+];
+
+/// One owner's part in it.
+pub struct Revocation {
+    lock: String,
+    retry: Retry,
+    /// How long it waits before it asks; `None` if it never does.
+    ask_after: Option<Duration>,
+    pub ask_at: Option<Stamp>,
+    own: Option<(String, Watch)>,
+}
+
+impl Revocation {
+    /// What a scenario chose; `None` when that is none.
+    pub fn of(config: &LockConfig, retry: Retry) -> Option<Self> {
+        let ask_after = match config.word("revocation") {
+            Some(ASKED) => Some(config.duration("revoke_after", ASK_AFTER)),
+            Some(ALLOWED) => None,
+            _ => return None,
+        };
+        Some(Self { lock: config.path.clone(), retry, ask_after, ask_at: None, own: None })
+    }
+
+    /// Makes the own node, just created, one that can be asked for.
+    pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
+        self.own = None;
+        let read = self.retry.around(|| session.get_data_and_watch(&node.path)).await;
+        let (_, watch) = if_there(read)?.ok_or(Failure::OwnNodeMissing)?;
+        self.own = Some((node.path.clone(), watch));
+        self.wait_before_asking();
+        Ok(())
+    }
+
+    fn wait_before_asking(&mut self) {
+        self.ask_at = self.ask_after.map(|after| clock::now() + clock::micros(after));
+    }
+
+    /// Asks the first in the queue to let go. One that has gone meanwhile need not be asked.
+    pub async fn ask(&mut self, session: &Session, own: &QueueNode) -> Result<(), Failure> {
+        self.wait_before_asking();
+        let names = self.retry.around(|| session.get_children(&self.lock)).await?;
+        let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
+        let Some((_, first)) = first.filter(|(sequence, _)| *sequence < own.sequence) else { return Ok(()) };
+        let path = format!("{}/{first}", self.lock);
+        if_there(self.retry.around(|| session.set_data(&path, MESSAGE)).await).map(drop)
+    }
+
+    /// Waits until the hold ends, or until the holder is asked to let go. Whether it was asked.
+    pub async fn hold(&mut self, session: &Session, mut end: Pin<&mut dyn Future<Output = ()>>) -> bool {
+        while let Some((path, watch)) = &mut self.own {
+            let event = tokio::select! {
+                biased;
+                () = end.as_mut() => return false,
+                event = watch.changed() => event,
+            };
+            if event != EventKind::DataChanged {
+                break;
+            }
+            // Not cut short by the hold's end: a request that is out is waited for.
+            let Ok((data, fresh)) = self.retry.around(|| session.get_data_and_watch(path)).await else {
+                break;
+            };
+            *watch = fresh;
+            if data == MESSAGE {
+                return true;
+            }
+        }
+        end.await;
+        false
+    }
+
+    /// The hold is over. Whether the watch on the own node is still armed; it stays so.
+    pub fn withdraw(&mut self) -> bool {
+        self.own.take().is_some_and(|(_, watch)| watch.is_armed())
+    }
+}

@@ -1,0 +1,383 @@
+//! Locks of drivers: another program takes them, and is asked to by the protocol of `docs/drivers.md`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, Told, count_of};
+use crate::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
+use crate::driver::{AcquireWanted, DriverCommand, Granted, Link, NotGranted, Processes, TurnAsked, Wanted};
+use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params};
+use zklockbench_core::clock;
+use zklockbench_core::units::parse_duration;
+use zklockbench_zk::{Failure, Session, sequence_of};
+
+/// The most that a whole number of a driver's may be.
+const MOST: u64 = 1 << 53;
+const LEASES_MOST: u64 = 1_000;
+/// The parameter that says how many leases each acquire takes, as of this suite's own semaphores.
+pub const PERMITS: &str = "permits";
+
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub command: DriverCommand,
+    pub ready: Ready,
+}
+
+impl Program {
+    /// What it says of itself: name, version, and what works inside of it.
+    pub fn said(&self) -> String {
+        let inside = self.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
+        let inside: Vec<String> = inside.collect();
+        let driver = &self.ready.driver;
+        if inside.is_empty() { driver.clone() } else { format!("{driver}: {}", inside.join(", ")) }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct DrivenLock {
+    pub program: &'static Program,
+    /// Its name within the driver.
+    pub name: &'static str,
+    pub abilities: &'static Abilities,
+}
+
+impl DrivenLock {
+    /// Why it can't be used on encrypted connections; `None` where it can. Its card's name is how people know it.
+    pub fn unfit_for_tls(&self, name: &str) -> Option<String> {
+        (!self.program.ready.tls).then(|| {
+            format!(
+                "`{name}` is a driver's lock, and its driver can't encrypt connections, as it says: go without TLS, or \
+                 without it"
+            )
+        })
+    }
+
+    /// What the contenders of a trial want of the driver, spread over so many processes.
+    pub fn wanted(&self, params: &Params, processes: usize) -> Wanted {
+        let value = |value: &ParamValue| match value {
+            ParamValue::Duration(time) => clock::millis(*time).into(),
+            ParamValue::Bool(is) => (*is).into(),
+            ParamValue::Word(word) => word.as_str().into(),
+            ParamValue::Count(count) => (*count).into(),
+        };
+        Wanted {
+            command: self.program.command.clone(),
+            lock: self.name.to_owned(),
+            abilities: self.abilities.clone(),
+            parameters: params.iter().map(|(name, given)| (name.clone(), value(given))).collect(),
+            leases: self.abilities.leases.as_ref().map(|_| count_of(params, PERMITS, 1)),
+            processes,
+        }
+    }
+}
+
+/// The entries of a driver's locks. They live as long as this process, as those of its own do.
+pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
+    let program: &'static Program = Box::leak(Box::new(program));
+    let locks = program.ready.locks.iter();
+    locks.map(|(name, abilities)| lock(program, name, abilities)).collect()
+}
+
+fn lock(
+    program: &'static Program,
+    name: &'static str,
+    abilities: &'static Abilities,
+) -> Result<(Entry, DrivenLock), String> {
+    let driver = &program.command.name;
+    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(fine) {
+        return Err(format!(
+            "driver `{driver}`: `{name}` is no name of a lock: letters, digits, `-`, `_` and `.`"
+        ));
+    }
+    let params = abilities.parameters.iter().map(|(name, parameter)| {
+        param(name, parameter).map_err(|why| format!("driver `{driver}`: parameter `{name}`: {why}"))
+    });
+    let mut params: Vec<Param> = params.collect::<Result<_, String>>()?;
+    let leases = abilities.leases.as_deref();
+    if let Some(leases) = leases.filter(|leases| {
+        !params.iter().any(|param| param.name == *leases && matches!(param.kind, ParamKind::Count(..)))
+    }) {
+        return Err(format!(
+            "driver `{driver}`: `leases` of `{name}` is `{leases}`, which is no number of its own"
+        ));
+    }
+    for param in &mut params {
+        // There is at least one lease, and no acquire takes more than there are.
+        match (leases, &param.kind) {
+            (Some(leases), ParamKind::Count(..)) if param.name == leases => {
+                param.kind = ParamKind::Count(1, LEASES_MOST);
+            }
+            (Some(leases), ParamKind::Count(..)) if param.name == PERMITS => {
+                param.kind = ParamKind::CountWithin(1, LEASES_MOST, leases);
+            }
+            _ => {}
+        }
+    }
+    let holders = match leases {
+        Some(leases) => Holders::Leases(leases),
+        None if abilities.modes.contains(&WantedMode::Read) => Holders::ReadersOrOneWriter,
+        None => Holders::One,
+    };
+    let summary = match abilities.summary.as_str() {
+        "" => format!("`{name}` of the driver `{driver}`"),
+        summary => summary.to_owned(),
+    };
+    let card = LockCard {
+        name: leaked(format!("{driver}:{name}")),
+        summary: leaked(summary),
+        source: leaked(source(program)),
+        details: leaked(details(abilities)),
+        guarantees: Guarantees {
+            fifo: abilities.order == Order::Fifo,
+            reentrant: abilities.reentrant,
+            holders,
+            ..Guarantees::QUEUE
+        },
+        after: &[],
+        params: Box::leak(params.into_boxed_slice()),
+        system: &program.ready.system,
+        batch_cost: None,
+    };
+    Ok((Entry { card, build }, DrivenLock { program, name, abilities }))
+}
+
+fn leaked(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+fn source(program: &Program) -> String {
+    format!("driver `{}` ({})", program.command.name, program.said())
+}
+
+fn details(abilities: &Abilities) -> String {
+    let how = |how: How| match how {
+        How::Native => "by the library",
+        How::Emulated => "by the driver",
+        How::None => "not at all",
+    };
+    let token = match abilities.token {
+        TokenKind::Czxid => "The number of its node's creation is told: the servers' logs judge it, too.",
+        TokenKind::Other => "A fencing token is told, and not which node it belongs to.",
+        TokenKind::None => "No fencing token is told.",
+    };
+    format!(
+        "Acquire and release: another program does them. What it sends to the servers is counted on the wire.\n\
+         Gives up after a timeout: {}. Ends a wait when asked to: {}.\n{token}",
+        how(abilities.timeout),
+        how(abilities.cancel)
+    )
+}
+
+/// A parameter is of the kind of its default.
+fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, String> {
+    use serde_json::Value;
+    let (kind, default) = match &parameter.default {
+        Value::Bool(is) => (ParamKind::Bool, is.to_string()),
+        Value::Number(number) => match number.as_u64() {
+            Some(count) => (ParamKind::Count(0, MOST), count.to_string()),
+            None => return Err(format!("{number} is no whole number from 0 on")),
+        },
+        Value::String(text) if parameter.one_of.is_empty() && parse_duration(text).is_ok() => {
+            (ParamKind::Duration, text.clone())
+        }
+        Value::String(word) if parameter.one_of.contains(word) => {
+            let words: Vec<&'static str> = parameter.one_of.iter().map(String::as_str).collect();
+            (ParamKind::OneOf(Box::leak(words.into_boxed_slice())), word.clone())
+        }
+        Value::String(word) => return Err(format!("`{word}` is no time, and not among `one_of`")),
+        other => return Err(format!("{other} is no number, no text, not true and not false")),
+    };
+    Ok(Param { name, kind, default: leaked(default), doc: &parameter.doc })
+}
+
+fn build(config: &LockConfig) -> Box<dyn Strategy> {
+    Box::new(Driven {
+        drivers: config.drivers.clone(),
+        contender: config.contender,
+        path: config.path.clone(),
+        ahead: VecDeque::new(),
+        is_taken_back: false,
+    })
+}
+
+struct Driven {
+    drivers: Option<Arc<Processes>>,
+    contender: usize,
+    path: String,
+    /// What is out, the next one first, where acquires are sent ahead.
+    ahead: VecDeque<TurnAsked>,
+    /// All that is out has been cancelled.
+    is_taken_back: bool,
+}
+
+impl Driven {
+    fn link(&self) -> Result<Arc<Link>, Failure> {
+        let link = self.drivers.as_ref().and_then(|drivers| drivers.link(self.contender));
+        link.ok_or_else(|| Failure::DriverEnded("the contender has no driver".into()))
+    }
+
+    /// The outcome of the next acquire, of which so many may be out at once.
+    async fn next(
+        &mut self,
+        link: &Link,
+        at_most: usize,
+        mode: WantedMode,
+        cancel: &CancellationToken,
+    ) -> Result<Granted, NotGranted> {
+        let Self { path, ahead: out, is_taken_back, .. } = self;
+        let mut is_broken = false;
+        loop {
+            // Behind one that has not been released, those that are out come to nothing, and so would more.
+            let asks = out.is_empty() || (!is_broken && 2 * out.len() <= at_most);
+            if asks && !cancel.is_cancelled() {
+                link.ask_ahead(out, at_most - out.len(), path, mode);
+            }
+            let cancelled = async {
+                if *is_taken_back {
+                    return std::future::pending().await;
+                }
+                cancel.cancelled().await;
+                *is_taken_back = true;
+            };
+            match link.next_of(out, path, cancelled).await {
+                Some(Err(NotGranted::Cancelled)) => is_broken = true,
+                Some(outcome) => return outcome,
+                None => return Err(NotGranted::Cancelled),
+            }
+        }
+    }
+
+    fn note(&self, doing: &str, failure: &Failure) {
+        if let Some(drivers) = &self.drivers {
+            drivers.note(doing, failure);
+        }
+    }
+
+    /// What the driver tells of its node; nothing where that is not all that is to be known of one.
+    fn held(&self, link: &Link, granted: Granted) -> Held {
+        let Granted { done, pipe_us, at, hold } = granted;
+        let node = || {
+            let name = done.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
+            let path = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.path) };
+            let czxid = done.token.as_ref()?.number()?;
+            Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
+        };
+        Held { told: Told { granted: at, pipe_us, hold }, ..Held::of(node()) }
+    }
+}
+
+#[async_trait(?Send)]
+impl Strategy for Driven {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
+        let link = self.link()?;
+        // What it would be answered now was another session's. What is out was asked for before, and may have been granted.
+        if session.is_over() && self.ahead.is_empty() {
+            return Err(Failure::SessionExpired.into());
+        }
+        let mode = match mode {
+            Mode::Read if link.abilities().modes.contains(&WantedMode::Read) => WantedMode::Read,
+            Mode::Read | Mode::Write => WantedMode::Write,
+        };
+        let left =
+            |deadline: clock::Stamp| Duration::from_micros(deadline.saturating_sub(patience.clock.now()));
+        session.is_passed_by();
+        // The driver keeps the time, and every wait has one answer of its, a cancelled one, too.
+        let shown = Patience { deadline: None, cancel: CancellationToken::new(), ..patience.clone() };
+        let ahead = self.drivers.as_ref().and_then(|drivers| drivers.ahead());
+        let outcome = if let Some(at_most) = ahead {
+            shown.wait(self.next(&link, at_most, mode, &patience.cancel)).await?
+        } else {
+            let timeout = patience.deadline.map(left);
+            let wanted = AcquireWanted { on: &self.path, mode, timeout, hold: patience.hold };
+            shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await?
+        };
+        match outcome {
+            Ok(granted) => Ok(self.held(&link, granted)),
+            Err(NotGranted::TimedOut) => Err(AcquireError::TimedOut),
+            Err(NotGranted::Cancelled) => Err(AcquireError::Cancelled),
+            Err(NotGranted::Failed(failure)) => {
+                self.note("acquire", &failure);
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    async fn release(&mut self, _: &Session, _: Held) -> Result<(), Failure> {
+        let released = self.link()?.release(&self.path).await;
+        released.inspect_err(|failure| self.note("release", failure))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn locks(ready: serde_json::Value) -> Result<Vec<(Entry, DrivenLock)>, String> {
+        let command = DriverCommand { name: "my".into(), program: "x".into(), arguments: Vec::new() };
+        locks_of(Program { command, ready: serde_json::from_value(ready).unwrap() })
+    }
+
+    fn with_parameters(parameters: &serde_json::Value) -> Result<Vec<(Entry, DrivenLock)>, String> {
+        let lock = json!({ "timeout": "native", "cancel": "none", "order": "fifo", "modes": ["read", "write"],
+                           "parameters": parameters });
+        locks(json!({ "t": "ready", "v": 1, "driver": "my 1.0", "locks": { "Lock": lock } }))
+    }
+
+    #[test]
+    fn a_card_says_what_the_driver_has_declared() {
+        let all = with_parameters(&json!({
+            "tries": { "default": 3 }, "fair": { "default": true }, "pause": { "default": "100ms" },
+            "how": { "default": "slow", "one_of": ["slow", "fast"] },
+        }));
+        let (entry, lock) = all.unwrap()[0];
+        assert_eq!((entry.card.name, lock.name), ("my:Lock", "Lock"));
+        assert!(entry.card.guarantees.fifo && entry.card.guarantees.has_read_side());
+        let kinds: Vec<_> = entry.card.params.iter().map(|param| (param.name, param.kind)).collect();
+        assert_eq!(kinds[0], ("fair", ParamKind::Bool));
+        assert_eq!(kinds[1], ("how", ParamKind::OneOf(&["slow", "fast"])));
+        assert_eq!(kinds[2], ("pause", ParamKind::Duration));
+        assert_eq!(kinds[3], ("tries", ParamKind::Count(0, MOST)));
+        let pause = ParamValue::Duration(Duration::from_millis(100));
+        let wanted = lock.wanted(&Params::from([("pause".into(), pause)]), 7);
+        assert_eq!((wanted.lock.as_str(), &wanted.parameters["pause"]), ("Lock", &json!(100)));
+    }
+
+    #[test]
+    fn a_semaphore_has_as_many_holders_as_its_parameter_says_and_an_acquire_takes_what_permits_says() {
+        let semaphore = |leases: &str| {
+            json!({ "t": "ready", "v": 1, "driver": "my 1.0", "locks": { "S": {
+                "timeout": "native", "cancel": "none", "leases": leases,
+                "parameters": { "max": { "default": 2 }, "permits": { "default": 1 } } } } })
+        };
+        let (entry, lock) = locks(semaphore("max")).unwrap()[0];
+        assert_eq!(entry.card.guarantees.holders, Holders::Leases("max"));
+        assert_eq!(entry.card.params[0].kind, ParamKind::Count(1, LEASES_MOST));
+        assert_eq!(entry.card.params[1].kind, ParamKind::CountWithin(1, LEASES_MOST, "max"));
+        let permits = Params::from([("permits".to_owned(), ParamValue::Count(3))]);
+        assert_eq!(lock.wanted(&permits, 1).leases, Some(3));
+        assert_eq!(lock.wanted(&Params::new(), 1).leases, Some(1));
+        let error = locks(semaphore("mox")).unwrap_err();
+        assert!(error.contains("`leases` of `S` is `mox`"), "{error}");
+    }
+
+    #[test]
+    fn what_can_be_no_parameter_is_refused() {
+        for (default, why) in
+            [(json!(-1), "no whole number"), (json!("slow"), "no time"), (json!([]), "no number")]
+        {
+            let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
+            assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Drivers: programs of others that take locks for contenders, by a protocol over their standard streams. How one is
+//! started is here.
+
+mod past_turns;
+mod process;
+pub mod processes;
+pub mod protocol;
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+
+use rustix::process::Pid;
+
+use protocol::LONGEST_LINE;
+use zklockbench_core::locked::locked;
+
+pub use past_turns::Behind;
+pub use process::{DriverError, Mishap, Process, READY_WITHIN, TurnAsked};
+pub use processes::{
+    AcquireWanted, Granted, HELD_BACK, Link, NotGranted, PastHold, PipeEchoes, Processes, Wanted,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverCommand {
+    pub name: String,
+    pub program: String,
+    pub arguments: Vec<String>,
+}
+
+/// A process that has been started, with its pipes. It leads a process group, so that one signal reaches all that it starts.
+pub struct DriverChild {
+    pub child: Child,
+    pub group: Pid,
+    pub input: ChildStdin,
+    pub output: ChildStdout,
+    pub errors: ChildStderr,
+}
+
+impl DriverCommand {
+    pub fn spawn(&self, variables: &[(&str, &str)]) -> Result<DriverChild, String> {
+        let child = Command::new(&self.program)
+            .args(&self.arguments)
+            .env("ZKLOCKBENCH_DRIVER", "1")
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        let mut child = child.map_err(|error| format!("{}: {error}", self.program))?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        match (group, child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(group), Some(input), Some(output), Some(errors)) => {
+                Ok(DriverChild { child, group, input, output, errors })
+            }
+            _ => Err("it has no pipes".into()),
+        }
+    }
+}
+
+/// How a process has ended, in words.
+pub fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (_, Some(signal)) => format!("by signal {signal}"),
+        _ => "nobody knows how".into(),
+    }
+}
+
+/// The last lines of a standard error, however long they are.
+#[derive(Debug)]
+pub struct LastLines {
+    lines: Mutex<VecDeque<String>>,
+    /// How many are kept, and how many characters of each.
+    count: usize,
+    longest: usize,
+}
+
+impl LastLines {
+    pub fn new(count: usize, longest: usize) -> Self {
+        Self { lines: Mutex::default(), count, longest }
+    }
+
+    pub fn read(&self, errors: impl Read) {
+        let mut errors = BufReader::new(errors);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match (&mut errors).take(LONGEST_LINE as u64).read_until(b'\n', &mut line) {
+                Ok(length) if length > 0 => {}
+                _ => return,
+            }
+            let text = String::from_utf8_lossy(&line).trim_end().chars().take(self.longest).collect();
+            let mut lines = locked(&self.lines);
+            lines.push_back(text);
+            while lines.len() > self.count {
+                lines.pop_front();
+            }
+        }
+    }
+
+    pub fn all(&self) -> Vec<String> {
+        locked(&self.lines).iter().cloned().collect()
+    }
+}

@@ -1,0 +1,724 @@
+//! One process of a driver: started, asked, stopped, killed; and how it may fail.
+//!
+//! Its answers are read by a thread of its own that waits for nothing but the pipe. A request is written by the thread that asks, without
+//! ever waiting for the driver: what the pipe does not take goes into a backlog. Every request has its own deadline, and
+//! a driver that does not answer in time, or answers what was not asked, has failed for good: what it would say later could
+//! belong to anything.
+
+mod reading;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::Write;
+use std::process::{Child, ChildStdin, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::sync::{oneshot, watch};
+
+use super::past_turns::{Behind, PastTurns};
+use super::protocol::{Answer, Ready, Request, VERSION};
+use super::{DriverChild, DriverCommand, LastLines};
+use reading::read_answers;
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::locked::locked;
+use zklockbench_zk::SessionState;
+
+/// How long a driver may take to say that it is ready: when it is first used, it may be compiled before.
+pub const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is asked whether it still answers, and how long it may take.
+const ECHO_EVERY: Duration = Duration::from_secs(1);
+const ECHO_WITHIN: Duration = Duration::from_secs(10);
+/// Stamps of two clocks are whole microseconds, and found to be one to within two.
+const CLOCKS_ROUNDED_BY: u64 = 3;
+const TICK: Duration = Duration::from_millis(20);
+/// After its input has ended it has so long to exit, after SIGTERM so long again, and is then killed.
+const EXITS_WITHIN: Duration = Duration::from_secs(5);
+const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
+/// More than that unread by the driver is not kept.
+const LONGEST_BACKLOG: usize = 4 << 20;
+/// So much of its standard error is kept for messages.
+const LAST_LINES: usize = 32;
+const LONGEST_ERROR_LINE: usize = 500;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("driver `{driver}` {what}{stderr}")]
+pub struct DriverError {
+    pub driver: String,
+    pub what: Mishap,
+    /// The last lines of its standard error, ready to be appended.
+    pub stderr: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Mishap {
+    #[error("can't be started: {0}")]
+    NotStarted(String),
+    #[error("was not ready within {} s{wrote}", READY_WITHIN.as_secs())]
+    NotReady {
+        /// The last line that it wrote instead, ready to be appended.
+        wrote: String,
+    },
+    #[error("refuses: {0}")]
+    Refused(String),
+    #[error("wrote what is not the protocol: {why}: {line}")]
+    Garbage { why: String, line: String },
+    #[error("did not answer {0} in time")]
+    NoAnswer(&'static str),
+    #[error("does not read its input")]
+    DoesNotRead,
+    #[error("ended: {0}")]
+    Exited(String),
+    /// On purpose, by a fault.
+    #[error("was killed by a fault")]
+    Killed,
+}
+
+/// A request that is out.
+#[derive(Debug)]
+pub struct OpenRequest {
+    pub id: u64,
+    /// Just before it was written.
+    pub asked: Stamp,
+    answer: oneshot::Receiver<Answer>,
+}
+
+/// An acquire that is out and whose hold the driver ends by itself.
+#[derive(Debug)]
+pub struct TurnAsked {
+    pub granted: OpenRequest,
+    /// What it says when it has released, if it was granted.
+    pub released: OpenRequest,
+}
+
+struct Pending {
+    to: oneshot::Sender<Answer>,
+    doing: &'static str,
+    due: Option<Stamp>,
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Echo {
+    /// From before its request was written to the arrival of the answer, in microseconds.
+    pub took_us: u64,
+    /// Whether the driver's clock showed a time between these two; `None` where it told none.
+    pub fits: Option<bool>,
+}
+
+/// What a request's hold has to do with an answer that is awaited.
+enum End {
+    /// There is no hold that the driver ends.
+    None,
+    /// If this answer grants the lock, another one tells when it was released, which has to come so long after.
+    Follows { to: oneshot::Sender<Answer>, within: Duration },
+    /// This is the one that tells it, after what the grant has told: when the library was called, and when it returned.
+    Tells { called: Option<u64>, entered: Option<u64> },
+}
+
+/// A process of a driver. Dropped, it is killed with all that it has started.
+pub struct Process {
+    inner: Arc<Inner>,
+    pub ready: Ready,
+}
+
+struct Inner {
+    name: String,
+    group: Pid,
+    child: Mutex<Child>,
+    input: Mutex<Input>,
+    pending: Mutex<HashMap<u64, Pending>>,
+    contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
+    next: AtomicU64,
+    /// Holds that it has ended by itself, in the order in which it told them.
+    turns: Mutex<PastTurns>,
+    late: AtomicU64,
+    /// When the second began in which events are counted, and how many there were.
+    events: Mutex<(Stamp, usize)>,
+    /// How many faults keep it stopped, and when it was last let go on.
+    stopped: Mutex<Stopped>,
+    last_errors: LastLines,
+    /// The last line before `ready` that is not the protocol's.
+    foreign: Mutex<String>,
+    failed: OnceLock<DriverError>,
+    /// Set once it is ready: it is asked for nothing before.
+    is_ready: OnceLock<()>,
+    /// Set before its input is closed: that it exits is then no failure.
+    closing: OnceLock<()>,
+}
+
+#[derive(Default)]
+struct Stopped {
+    times: usize,
+    went_on: Option<Stamp>,
+}
+
+struct Input {
+    pipe: Option<ChildStdin>,
+    backlog: VecDeque<u8>,
+}
+
+impl Process {
+    /// Starts it and waits until it is ready, on a thread of its own.
+    pub async fn start(command: DriverCommand) -> Result<Self, DriverError> {
+        let (to, started) = oneshot::channel();
+        let name = command.name.clone();
+        let spawned = std::thread::Builder::new().name("driver-start".into()).spawn(move || {
+            let _ = to.send(Self::start_here(&command));
+        });
+        let not_started =
+            |why: String| DriverError { driver: name, what: Mishap::NotStarted(why), stderr: String::new() };
+        match spawned {
+            Ok(_) => started.await.unwrap_or_else(|_| Err(not_started("its thread has ended".into()))),
+            Err(error) => Err(not_started(error.to_string())),
+        }
+    }
+
+    /// The same on the caller's thread.
+    pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
+        let failed = |what: Mishap| DriverError { driver: command.name.clone(), what, stderr: String::new() };
+        let DriverChild { child, group, input: pipe, output, errors } =
+            command.spawn(&[]).map_err(|why| failed(Mishap::NotStarted(why)))?;
+        rustix::io::ioctl_fionbio(&pipe, true)
+            .map_err(|error| failed(Mishap::NotStarted(error.to_string())))?;
+        let inner = Arc::new(Inner {
+            name: command.name.clone(),
+            group,
+            child: Mutex::new(child),
+            input: Mutex::new(Input { pipe: Some(pipe), backlog: VecDeque::new() }),
+            pending: Mutex::default(),
+            contenders: Mutex::default(),
+            next: AtomicU64::new(1),
+            turns: Mutex::default(),
+            late: AtomicU64::new(0),
+            events: Mutex::default(),
+            stopped: Mutex::default(),
+            last_errors: LastLines::new(LAST_LINES, LONGEST_ERROR_LINE),
+            foreign: Mutex::default(),
+            failed: OnceLock::new(),
+            is_ready: OnceLock::new(),
+            closing: OnceLock::new(),
+        });
+        let (to, ready) = std::sync::mpsc::channel();
+        let spawned =
+            thread("driver-errors", Arc::clone(&inner), move |inner| inner.last_errors.read(errors))
+                .and_then(|()| {
+                    thread("driver-answers", Arc::clone(&inner), move |inner| {
+                        read_answers(inner, output, &to)
+                    })
+                })
+                .and_then(|()| thread("driver-watch", Arc::clone(&inner), watch_over));
+        if let Err(error) = spawned {
+            return Err(inner.fails(Mishap::NotStarted(error.to_string())));
+        }
+        let suite = format!("zklockbench {}", env!("CARGO_PKG_VERSION"));
+        inner.write(&[Request::Hello { v: vec![VERSION], suite }]);
+        match ready.recv_timeout(READY_WITHIN) {
+            Ok(ready) => Ok(Self { inner, ready }),
+            // The thread that reads has ended: it has said why.
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                let last = locked(&inner.foreign).clone();
+                let wrote =
+                    if last.is_empty() { last } else { format!("; the last line that it wrote: {last}") };
+                Err(inner.fails(Mishap::NotReady { wrote }))
+            }
+        }
+    }
+
+    pub fn ask(
+        &self,
+        doing: &'static str,
+        within: Option<Duration>,
+        request: impl FnOnce(u64) -> Request,
+    ) -> OpenRequest {
+        let asked = self.inner.awaits(doing, within, End::None);
+        self.inner.write(&[request(asked.id)]);
+        asked
+    }
+
+    /// Sends so many acquires in one write, each made with its own number. The driver ends their holds by itself, each within so
+    /// long after its grant.
+    pub fn ask_to_hold(
+        &self,
+        count: usize,
+        within: Option<Duration>,
+        released_within: Duration,
+        mut request: impl FnMut(u64) -> Request,
+    ) -> Vec<TurnAsked> {
+        let mut requests = Vec::with_capacity(count);
+        let turns = (0..count).map(|_| {
+            let (to, answer) = oneshot::channel();
+            let granted =
+                self.inner.awaits("`acquire`", within, End::Follows { to, within: released_within });
+            requests.push(request(granted.id));
+            TurnAsked { released: OpenRequest { id: granted.id, asked: granted.asked, answer }, granted }
+        });
+        let turns = turns.collect();
+        self.inner.write(&requests);
+        turns
+    }
+
+    /// What a hold came behind, of those that the driver has ended by itself.
+    pub fn behind(&self, called: Stamp, entered: Stamp) -> Behind {
+        locked(&self.inner.turns).behind(called, entered)
+    }
+
+    /// How many of these holds it told after others that had begun later.
+    pub fn told_out_of_order(&self) -> u64 {
+        locked(&self.inner.turns).out_of_order
+    }
+
+    pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
+        (&mut asked.answer).await.map_err(|_| self.inner.failure())
+    }
+
+    /// Sends an echo to the thread that reads, or to a contender's own; `None` once the driver has failed.
+    pub async fn echo(&self, c: Option<usize>) -> Option<Echo> {
+        let mut asked = self.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c });
+        let answered = self.answer(&mut asked).await.ok()?;
+        let took_us = answered.arrived.saturating_sub(asked.asked);
+        let told = answered.ok.and_then(|done| done.now).map(clock::of_monotonic);
+        let within = asked.asked.saturating_sub(CLOCKS_ROUNDED_BY)..=answered.arrived + CLOCKS_ROUNDED_BY;
+        Some(Echo { took_us, fits: told.map(|told| within.contains(&told)) })
+    }
+
+    /// From now on that request has to be answered within that time.
+    pub fn expect(&self, id: u64, within: Duration) {
+        if let Some(pending) = locked(&self.inner.pending).get_mut(&id) {
+            pending.due = Some(clock::now() + clock::micros(within));
+        }
+    }
+
+    /// What its events say of a contender's session from now on.
+    pub fn follow(&self, contender: usize) -> watch::Receiver<SessionState> {
+        let (to, states) = watch::channel(SessionState::SyncConnected);
+        locked(&self.inner.contenders).insert(contender, to);
+        if self.inner.failed.get().is_some() {
+            self.inner.ends_all();
+        }
+        states
+    }
+
+    /// How many locks it was granted after their acquires had been answered with a timeout.
+    pub fn late_grants(&self) -> u64 {
+        self.inner.late.load(Ordering::Relaxed)
+    }
+
+    pub fn failure(&self) -> Option<&DriverError> {
+        self.inner.failed.get()
+    }
+
+    /// Stops all of it, as SIGSTOP does, until as many [`Process::go_on`] have come.
+    pub fn stop(&self) {
+        let mut stopped = locked(&self.inner.stopped);
+        stopped.times += 1;
+        if stopped.times == 1 {
+            let _ = kill_process_group(self.inner.group, Signal::STOP);
+        }
+    }
+
+    pub fn go_on(&self) {
+        let mut stopped = locked(&self.inner.stopped);
+        stopped.times = stopped.times.saturating_sub(1);
+        if stopped.times == 0 {
+            stopped.went_on = Some(clock::now());
+            let _ = kill_process_group(self.inner.group, Signal::CONT);
+        }
+    }
+
+    /// Kills it with all that it has started, without a word.
+    pub fn kill(&self) {
+        self.inner.fails(Mishap::Killed);
+    }
+
+    /// Ends its input and waits until it has ended, on the caller's thread; what does not end in time is killed.
+    pub fn close(&self) {
+        let _ = self.inner.closing.set(());
+        locked(&self.inner.input).pipe = None;
+        for (signal, within) in [(None, EXITS_WITHIN), (Some(Signal::TERM), TERMINATES_WITHIN)] {
+            if let Some(signal) = signal {
+                let _ = kill_process_group(self.inner.group, signal);
+            }
+            if self.inner.has_exited(within).is_some() {
+                break;
+            }
+        }
+        self.inner.kill();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.inner.closing.set(());
+        self.inner.kill();
+    }
+}
+
+impl Inner {
+    /// Awaits the answer to a request that is to be written next: it may come at once.
+    fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> OpenRequest {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (to, answer) = oneshot::channel();
+        let asked = clock::now();
+        let due = within.map(|within| asked + clock::micros(within));
+        locked(&self.pending).insert(id, Pending { to, doing, due, end });
+        OpenRequest { id, asked, answer }
+    }
+
+    fn write(&self, requests: &[Request]) {
+        let mut lines = Vec::new();
+        for request in requests {
+            lines.extend(serde_json::to_vec(request).unwrap_or_default());
+            lines.push(b'\n');
+        }
+        let fits = locked(&self.input).put(&lines);
+        if !fits {
+            self.fails(Mishap::DoesNotRead);
+        }
+        // What was awaited after that: nothing is answered any more.
+        if self.failed.get().is_some() {
+            locked(&self.pending).clear();
+        }
+    }
+
+    fn failure(&self) -> DriverError {
+        let unknown = || DriverError {
+            driver: self.name.clone(),
+            what: Mishap::Exited("without a word".into()),
+            stderr: String::new(),
+        };
+        self.failed.get().cloned().unwrap_or_else(unknown)
+    }
+
+    /// Has failed for good: all that is pending ends, and the process is killed.
+    fn fails(&self, what: Mishap) -> DriverError {
+        let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors() };
+        let _ = self.failed.set(DriverError { driver: self.name.clone(), what, stderr });
+        self.kill();
+        self.ends_all();
+        self.failure()
+    }
+
+    fn ends_all(&self) {
+        locked(&self.pending).clear();
+        for states in locked(&self.contenders).values() {
+            states.send_replace(SessionState::Expired);
+        }
+    }
+
+    fn last_errors(&self) -> String {
+        let lines = self.last_errors.all();
+        if lines.is_empty() {
+            return String::new();
+        }
+        lines.iter().fold("; it wrote last:".to_owned(), |text, line| format!("{text}\n    {line}"))
+    }
+
+    fn kill(&self) {
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = self.has_exited(Duration::from_secs(1));
+    }
+
+    fn has_exited(&self, within: Duration) -> Option<ExitStatus> {
+        let until = clock::now() + clock::micros(within);
+        loop {
+            if let Ok(Some(status)) = locked(&self.child).try_wait() {
+                return Some(status);
+            }
+            if clock::now() >= until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Input {
+    /// Writes what the pipe takes, and keeps the rest; false where too much is kept already.
+    fn put(&mut self, line: &[u8]) -> bool {
+        self.backlog.extend(line);
+        self.flush();
+        self.backlog.len() <= LONGEST_BACKLOG
+    }
+
+    fn flush(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return self.backlog.clear() };
+        while !self.backlog.is_empty() {
+            match pipe.write(self.backlog.as_slices().0) {
+                Ok(written) if written > 0 => drop(self.backlog.drain(..written)),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // Full, or closed by a process that has ended, which its output tells.
+                _ => return,
+            }
+        }
+    }
+}
+
+fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
+}
+
+/// Writes the backlog, asks whether it still answers, and looks whether an answer is overdue.
+fn watch_over(inner: &Inner) {
+    let mut asked_at = clock::now();
+    loop {
+        std::thread::sleep(TICK);
+        if inner.failed.get().is_some() || inner.closing.get().is_some() {
+            return;
+        }
+        locked(&inner.input).flush();
+        let stopped = locked(&inner.stopped);
+        if stopped.times > 0 {
+            continue;
+        }
+        let went_on = stopped.went_on;
+        drop(stopped);
+        let now = clock::now();
+        // What was asked while it was stopped has its whole time from then on.
+        let overdue = |pending: &Pending| {
+            pending.due.is_some_and(|due| now >= due)
+                && went_on.is_none_or(|at| now >= at + clock::micros(ECHO_WITHIN))
+        };
+        let late =
+            locked(&inner.pending).values().find(|pending| overdue(pending)).map(|pending| pending.doing);
+        if let Some(doing) = late {
+            inner.fails(Mishap::NoAnswer(doing));
+            return;
+        }
+        if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
+            asked_at = now;
+            let asked = inner.awaits("an echo", Some(ECHO_WITHIN), End::None);
+            inner.write(&[Request::Echo { id: asked.id, c: None }]);
+        }
+    }
+}
+
+pub type Parameters = BTreeMap<String, serde_json::Value>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says what it is, and then does that.
+    fn driver(then: &str) -> DriverCommand {
+        let ready =
+            r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
+        shell(&format!("read hello; echo '{ready}'; {then}"))
+    }
+
+    fn shell(script: &str) -> DriverCommand {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        DriverCommand { name: "my".into(), program: "sh".into(), arguments }
+    }
+
+    fn refused(script: &str) -> DriverError {
+        Process::start_here(&shell(script)).err().unwrap()
+    }
+
+    /// Whether any process of that group still runs; that nobody has asked for the status of one does not matter.
+    fn runs(group: Pid) -> bool {
+        let group = group.as_raw_nonzero().to_string();
+        std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+            let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+            let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+            let state = fields.next();
+            fields.nth(1) == Some(group.as_str()) && state != Some("Z")
+        })
+    }
+
+    /// What becomes of an echo that may take that long.
+    async fn failure(then: &str, within: Duration) -> DriverError {
+        let process = Process::start_here(&driver(then)).unwrap();
+        let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
+        let began = clock::now();
+        let ended = tokio::time::timeout(within + SOON, process.answer(&mut asked)).await.unwrap();
+        while runs(process.inner.group) {
+            assert!(clock::now() - began < clock::micros(within + SOON));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        ended.unwrap_err()
+    }
+
+    /// Far more than anything takes here, also on a busy host.
+    const SOON: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_driver_is_asked_answers_and_ends_when_its_input_does() {
+        let echo = r#"while read line; do
+            id=${line#*\"id\":}; id=${id%%[,\}]*}; echo "{\"id\":$id,\"ok\":{\"now\":7}}"; done"#;
+        let process = Process::start_here(&driver(echo)).unwrap();
+        assert_eq!((process.ready.driver.as_str(), process.ready.contenders), ("test", 4_096));
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        let answered = process.answer(&mut asked).await.unwrap();
+        assert_eq!((answered.id, answered.ok.unwrap().now), (asked.id, Some(7)));
+        let began = clock::now();
+        process.close();
+        assert!(clock::now() - began < clock::micros(SOON) && process.failure().is_none());
+    }
+
+    #[tokio::test]
+    async fn acquires_that_are_sent_ahead_have_two_answers_each_and_what_came_before_is_known_with_them() {
+        // Given a driver that reads three acquires, two of one contender's, and then answers all
+        let turn = |id: u64, from: u64| {
+            format!(
+                r#"echo '{{"id":{id},"ok":{{}},"from":{from},"to":{}}}'; echo '{{"id":{id},"released":{{}},"from":{},"to":{}}}'; "#,
+                from + 10,
+                from + 12,
+                from + 15
+            )
+        };
+        let refused = r#"echo '{"id":3,"err":"cancelled"}'; "#;
+        let (first, second) = (turn(1, 1_000_000_000_000), turn(2, 1_000_000_000_011));
+        let process = Process::start_here(&driver(&format!(
+            "read a; read b; read c; {first}{second}{refused} sleep 60"
+        )))
+        .unwrap();
+        let acquire = |id| Request::Acquire {
+            id,
+            c: 0,
+            on: "/l".into(),
+            mode: crate::driver::protocol::WantedMode::Write,
+            leases: None,
+            timeout_ms: None,
+            hold_us: Some(0),
+            after: None,
+        };
+        let mut turns = process.ask_to_hold(3, None, SOON, acquire);
+        assert_eq!(turns.iter().map(|turn| turn.granted.id).collect::<Vec<_>>(), [1, 2, 3]);
+        // Then the last one is known to be over when the first one is looked at
+        assert_eq!(process.answer(&mut turns[2].granted).await.unwrap().err.as_deref(), Some("cancelled"));
+        for turn in &mut turns[..2] {
+            assert!(process.answer(&mut turn.granted).await.unwrap().ok.is_some());
+            assert!(process.answer(&mut turn.released).await.unwrap().released.is_some());
+        }
+        let at = |us: u64| clock::of_monotonic(1_000_000_000_000 + us);
+        let behind = process.behind(at(11), at(21));
+        assert_eq!((behind.released, behind.entered, behind.overtaken), (at(12), Some(at(10)), false));
+        assert_eq!((process.behind(at(0), at(10)).entered, process.told_out_of_order()), (None, 0));
+    }
+
+    #[test]
+    fn what_is_not_ready_is_told_with_its_last_words() {
+        let ended = refused("echo no such module >&2; exit 3");
+        assert_eq!(ended.what, Mishap::Exited("exit status 3".into()));
+        assert!(
+            ended.to_string().contains("driver `my` ended: exit status 3")
+                && ended.stderr.contains("no such module")
+        );
+        let refuses = refused(r#"echo '{"t":"refused","why":"too old"}'; sleep 60"#);
+        assert_eq!(refuses.what, Mishap::Refused("too old".into()));
+        assert!(matches!(refused("yes banner").what, Mishap::Garbage { .. }));
+        assert!(
+            refused(r#"echo '{"t":"ready","v":2,"driver":"x","locks":{}}'; sleep 60"#)
+                .to_string()
+                .contains("version 2")
+        );
+        // A `ready` that cannot be read is not waited for.
+        for broken in [r#"{"t":"ready","v":1,}"#, "{'t': 'ready', 'v': 1}", "ready"] {
+            let began = clock::now();
+            let garbage = refused(&format!("cat <<'END'\n{broken}\nEND\nsleep 60"));
+            assert!(
+                matches!(&garbage.what, Mishap::Garbage { why, line } if why.starts_with("not JSON") && *line == broken.escape_debug().to_string()),
+                "{garbage}"
+            );
+            assert!(clock::now() - began < 5_000_000, "{broken}");
+        }
+        let missing = DriverCommand { program: "/no/such/program".into(), ..shell("") };
+        assert!(matches!(Process::start_here(&missing).err().unwrap().what, Mishap::NotStarted(_)));
+    }
+
+    #[tokio::test]
+    async fn whoever_breaks_the_protocol_has_failed_at_once() {
+        let garbage = failure("read line; echo hello; sleep 60", SOON).await;
+        assert!(matches!(&garbage.what, Mishap::Garbage { line, .. } if line == "hello"), "{garbage}");
+        let unknown = failure(r#"read line; echo '{"id":77,"ok":{}}'; sleep 60"#, SOON).await;
+        assert!(unknown.to_string().contains("nothing with the id 77"), "{unknown}");
+        let stranger =
+            failure(r#"read line; echo '{"t":"event","c":9,"what":"expired"}'; sleep 60"#, SOON).await;
+        assert!(stranger.to_string().contains("no contender 9"), "{stranger}");
+        let long = failure("read line; head -c 100000 /dev/zero | tr '\\0' x; sleep 60", SOON).await;
+        assert!(long.to_string().contains("a line of more than"), "{long}");
+        let half = failure("read line; printf '{\"id\"'; exit 0", SOON).await;
+        assert!(half.to_string().contains("in the middle of a line"), "{half}");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_over_stays_so() {
+        let events = ["suspended", "connected", "expired", "connected"];
+        let events =
+            events.map(|what| format!(r#"echo '{{"t":"event","c":0,"what":"{what}","session":"0x7fe"}}'; "#));
+        let then = format!(r#"read line; {} echo '{{"id":1,"ok":{{}}}}'; sleep 60"#, events.concat());
+        let process = Process::start_here(&driver(&then)).unwrap();
+        let states = process.follow(0);
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        process.answer(&mut asked).await.unwrap();
+        assert_eq!(*states.borrow(), SessionState::Expired);
+        assert!(zklockbench_zk::is_own_session(0x7fe));
+    }
+
+    #[tokio::test]
+    async fn whoever_tells_events_without_an_end_has_failed() {
+        let flood = r#"read line; while :; do echo '{"t":"event","c":0,"what":"connected"}'; done"#;
+        let process = Process::start_here(&driver(flood)).unwrap();
+        let states = process.follow(0);
+        drop(process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None }));
+        tokio::time::timeout(SOON, states.clone().wait_for(|state| state.is_terminated()))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(process.failure().unwrap().to_string().contains("more than 1020 events in a second"));
+    }
+
+    #[tokio::test]
+    async fn whoever_answers_twice_has_failed() {
+        let twice = r#"read line; echo '{"id":1,"ok":{}}'; echo '{"id":1,"ok":{}}'; sleep 60"#;
+        let process = Process::start_here(&driver(twice)).unwrap();
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        assert_eq!(asked.id, 1);
+        process.answer(&mut asked).await.unwrap();
+        let states = process.follow(3);
+        tokio::time::timeout(SOON, states.clone().wait_for(|state| state.is_terminated()))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(process.failure().unwrap().to_string().contains("the id 1"));
+    }
+
+    #[tokio::test]
+    async fn whoever_dies_or_hangs_has_failed_within_the_deadline() {
+        let dead = failure("read line; echo out of memory >&2; kill -9 $$", SOON).await;
+        assert_eq!(dead.what, Mishap::Exited("by signal 9".into()));
+        assert!(dead.stderr.contains("out of memory"));
+        let hung = failure("sleep 60 & wait", Duration::from_millis(300)).await;
+        assert_eq!(hung.what, Mishap::NoAnswer("an echo"));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_stopped_is_not_overdue_and_one_that_does_not_read_is_not_waited_for() {
+        let process = Process::start_here(&driver("sleep 60")).unwrap();
+        process.stop();
+        let mut asked =
+            process.ask("an echo", Some(Duration::from_millis(100)), |id| Request::Echo { id, c: None });
+        let early = tokio::time::timeout(Duration::from_millis(500), process.answer(&mut asked)).await;
+        assert!(early.is_err() && process.failure().is_none());
+        process.go_on();
+        let connect = "x".repeat(60_000);
+        let began = clock::now();
+        while process.failure().is_none() && clock::now() - began < clock::micros(SOON) {
+            let open = |id| Request::Open {
+                id,
+                c: 0,
+                connect: connect.clone(),
+                auth: None,
+                tls: None,
+                session_ms: 1,
+                lock: "L".into(),
+                parameters: Parameters::new(),
+            };
+            drop(process.ask("`open`", Some(SOON), open));
+        }
+        assert_eq!(process.failure().unwrap().what, Mishap::DoesNotRead);
+    }
+}

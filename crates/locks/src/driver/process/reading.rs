@@ -1,0 +1,221 @@
+//! What a driver says: that it is ready, answers, and events; and what of it breaks the protocol.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use super::super::how;
+use super::super::past_turns::PastTurn;
+use super::super::protocol::{
+    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, broken_ready, session_id,
+};
+use super::{End, Inner, Mishap, Pending};
+use zklockbench_core::clock;
+use zklockbench_core::locked::locked;
+use zklockbench_zk::SessionState;
+
+/// More events than that in a second, and so many for each contender, are a flood.
+const EVENTS_A_SECOND: usize = 1_000;
+const EVENTS_OF_EACH: usize = 20;
+/// So much of a line that is not the protocol's is shown.
+const SHOWN: usize = 200;
+
+/// Reads answers and events until the output ends, or the driver has failed. What has come in one piece is passed on together:
+/// otherwise each line would wake its reader.
+pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
+    let mut output = BufReader::with_capacity(LONGEST_LINE, output);
+    let (mut line, mut answered) = (Vec::new(), Vec::new());
+    let (mut is_ready, mut foreign) = (false, 0);
+    loop {
+        line.clear();
+        let read = (&mut output).take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
+        let garbage = |why: String, line: &[u8]| Mishap::Garbage { why, line: shown(line) };
+        match read {
+            Ok(length) if length > 0 && line.last() == Some(&b'\n') => {}
+            Ok(LONGEST_LINE) => {
+                inner.fails(garbage(format!("a line of more than {LONGEST_LINE} bytes"), &line));
+                return drain(output);
+            }
+            _ => return inner.output_has_ended(&line),
+        }
+        if !is_ready {
+            match greeting(&line) {
+                Greeting::Ready(told) => {
+                    is_ready = true;
+                    let _ = inner.is_ready.set(());
+                    let _ = ready.send(*told);
+                }
+                Greeting::Refused(why) => {
+                    inner.fails(Mishap::Refused(why));
+                    return;
+                }
+                Greeting::Wrong(why) => {
+                    inner.fails(garbage(why, &line));
+                    return drain(output);
+                }
+                Greeting::None => {
+                    *locked(&inner.foreign) = shown(&line);
+                    foreign += 1;
+                    if foreign > FOREIGN_LINES {
+                        inner.fails(garbage(format!("{foreign} lines before `ready`"), &line));
+                        return drain(output);
+                    }
+                }
+            }
+            continue;
+        }
+        let arrived = clock::now();
+        let told = Line::read(&line).and_then(|told| match told {
+            Line::Answer(answer) => {
+                answered.push(inner.answered(Answer { arrived, ..*answer })?);
+                Ok(())
+            }
+            Line::Event(event) => {
+                pass_on(&mut answered);
+                inner.told(&event)
+            }
+        });
+        if told.is_err() || !output.buffer().contains(&b'\n') {
+            pass_on(&mut answered);
+        }
+        if let Err(why) = told {
+            inner.fails(garbage(why, &line));
+            return drain(output);
+        }
+    }
+}
+
+impl Inner {
+    fn answered(&self, answer: Answer) -> Result<AddressedAnswer, String> {
+        let id = answer.id;
+        let mut all = locked(&self.pending);
+        let Some(pending) = all.remove(&id) else {
+            return Err(format!("nothing with the id {id} is unanswered"));
+        };
+        match pending.end {
+            End::Tells { .. } if answer.ok.is_some() => return Err(format!("{id} was granted twice")),
+            End::None | End::Follows { .. } if answer.released.is_some() => {
+                return Err(format!(
+                    "{id} is released, and was not granted, or not to be held by the driver"
+                ));
+            }
+            End::Follows { to, within } if answer.ok.is_some() => {
+                let due = Some(clock::now() + clock::micros(within));
+                let end = End::Tells { called: answer.from, entered: answer.to };
+                all.insert(id, Pending { to, doing: "that a lock is released", due, end });
+            }
+            // Before it is passed on: who gets the answers to several contenders may look at them in any order.
+            End::Tells { called: Some(called), entered: Some(entered) } => {
+                let [called, entered] = [called, entered].map(clock::of_monotonic);
+                if let Some(left) = answer.from.map(clock::of_monotonic) {
+                    locked(&self.turns).add(entered, PastTurn { called, left });
+                }
+            }
+            End::None | End::Follows { .. } | End::Tells { .. } => {}
+        }
+        Ok(AddressedAnswer { to: pending.to, answer })
+    }
+
+    fn told(&self, event: &Event) -> Result<(), String> {
+        let contenders = locked(&self.contenders);
+        let Some(states) = contenders.get(&event.c) else {
+            return Err(format!("there is no contender {}", event.c));
+        };
+        let most = EVENTS_A_SECOND + EVENTS_OF_EACH * contenders.len();
+        let mut events = locked(&self.events);
+        let now = clock::now();
+        *events = if now < events.0 + 1_000_000 { (events.0, events.1 + 1) } else { (now, 1) };
+        if events.1 > most {
+            return Err(format!("more than {most} events in a second"));
+        }
+        drop(events);
+        // What a client does by a session that it has opened by itself is no interference.
+        event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
+        match event.what {
+            What::Connected => turns(states, SessionState::SyncConnected),
+            What::Suspended => turns(states, SessionState::Disconnected),
+            What::Expired | What::Lost => turns(states, SessionState::Expired),
+            What::Late => drop(self.late.fetch_add(1, Ordering::Relaxed)),
+            What::Revoked => {}
+        }
+        Ok(())
+    }
+
+    fn output_has_ended(&self, rest: &[u8]) {
+        if self.closing.get().is_some() {
+            return self.ends_all();
+        }
+        if !rest.is_empty() {
+            self.fails(Mishap::Garbage {
+                why: "its output ends in the middle of a line".into(),
+                line: shown(rest),
+            });
+            return;
+        }
+        // What it wrote last on its standard error is being read.
+        let status = self.has_exited(Duration::from_millis(500));
+        let how = status.map_or_else(|| "it has closed its output and runs on".to_owned(), how);
+        std::thread::sleep(Duration::from_millis(20));
+        self.fails(Mishap::Exited(how));
+    }
+}
+
+/// A session that is over stays so, whatever its client does by another one.
+fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
+    states.send_if_modified(|state| {
+        let changes = !state.is_terminated();
+        if changes {
+            *state = now;
+        }
+        changes
+    });
+}
+
+struct AddressedAnswer {
+    to: oneshot::Sender<Answer>,
+    answer: Answer,
+}
+
+fn pass_on(told: &mut Vec<AddressedAnswer>) {
+    // Whoever awaits it no longer does not matter.
+    told.drain(..).for_each(|AddressedAnswer { to, answer }| drop(to.send(answer)));
+}
+
+/// A driver that is being killed must not wait for its output to be read.
+fn drain(mut output: impl Read) {
+    let _ = std::io::copy(&mut output, &mut std::io::sink());
+}
+
+enum Greeting {
+    Ready(Box<Ready>),
+    Refused(String),
+    Wrong(String),
+    /// A line that is not the protocol's.
+    None,
+}
+
+fn greeting(line: &[u8]) -> Greeting {
+    let value = serde_json::from_slice::<serde_json::Value>(line).unwrap_or_default();
+    match value.get("t").and_then(|t| t.as_str()) {
+        Some("refused") => Greeting::Refused(
+            value.get("why").and_then(|why| why.as_str()).unwrap_or("without a reason").to_owned(),
+        ),
+        Some("ready") => match serde_json::from_value::<Ready>(value) {
+            Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
+                "it chose version {} of the protocol, which was not offered",
+                ready.v
+            )),
+            Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` names no lock".into()),
+            Ok(ready) => Greeting::Ready(Box::new(ready)),
+            Err(error) => Greeting::Wrong(format!("not a `ready`: {error}")),
+        },
+        _ => broken_ready(line).map_or(Greeting::None, Greeting::Wrong),
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
+    text.trim_end().chars().flat_map(char::escape_debug).collect()
+}

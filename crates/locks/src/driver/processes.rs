@@ -1,0 +1,678 @@
+//! The processes that take locks for the contenders of one trial: which process serves which contender, and what a contender asks of its own.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use rand::seq::{IteratorRandom, SliceRandom};
+use tokio::sync::watch;
+
+use super::DriverCommand;
+use super::past_turns::Behind;
+use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked};
+use super::protocol::{
+    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
+    session_id,
+};
+use zklockbench_core::catalog::LockCard;
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::locked::locked;
+use zklockbench_zk::gate::{Gate, Movement};
+use zklockbench_zk::{Failure, ForeignSession, SessionKey, SessionState, Target, TlsFiles};
+
+/// So many different failures of one trial are told.
+const WORDS_KEPT: usize = 5;
+/// Beyond what a request may take by itself, that much more passes before its driver has failed.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often what the pipes take is measured at rest, of each kind.
+const ECHOES: usize = 200;
+const ECHO_UNDER_LOAD_EVERY: Duration = Duration::from_millis(20);
+/// Answers to acquires that are sent ahead may be held back for so long.
+pub const HELD_BACK: Duration = Duration::from_millis(20);
+/// So many of these of all contenders together are out at once: more would only have to be taken back at the end...
+const AHEAD: usize = 1_600;
+/// ...but so many of each: while the answer to one is under way, the driver is to have another.
+const AHEAD_OF_EACH: usize = 4;
+/// A driver that has failed so often by itself in one trial is not started again in it.
+const FAILURES_AT_MOST: usize = 3;
+
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub command: DriverCommand,
+    pub lock: String,
+    pub abilities: Abilities,
+    pub parameters: Parameters,
+    /// Of a lock with leases: how many each acquire takes.
+    pub leases: Option<u64>,
+    /// Over how many processes the contenders are spread.
+    pub processes: usize,
+}
+
+/// The processes of one trial. Dropped, all are killed.
+pub struct Processes {
+    wanted: Wanted,
+    slots: Vec<tokio::sync::Mutex<Option<Arc<Process>>>>,
+    links: Mutex<BTreeMap<usize, Arc<Link>>>,
+    /// What failed, once each.
+    failures: Mutex<BTreeSet<String>>,
+    failed: Mutex<Vec<DriverError>>,
+    /// Late grants of processes that have been replaced.
+    late: AtomicU64,
+    opened: AtomicUsize,
+    pipe: Arc<Mutex<PipeEchoes>>,
+    /// How many acquires of each contender are sent ahead, where any are.
+    ahead: OnceLock<usize>,
+}
+
+impl std::fmt::Debug for Processes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Processes").field("wanted", &self.wanted).finish_non_exhaustive()
+    }
+}
+
+/// A contender's session in a driver's process.
+pub struct Link {
+    /// By which number the driver knows it.
+    number: usize,
+    process: Arc<Process>,
+    abilities: Abilities,
+    leases: Option<u64>,
+    key: Option<SessionKey>,
+    timeout: Duration,
+    states: watch::Receiver<SessionState>,
+    /// What is known of the driver's clock and pipes.
+    pipe: Arc<Mutex<PipeEchoes>>,
+}
+
+#[derive(Debug)]
+pub struct Granted {
+    pub done: Done,
+    /// What the two pipes took, and what lies between them and the library: the time that the suite saw less the driver's own.
+    pub pipe_us: Option<u64>,
+    /// When the library returned; `None` where the driver's clock is not the suite's.
+    pub at: Option<Stamp>,
+    /// The hold, where the driver was asked to hold by itself: it is over.
+    pub hold: Option<PastHold>,
+}
+
+/// A hold that a driver has ended by itself, by its stamps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastHold {
+    /// When the library was called to take the lock.
+    pub called: Stamp,
+    /// When the library had granted the lock.
+    pub entered: Stamp,
+    /// When it was called to release it.
+    pub left: Stamp,
+    pub returned: Stamp,
+    pub released: Result<(), Failure>,
+    /// What it came behind, where its acquire was sent ahead.
+    pub behind: Option<Behind>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct AcquireWanted<'a> {
+    pub on: &'a str,
+    pub mode: WantedMode,
+    pub timeout: Option<Duration>,
+    /// For how long the driver is to hold by itself.
+    pub hold: Option<Duration>,
+}
+
+/// How long requests took that ask for nothing, in microseconds.
+#[derive(Debug, Clone, Default)]
+pub struct PipeEchoes {
+    /// Answered by the thread that reads, while no contender did anything.
+    pub reader: Vec<u64>,
+    /// By a contender's own thread, then.
+    pub contender: Vec<u64>,
+    /// By the thread that reads, during the warm-up.
+    pub under_load: Vec<u64>,
+    /// Whether each that told its time told one between the request and the answer; `None` where none did.
+    pub clock_fits: Option<bool>,
+}
+
+/// How an acquire ended without a grant.
+#[derive(Debug)]
+pub enum NotGranted {
+    TimedOut,
+    Cancelled,
+    Failed(Failure),
+}
+
+impl Processes {
+    pub fn new(wanted: Wanted) -> Self {
+        Self {
+            slots: (0..wanted.processes.max(1)).map(|_| tokio::sync::Mutex::default()).collect(),
+            wanted,
+            links: Mutex::default(),
+            failures: Mutex::default(),
+            failed: Mutex::default(),
+            late: AtomicU64::new(0),
+            opened: AtomicUsize::new(0),
+            pipe: Arc::default(),
+            ahead: OnceLock::new(),
+        }
+    }
+
+    /// From now on the acquires of so many contenders are sent ahead, if one process serves all of them and can be asked to.
+    pub fn send_ahead(&self, contenders: usize) {
+        let fits = self.count() == 1 && self.wanted.abilities.cancel != How::None;
+        let declared = self.at_rest().next().map_or(0, |process| process.ready.ahead);
+        let each = declared.min((AHEAD / contenders.max(1)).max(AHEAD_OF_EACH));
+        if fits && each > 1 {
+            let _ = self.ahead.set(each);
+        }
+    }
+
+    /// How many acquires of a contender may be out at once, where they are sent ahead.
+    pub fn ahead(&self) -> Option<usize> {
+        self.ahead.get().copied()
+    }
+
+    /// How many holds that drivers have ended by themselves were told after others that had begun later, where acquires are sent
+    /// ahead.
+    pub fn told_out_of_order(&self) -> u64 {
+        let told = self.at_rest().map(|process| process.told_out_of_order());
+        self.ahead().map_or(0, |_| told.sum())
+    }
+
+    /// Whether contenders may leave short holds to the driver: it can hold by itself, and its clock was shown to be the suite's.
+    pub fn can_hold(&self) -> bool {
+        let declared = self.at_rest().all(|process| process.ready.hold);
+        declared && self.clock_fits() == Some(true)
+    }
+
+    /// Whether the driver's clock is the suite's: every echo was stamped between its request and its arrival. `None` before that
+    /// was looked at, and where it tells no stamps.
+    pub fn clock_fits(&self) -> Option<bool> {
+        locked(&self.pipe).clock_fits
+    }
+
+    pub fn pipe(&self) -> PipeEchoes {
+        locked(&self.pipe).clone()
+    }
+
+    /// Measures what a request and its answer take, one after the other, while no contender does anything: to the thread that
+    /// reads, and to contenders' own.
+    pub async fn measure_at_rest(&self) {
+        let mut links: Vec<Arc<Link>> = locked(&self.links).values().cloned().collect();
+        // Not the first ones only: they may share a process.
+        links.shuffle(&mut rand::rng());
+        if links.is_empty() {
+            return;
+        }
+        let mut fits = None;
+        for at in 0..ECHOES {
+            let link = &links[at % links.len()];
+            for c in [None, Some(link.number)] {
+                let Some(echo) = link.process.echo(c).await else { return };
+                let mut pipe = locked(&self.pipe);
+                let times = if c.is_some() { &mut pipe.contender } else { &mut pipe.reader };
+                times.push(echo.took_us);
+                if link.process.ready.clock == Some(DriverClock::Monotonic) {
+                    fits = echo.fits.map(|one| fits.unwrap_or(true) && one).or(fits);
+                }
+            }
+        }
+        locked(&self.pipe).clock_fits = fits;
+    }
+
+    /// Goes on measuring what it takes to the thread that reads, every now and then, under the load that there is.
+    pub async fn measure_under_load(&self) {
+        loop {
+            tokio::time::sleep(ECHO_UNDER_LOAD_EVERY).await;
+            let link = locked(&self.links).values().choose(&mut rand::rng()).cloned();
+            let Some(link) = link else { continue };
+            if let Some(echo) = link.process.echo(None).await {
+                locked(&self.pipe).under_load.push(echo.took_us);
+            }
+        }
+    }
+
+    /// Over how many processes the contenders are spread: each contender's is that of its number, modulo this one.
+    pub fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Keeps the driver's own words about a request that it did not carry out, of which tables have no more than the kind.
+    pub fn note(&self, doing: &str, failure: &Failure) {
+        let mut failures = locked(&self.failures);
+        if matches!(failure, Failure::DriverInDoubt(_) | Failure::Refused(_)) && failures.len() < WORDS_KEPT {
+            failures.insert(format!("driver `{}`, {doing}: {failure}", self.wanted.command.name));
+        }
+    }
+
+    /// What has failed so far, but for what faults have killed.
+    pub fn failures(&self) -> Vec<String> {
+        for process in self.at_rest() {
+            self.note_failure(&process);
+        }
+        locked(&self.failures).iter().cloned().collect()
+    }
+
+    /// How processes have failed by themselves so far, those that have ended and those that are there.
+    pub fn failed(&self) -> Vec<DriverError> {
+        let there = self.at_rest().filter_map(|process| process.failure().cloned());
+        let by_itself = there.filter(|error| error.what != Mishap::Killed);
+        locked(&self.failed).iter().cloned().chain(by_itself).collect()
+    }
+
+    /// The processes that nobody is starting at this moment.
+    fn at_rest(&self) -> impl Iterator<Item = Arc<Process>> {
+        self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
+    }
+
+    fn note_failure(&self, process: &Process) {
+        if let Some(error) = process.failure().filter(|error| error.what != Mishap::Killed) {
+            locked(&self.failures).insert(error.to_string());
+        }
+    }
+
+    /// Opens a session for a contender, in a new process where its own has ended.
+    pub async fn open(
+        &self,
+        contender: usize,
+        target: &Target,
+        session_timeout: Duration,
+        within: Duration,
+        gate: &Arc<Gate>,
+    ) -> Result<Arc<Link>, Failure> {
+        let process = self.process_of(contender).await.map_err(|error| self.failure_of(error))?;
+        // Each session has a number of its own: what is still said of the one before can't be taken for this one's.
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let states = process.follow(number);
+        let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
+            id,
+            c: number,
+            connect: target.connect_from(contender),
+            auth: target.access.digest.as_ref().map(|identity| identity.told().to_owned()),
+            tls: target.access.tls.as_ref().map(|tls| files_of(&tls.files)),
+            session_ms: clock::millis(session_timeout),
+            lock: self.wanted.lock.clone(),
+            parameters: self.wanted.parameters.clone(),
+        });
+        let answered = process.answer(&mut asked).await.map_err(|error| self.failure_of(error))?;
+        let done = done(answered)?;
+        let key = Self::key_of(&process, &done)?;
+        let link = Arc::new(Link {
+            number,
+            process: Arc::clone(&process),
+            abilities: self.wanted.abilities.clone(),
+            leases: self.wanted.leases,
+            key,
+            timeout: done.session_ms.map_or(session_timeout, Duration::from_millis),
+            states,
+            pipe: Arc::clone(&self.pipe),
+        });
+        gate.follow(Arc::new(move |movement| match movement {
+            Movement::Shut => process.stop(),
+            Movement::Opened => process.go_on(),
+        }));
+        locked(&self.links).insert(contender, Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// The session's key; `None` where the locks are not ZooKeeper's, which then has no such session.
+    fn key_of(process: &Process, opened: &Done) -> Result<Option<SessionKey>, Failure> {
+        if process.ready.system != LockCard::ZOOKEEPER {
+            return Ok(None);
+        }
+        let id = opened.session.as_deref().and_then(session_id);
+        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` told no session id".into()))?;
+        let password = opened.password.as_deref().and_then(password_bytes);
+        Ok(Some(SessionKey::of_another(id, password)))
+    }
+
+    pub fn link(&self, contender: usize) -> Option<Arc<Link>> {
+        locked(&self.links).get(&contender).cloned()
+    }
+
+    async fn process_of(&self, contender: usize) -> Result<Arc<Process>, DriverError> {
+        let mut process = self.slots[contender % self.slots.len()].lock().await;
+        if let Some(process) = process.as_ref().filter(|process| process.failure().is_none()) {
+            return Ok(Arc::clone(process));
+        }
+        if let Some(ended) = process.take() {
+            self.late.fetch_add(ended.late_grants(), Ordering::Relaxed);
+            self.note_failure(&ended);
+            self.failed_by_itself(ended.failure());
+        }
+        if let Some(error) = self.given_up() {
+            return Err(error);
+        }
+        let started = Process::start(self.wanted.command.clone()).await;
+        let started = Arc::new(started.inspect_err(|error| self.failed_by_itself(Some(error)))?);
+        *process = Some(Arc::clone(&started));
+        Ok(started)
+    }
+
+    fn failed_by_itself(&self, error: Option<&DriverError>) {
+        let error = error.filter(|error| error.what != Mishap::Killed).cloned();
+        locked(&self.failed).extend(error);
+    }
+
+    fn given_up(&self) -> Option<DriverError> {
+        let failed = locked(&self.failed);
+        failed.last().filter(|_| failed.len() >= FAILURES_AT_MOST).cloned()
+    }
+
+    fn failure_of(&self, error: DriverError) -> Failure {
+        if error.what != Mishap::Killed {
+            locked(&self.failures).insert(error.to_string());
+        }
+        Failure::DriverEnded(error.to_string())
+    }
+
+    /// Ends all of them, and kills those that do not end by themselves. On the caller's thread.
+    pub fn close(&self) {
+        locked(&self.links).clear();
+        let processes = self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.take());
+        std::thread::scope(|scope| {
+            for process in processes {
+                scope.spawn(move || process.close());
+            }
+        });
+    }
+
+    pub fn late_grants(&self) -> u64 {
+        let now: u64 = self.at_rest().map(|process| process.late_grants()).sum();
+        now + self.late.load(Ordering::Relaxed)
+    }
+}
+
+impl Link {
+    pub fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    /// Waits for the lock. Ends early when `cancelled` does; what is granted all the same is then released.
+    pub async fn acquire(
+        &self,
+        wanted: AcquireWanted<'_>,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<Granted, NotGranted> {
+        let AcquireWanted { on, mode, timeout, hold } = wanted;
+        let timeout_ms = timeout.map(clock::millis);
+        let within = timeout.map(|timeout| timeout + self.patience());
+        let hold_us = hold.map(clock::micros);
+        let (c, leases) = (self.number, self.leases);
+        let request = |id| Request::Acquire {
+            id,
+            c,
+            on: on.to_owned(),
+            mode,
+            leases,
+            timeout_ms,
+            hold_us,
+            after: None,
+        };
+        let held =
+            hold.and_then(|hold| self.process.ask_to_hold(1, within, hold + self.patience(), request).pop());
+        let (asked, held) = match held {
+            None => (self.process.ask("`acquire`", within, request), None),
+            Some(TurnAsked { granted, released }) => (granted, Some(released)),
+        };
+        self.outcome(asked, held, &VecDeque::new(), on, cancelled).await
+    }
+
+    /// Asks for the lock so many times more, each time after the last one that is out, to be released as soon as it is granted.
+    pub fn ask_ahead(&self, out: &mut VecDeque<TurnAsked>, count: usize, on: &str, mode: WantedMode) {
+        let mut after = out.back().map(|last| last.granted.id);
+        let (c, leases) = (self.number, self.leases);
+        out.extend(self.process.ask_to_hold(count, None, self.patience(), |id| Request::Acquire {
+            id,
+            c,
+            on: on.to_owned(),
+            mode,
+            leases,
+            timeout_ms: None,
+            hold_us: Some(0),
+            after: after.replace(id),
+        }));
+    }
+
+    /// Waits for the first one that is out, if any is. When `cancelled` ends, all of them are cancelled.
+    pub async fn next_of(
+        &self,
+        out: &mut VecDeque<TurnAsked>,
+        on: &str,
+        cancelled: impl Future<Output = ()>,
+    ) -> Option<Result<Granted, NotGranted>> {
+        let TurnAsked { granted, released } = out.pop_front()?;
+        let outcome = self.outcome(granted, Some(released), out, on, cancelled).await;
+        Some(outcome.map(|granted| {
+            let behind = |hold: PastHold| PastHold {
+                behind: Some(self.process.behind(hold.called, hold.entered)),
+                ..hold
+            };
+            // The way there and back lies beside the acquires before it.
+            Granted { pipe_us: None, hold: granted.hold.map(behind), ..granted }
+        }))
+    }
+
+    /// What an acquire came to, with others that are out behind it.
+    async fn outcome(
+        &self,
+        mut asked: OpenRequest,
+        held: Option<OpenRequest>,
+        behind: &VecDeque<TurnAsked>,
+        on: &str,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<Granted, NotGranted> {
+        let early = {
+            let mut answer = std::pin::pin!(self.answer(&mut asked).fuse());
+            let mut cancelled = std::pin::pin!(cancelled.fuse());
+            futures_util::select_biased! {
+                answered = answer => Some(answered),
+                () = cancelled => None,
+            }
+        };
+        let Some(answered) = early else { return self.give_up(asked, held, behind, on).await };
+        self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await
+    }
+
+    /// What an answer to an acquire comes to; where the driver holds by itself, once that is over.
+    async fn granted(
+        &self,
+        asked: &OpenRequest,
+        answered: Answer,
+        held: Option<OpenRequest>,
+    ) -> Result<Granted, NotGranted> {
+        let (from, to, arrived) = (answered.from, answered.to, answered.arrived);
+        let done = granted(answered)?;
+        let own = from.zip(to).map(|(from, to)| to.saturating_sub(from));
+        let pipe_us = own.map(|own| arrived.saturating_sub(asked.asked).saturating_sub(own));
+        let fits = locked(&self.pipe).clock_fits == Some(true);
+        let at = to.filter(|_| fits).map(clock::of_monotonic);
+        let hold = match held {
+            None => None,
+            Some(held) => {
+                let over = self.hold_is_over(held, from.map(clock::of_monotonic), at).await;
+                Some(over.map_err(NotGranted::Failed)?)
+            }
+        };
+        Ok(Granted { done, pipe_us, at, hold })
+    }
+
+    /// Waits until the driver has released what it held by itself since then.
+    async fn hold_is_over(
+        &self,
+        mut held: OpenRequest,
+        called: Option<Stamp>,
+        since: Option<Stamp>,
+    ) -> Result<PastHold, Failure> {
+        let answered = self.answer(&mut held).await?;
+        let stamps = called.zip(since).zip(answered.from.zip(answered.to));
+        let Some(((called, entered), (from, to))) = stamps else {
+            done(answered)?;
+            return Err(Failure::DriverInDoubt(
+                "it holds by itself and does not tell `from` and `to`".into(),
+            ));
+        };
+        let (left, returned) = (clock::of_monotonic(from), clock::of_monotonic(to));
+        let released = done(answered).map(drop);
+        Ok(PastHold { called, entered, left, returned, released, behind: None })
+    }
+
+    /// The wait is not wanted any more; its one answer has to come all the same.
+    async fn give_up(
+        &self,
+        mut asked: OpenRequest,
+        held: Option<OpenRequest>,
+        behind: &VecDeque<TurnAsked>,
+        on: &str,
+    ) -> Result<Granted, NotGranted> {
+        if self.abilities.cancel != How::None {
+            let mut ids = behind.iter().map(|turn| turn.granted.id);
+            ids.clone().chain([asked.id]).for_each(|id| self.process.expect(id, self.patience()));
+            // The last one: none of them may begin meanwhile.
+            let of = ids.next_back().unwrap_or(asked.id);
+            drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
+        }
+        let answered = self.answer(&mut asked).await;
+        let releases_itself = held.is_some();
+        let granted = self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await?;
+        if releases_itself {
+            return Ok(granted);
+        }
+        Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled))
+    }
+
+    pub async fn release(&self, on: &str) -> Result<(), Failure> {
+        let mut asked = self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
+            id,
+            c: self.number,
+            on: on.to_owned(),
+        });
+        let answered = self.answer(&mut asked).await?;
+        // A release that failed although the lock is not held has released it.
+        if answered.err.is_some() && answered.held == Some(Believed::No) {
+            return Ok(());
+        }
+        done(answered).map(drop)
+    }
+
+    async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, Failure> {
+        let answered = self.process.answer(asked).await;
+        answered.map_err(|error| Failure::DriverEnded(error.to_string()))
+    }
+
+    fn patience(&self) -> Duration {
+        2 * self.timeout + GRACE
+    }
+}
+
+impl ForeignSession for Link {
+    fn id(&self) -> Option<i64> {
+        self.key.as_ref().map(SessionKey::id)
+    }
+
+    fn key(&self) -> Option<SessionKey> {
+        self.key.clone()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn states(&self) -> watch::Receiver<SessionState> {
+        self.states.clone()
+    }
+
+    fn close(&self) -> LocalBoxFuture<'_, bool> {
+        let closing = async {
+            let mut asked = self
+                .process
+                .ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.number });
+            self.answer(&mut asked).await.is_ok_and(|answered| answered.ok.is_some())
+        };
+        closing.boxed_local()
+    }
+
+    fn crash(&self) {
+        self.process.kill();
+    }
+}
+
+/// Which error words say that the lock is certainly not held.
+const DEFINITE: [&str; 6] = ["timeout", "cancelled", "busy", "refused", "unsupported", "bad-request"];
+
+fn granted(answer: Answer) -> Result<Done, NotGranted> {
+    let doubtful = answer.held.is_some_and(|held| held != Believed::No);
+    match answer.err.as_deref() {
+        Some("timeout") if !doubtful => return Err(NotGranted::TimedOut),
+        Some("cancelled") if !doubtful => return Err(NotGranted::Cancelled),
+        _ => {}
+    }
+    done(answer).map_err(NotGranted::Failed)
+}
+
+fn done(answer: Answer) -> Result<Done, Failure> {
+    let Some(word) = answer.err else { return Ok(answer.ok.unwrap_or_default()) };
+    let said = answer.message.map_or_else(|| word.clone(), |message| format!("{word}: {message}"));
+    let definite = match answer.held {
+        Some(Believed::No) => true,
+        Some(Believed::Maybe | Believed::Yes) => false,
+        None => DEFINITE.contains(&word.as_str()),
+    };
+    Err(match (definite, word.as_str()) {
+        (true, _) => Failure::Refused(said),
+        (false, "session") => Failure::SessionExpired,
+        (false, _) => Failure::DriverInDoubt(said),
+    })
+}
+
+/// Where the driver finds them, wherever it works.
+fn files_of(files: &TlsFiles) -> WantedTls {
+    let whole = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    WantedTls {
+        ca: files.ca.as_ref().map(whole).unwrap_or_default(),
+        cert: files.cert.as_ref().map(whole),
+        key: files.key.as_ref().map(whole),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::protocol::Line;
+
+    fn answered(line: &str) -> Answer {
+        match Line::read(line.as_bytes()) {
+            Ok(Line::Answer(answer)) => *answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_error_is_definite_only_if_its_word_or_the_driver_says_so() {
+        let failure = |line: &str| done(answered(line)).unwrap_err();
+        assert!(failure(r#"{"id":1,"err":"busy"}"#).is_definite());
+        assert!(!failure(r#"{"id":1,"err":"busy","held":"maybe"}"#).is_definite());
+        assert!(!failure(r#"{"id":1,"err":"a word of its own"}"#).is_definite());
+        assert!(failure(r#"{"id":1,"err":"connection","held":"no"}"#).is_definite());
+        assert_eq!(failure(r#"{"id":1,"err":"session"}"#), Failure::SessionExpired);
+    }
+
+    #[test]
+    fn a_timeout_that_leaves_it_open_is_no_timeout() {
+        assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(NotGranted::TimedOut)));
+        let open = granted(answered(r#"{"id":1,"err":"timeout","held":"maybe"}"#));
+        assert!(matches!(open, Err(NotGranted::Failed(failure)) if !failure.is_definite()));
+    }
+
+    #[test]
+    fn a_session_is_told_by_its_hexadecimal_number() {
+        assert_eq!(session_id("0x10001f2a3b40007"), Some(0x0100_01f2_a3b4_0007));
+        assert_eq!(session_id("0xffffffffffffffff"), Some(-1));
+        assert_eq!(
+            (session_id("no"), password_bytes("00ff"), password_bytes("0")),
+            (None, Some(vec![0, 255]), None)
+        );
+    }
+}

@@ -1,0 +1,505 @@
+//! What the suite and a driver say to each other: JSON lines, version 1. `docs/drivers.md` is the specification.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::{JsonSchema, schema_for};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use zklockbench_core::clock::Stamp;
+
+pub const VERSION: u32 = 1;
+/// The most bytes of a line, its end included.
+pub const LONGEST_LINE: usize = 64 << 10;
+/// So many lines that are not the protocol's may come before `ready`.
+pub const FOREIGN_LINES: usize = 64;
+
+/// What the suite sends: one object a line.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "t", rename_all = "kebab-case")]
+pub enum Request {
+    /// The first line: the versions that the suite speaks, the best first.
+    Hello { v: Vec<u32>, suite: String },
+    /// Open a session for a contender.
+    Open {
+        id: u64,
+        /// The contender's number.
+        c: usize,
+        /// `host:port,host:port/chroot`; the first server is where the session should be.
+        connect: String,
+        /// The identity to go by, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be for it alone.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        auth: Option<String>,
+        /// By which files the connection is encrypted; without it, it is not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls: Option<WantedTls>,
+        session_ms: u64,
+        /// One of the locks of `ready`.
+        lock: String,
+        /// Values for the lock's parameters; a time is in milliseconds.
+        parameters: BTreeMap<String, Value>,
+    },
+    /// Wait for the lock.
+    Acquire {
+        id: u64,
+        c: usize,
+        /// The lock's path.
+        on: String,
+        mode: WantedMode,
+        /// Of a lock with leases: how many to take, all or none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        leases: Option<u64>,
+        /// Give up after that time. Without it: never.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+        /// Hold it for that long by yourself, release it, and answer a second time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hold_us: Option<u64>,
+        /// The acquire that comes before it: begin once that has been released; if it ends otherwise, answer `cancelled`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
+    },
+    /// Let the lock go.
+    Release { id: u64, c: usize, on: String },
+    /// End a wait, and all acquires of the contender's that come before and after that one. Each gets its one answer, and so does
+    /// this.
+    Cancel { id: u64, of: u64 },
+    /// Answer at once: by the thread that reads or, with `c`, by the contender's own.
+    Echo {
+        id: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        c: Option<usize>,
+    },
+    /// Release what is held and end the session.
+    Close { id: u64, c: usize },
+}
+
+/// Files in PEM by which a connection is encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WantedTls {
+    /// The authorities that sign the servers' certificates.
+    pub ca: PathBuf,
+    /// The client's own certificate, where servers ask for one, and its key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
+/// As what a contender asks for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WantedMode {
+    Read,
+    Write,
+}
+
+/// The answer to `hello`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+pub struct Ready {
+    /// `ready`.
+    pub t: ReadyWord,
+    /// The version that the driver has chosen.
+    pub v: u32,
+    /// The driver's own name and version.
+    pub driver: String,
+    /// What works inside of it, with versions: `{"kazoo": "2.8.0"}`.
+    #[serde(default)]
+    pub inside: BTreeMap<String, String>,
+    /// The system whose locks these are.
+    #[serde(default = "zookeeper")]
+    pub system: String,
+    /// Whether its connections can be encrypted.
+    #[serde(default)]
+    pub tls: bool,
+    /// Its locks by name.
+    pub locks: BTreeMap<String, Abilities>,
+    /// How many contenders one process takes.
+    #[serde(default = "many")]
+    pub contenders: usize,
+    /// Whether its locks can hold by themselves, as `hold_us` asks them to.
+    #[serde(default)]
+    pub hold: bool,
+    /// How many acquires of a contender may be out at once, each after the one before, with `hold_us` 0.
+    #[serde(default)]
+    pub ahead: usize,
+    /// Which clock its stamps are of; without it they are not used.
+    #[serde(default)]
+    pub clock: Option<DriverClock>,
+}
+
+/// Which clock a driver's stamps are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverClock {
+    /// CLOCK_MONOTONIC, which is the same in all processes of a host.
+    Monotonic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadyWord {
+    Ready,
+}
+
+/// Why a line before `ready` that is not the protocol's must be meant as `ready`: no other will follow. Banners are passed
+/// over.
+pub fn broken_ready(line: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(value) if text.len() == line.trim_ascii().len() => {
+            value.get("t").map(|_| "before `ready` nothing else is told".to_owned())
+        }
+        Ok(_) => Some("not JSON: it begins with a byte order mark".to_owned()),
+        Err(error) => {
+            let names_it = ["\"ready\"", "'ready'"].iter().any(|word| text.contains(word));
+            let is_meant = text.starts_with('{') || names_it || text.eq_ignore_ascii_case("ready");
+            is_meant.then(|| format!("not JSON: {error}"))
+        }
+    }
+}
+
+fn zookeeper() -> String {
+    "zookeeper".to_owned()
+}
+
+fn many() -> usize {
+    4_096
+}
+
+/// What one lock of a driver can do.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+pub struct Abilities {
+    /// One line on it.
+    #[serde(default)]
+    pub summary: String,
+    /// As what it can be taken.
+    #[serde(default = "write_only")]
+    pub modes: Vec<WantedMode>,
+    /// Whether an acquire gives up in time.
+    pub timeout: How,
+    /// Whether a wait can be cancelled.
+    pub cancel: How,
+    /// What `token` is.
+    #[serde(default)]
+    pub token: TokenKind,
+    /// In which order it serves.
+    #[serde(default)]
+    pub order: Order,
+    #[serde(default)]
+    pub reentrant: bool,
+    /// Whether the contender is told that it has lost its session.
+    #[serde(default)]
+    pub lost: bool,
+    /// The parameter that says how many may be inside together; without it one.
+    #[serde(default)]
+    pub leases: Option<String>,
+    /// Its parameters by name.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, Parameter>,
+}
+
+fn write_only() -> Vec<WantedMode> {
+    vec![WantedMode::Write]
+}
+
+/// How a driver does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// The library does.
+    Native,
+    /// The driver does what the library can't; a grant that comes too late is told by an event.
+    Emulated,
+    None,
+}
+
+/// What a driver's `token` is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TokenKind {
+    /// The transaction that created the contender's node.
+    Czxid,
+    /// Something else that grows from holder to holder.
+    Other,
+    #[default]
+    None,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    Fifo,
+    #[default]
+    None,
+}
+
+/// A parameter of a lock: what it is by default tells what it takes.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+pub struct Parameter {
+    /// A whole number, `true` or `false`, a word, or a time such as `"100ms"`.
+    pub default: Value,
+    /// The words that it takes, where it takes words.
+    #[serde(default)]
+    pub one_of: Vec<String>,
+    #[serde(default)]
+    pub doc: String,
+}
+
+/// The driver's one answer to a request.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[schemars(extend("oneOf" = [{ "required": ["ok"] }, { "required": ["released"] }, { "required": ["err"] }]))]
+pub struct Answer {
+    pub id: u64,
+    /// It was done.
+    #[serde(default)]
+    pub ok: Option<Done>,
+    /// Of an acquire with `hold_us`, the second answer: it has held and released.
+    #[serde(default)]
+    pub released: Option<Done>,
+    /// It was not: `timeout`, `cancelled`, `busy`, `refused`, `unsupported`, `bad-request`, where the lock is certainly not held;
+    /// `connection`, `session`, or any other word, where that is open.
+    #[serde(default)]
+    pub err: Option<String>,
+    /// What went wrong, for people.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// Whether the lock is held all the same, where `err` does not tell that.
+    #[serde(default)]
+    pub held: Option<Believed>,
+    /// When the library was called, in microseconds of the monotonic clock.
+    #[serde(default)]
+    pub from: Option<u64>,
+    /// When it returned.
+    #[serde(default)]
+    pub to: Option<u64>,
+    /// When its bytes were read.
+    #[serde(skip)]
+    pub arrived: Stamp,
+}
+
+/// Whether a driver believes that its contender holds the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Believed {
+    No,
+    Maybe,
+    Yes,
+}
+
+/// What comes with an answer that it was done.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+pub struct Done {
+    /// Of `open`: the session's id, `0x` and hexadecimal digits.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// Of `open`: the session's password in hexadecimal digits, by which it can be expired from outside.
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Of `open`: the session timeout that the server granted.
+    #[serde(default)]
+    pub session_ms: Option<u64>,
+    /// Of `acquire`: the fencing token.
+    #[serde(default)]
+    pub token: Option<Token>,
+    /// Of `acquire`: the contender's node, as a path or a name below the lock's.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// Of `echo`: the driver's monotonic clock in microseconds.
+    #[serde(default)]
+    pub now: Option<u64>,
+    /// Of `close`: what was still held.
+    #[serde(default)]
+    pub held: Vec<String>,
+}
+
+/// A fencing token: a number up to 2^53, or a text of decimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Token {
+    Number(i64),
+    Text(String),
+}
+
+impl Token {
+    pub fn number(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+}
+
+/// What a driver tells unasked.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+pub struct Event {
+    /// `event`.
+    pub t: EventWord,
+    pub c: usize,
+    pub what: What,
+    /// When, in microseconds of the monotonic clock.
+    #[serde(default)]
+    pub at: Option<u64>,
+    /// Of `connected`: the session that the client has now, where that is another one than before.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// Of `late`: the acquire that had been answered with a timeout.
+    #[serde(default)]
+    pub of: Option<u64>,
+    /// Of `late`: the lock's path.
+    #[serde(default)]
+    pub on: Option<String>,
+    /// Of `late`: from when on it was held.
+    #[serde(default)]
+    pub from: Option<u64>,
+    /// Of `late`: until when.
+    #[serde(default)]
+    pub to: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventWord {
+    Event,
+}
+
+/// A session's number, as lines have it: `0x` and hexadecimal digits.
+pub fn session_id(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
+}
+
+/// A session's password, as lines have it: pairs of hexadecimal digits.
+pub fn password_bytes(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// What has happened to a contender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    Connected,
+    /// The connection is lost; the session may live.
+    Suspended,
+    /// The session is over.
+    Expired,
+    /// The lock is lost although the session lives.
+    Lost,
+    /// The contender was asked to let go.
+    Revoked,
+    /// A lock was granted after its acquire had been answered with a timeout, and was released at once.
+    Late,
+}
+
+/// A line that a driver has written after `ready`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    Answer(Box<Answer>),
+    Event(Event),
+}
+
+impl Line {
+    /// Reads a line.
+    pub fn read(line: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Tagged {
+            t: Option<IgnoredAny>,
+        }
+        // Without a tree: two such lines come with every acquire that a driver releases by itself.
+        let is_event = match serde_json::from_slice::<Tagged>(line) {
+            Ok(Tagged { t }) => t.is_some(),
+            Err(error) if error.is_data() => false,
+            Err(error) => return Err(format!("not JSON: {error}")),
+        };
+        if is_event {
+            return serde_json::from_slice(line)
+                .map(Self::Event)
+                .map_err(|error| format!("not an event: {error}"));
+        }
+        let answer: Answer =
+            serde_json::from_slice(line).map_err(|error| format!("not an answer: {error}"))?;
+        let said = [answer.ok.is_some(), answer.released.is_some(), answer.err.is_some()];
+        if said.iter().filter(|said| **said).count() != 1 {
+            return Err("an answer has one of `ok`, `released` and `err`".into());
+        }
+        Ok(Self::Answer(Box::new(answer)))
+    }
+}
+
+/// The JSON Schema of each message: `request` is what is said to a driver after `hello`, too; the others are what it says.
+pub fn schemas() -> Value {
+    json!({
+        "version": VERSION,
+        "request": schema_for!(Request),
+        "ready": schema_for!(Ready),
+        "refused": {
+            "description": "The answer to `hello` of a driver that speaks none of these versions.",
+            "type": "object",
+            "required": ["t", "why"],
+            "properties": { "t": { "const": "refused" }, "why": { "type": "string" } },
+        },
+        "answer": schema_for!(Answer),
+        "event": schema_for!(Event),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_one_object_with_its_kind_under_t() {
+        let acquire = Request::Acquire {
+            id: 2,
+            c: 7,
+            on: "/lock-0".into(),
+            mode: WantedMode::Write,
+            leases: None,
+            timeout_ms: None,
+            hold_us: Some(0),
+            after: None,
+        };
+        assert_eq!(
+            serde_json::to_string(&acquire).unwrap(),
+            r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write","hold_us":0}"#
+        );
+    }
+
+    #[test]
+    fn lines_that_are_meant_as_ready_are_told_from_banners() {
+        for meant in [
+            "{'t': 'ready', 'v': 1}",
+            "{\"t\":\"ready\",\"v\":1,}",
+            "{t:\"ready\"}",
+            "ready\n",
+            "READY",
+            "INFO {\"t\":\"ready\",\"v\":1}",
+            "\u{feff}{\"t\":\"ready\",\"v\":1}",
+            "{\"t\":\"hello\",\"v\":1}",
+            "{\"t\":\"re",
+        ] {
+            assert!(broken_ready(meant.as_bytes()).is_some(), "{meant}");
+        }
+        for banner in
+            ["", "Listening on 7", "getting ready to start", "[main] INFO x", "{\"level\":30}", "17", "null"]
+        {
+            assert_eq!(broken_ready(banner.as_bytes()), None, "{banner}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_done_or_not_and_unknown_fields_do_not_matter() {
+        let read = |line: &str| Line::read(line.as_bytes());
+        assert!(matches!(read(r#"{"id":1,"ok":{"token":"12","later":1},"later":2}"#), Ok(Line::Answer(_))));
+        assert!(read(r#"{"id":1}"#).is_err() && read(r#"{"id":1,"ok":{},"err":"busy"}"#).is_err());
+        assert!(read("hello").unwrap_err().starts_with("not JSON"));
+        assert!(read(r#"{"t":"event","c":1,"what":"tired"}"#).unwrap_err().starts_with("not an event"));
+    }
+}

@@ -1,0 +1,47 @@
+//! What the contenders of one process share: kept here by lock path and number of the process, for as long as
+//! any of them has it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, Weak};
+
+use zklockbench_core::locked::locked;
+
+type Things<T> = HashMap<(String, usize), Weak<T>>;
+
+pub struct InProcess<T>(LazyLock<Mutex<Things<T>>>);
+
+impl<T: Default> InProcess<T> {
+    pub const fn new() -> Self {
+        Self(LazyLock::new(Mutex::default))
+    }
+
+    /// That of one process on one lock path; a new one if there is none.
+    pub fn of(&self, path: &str, process: usize) -> Arc<T> {
+        let mut things = locked(&self.0);
+        things.retain(|_, thing| thing.strong_count() > 0);
+        let key = (path.to_owned(), process);
+        if let Some(thing) = things.get(&key).and_then(Weak::upgrade) {
+            return thing;
+        }
+        let thing = Arc::<T>::default();
+        things.insert(key, Arc::downgrade(&thing));
+        thing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_one_for_each_path_and_process_and_goes_with_its_last_owner() {
+        static THINGS: InProcess<Mutex<u8>> = InProcess::new();
+        let one = THINGS.of("/lock", 0);
+        *one.lock().unwrap() = 7;
+        assert!(Arc::ptr_eq(&one, &THINGS.of("/lock", 0)));
+        assert!(!Arc::ptr_eq(&one, &THINGS.of("/lock", 1)));
+        assert!(!Arc::ptr_eq(&one, &THINGS.of("/other", 0)));
+        drop(one);
+        assert_eq!(*THINGS.of("/lock", 0).lock().unwrap(), 0);
+    }
+}

@@ -1,0 +1,272 @@
+//! `kazoo`: the Lock of Python's kazoo.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rand::Rng;
+
+use crate::after::{After, CreatesExhausted, DirectoryDeleted, Fails, GOES_ON, GoesOn, NoNode};
+use crate::queue::directories::make_from_leaf;
+use crate::queue::joining::{Joined, Joining};
+use crate::queue::protection::{delete_marked, node_named};
+use crate::queue::{Habits, Queue};
+use crate::wait::{AnyEvent, BLOCKING, blocks, cost_of_tries};
+use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use zklockbench_core::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
+};
+use zklockbench_core::clock;
+use zklockbench_core::measure::RequestKind::{Exists, GetDataWatch};
+use zklockbench_zk::{Failure, Names, NodeKind, Session, reactor};
+
+/// What stands before the number in the names of kazoo's own locks.
+pub const OWN_PATTERN: &str = "__lock__";
+/// What Curator's and the Go client's have there.
+const CURATOR_PATTERN: &str = "lock-";
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "kazoo",
+        summary: "kazoo's Lock: queue node with the lock object's own prefix, data watch on the predecessor",
+        source: "Python's kazoo, recipe/lock.py",
+        details: include_str!("lock.md").trim_ascii_end(),
+        guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[AFTER],
+        params: &[
+            Param {
+                name: "extra_patterns",
+                kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
+                default: "none",
+                doc: "Whose nodes count besides kazoo's own: nobody's, or those of Curator and the Go client \
+                      (`extra_lock_patterns`). In Java and Go these don't wait for kazoo.",
+            },
+            BLOCKING,
+        ],
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(Kazoo::of(config)),
+};
+
+pub const AFTER: After =
+    GOES_ON.but([(CreatesExhausted, GoesOn), (DirectoryDeleted, Fails(NoNode))]).trying_creates(None);
+
+/// A queue like any other, and a look at the directory by each; also of the read-write lock, where all ask to write.
+pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if !blocks(params) {
+        return cost_of_tries();
+    }
+    let mut cost = cost::predecessor_queue(GetDataWatch, n);
+    cost.requests.push((Exists, n));
+    cost
+}
+
+/// A lock object: a lock, or a side of one.
+pub struct Kazoo {
+    queue: Queue<AnyEvent>,
+    blocking: bool,
+    /// This object's own, for all its nodes.
+    pub prefix: String,
+    /// What precedes the number in the names of nodes that it waits for.
+    patterns: &'static [&'static str],
+    is_path_assured: bool,
+    is_acquired: bool,
+    own: Own,
+}
+
+enum Own {
+    /// It has tried no create yet.
+    None,
+    /// It has tried one: a node of its name may be there.
+    Unknown,
+    Known(QueueNode),
+}
+
+#[async_trait(?Send)]
+impl Strategy for Kazoo {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.attempt(session, patience).await {
+                Ok(node) => {
+                    self.is_acquired = true;
+                    return Ok(Held::by(node));
+                }
+                Err(why) if is_worth_another(&why) => match back_off(&mut pause, patience).await {
+                    Ok(()) => {}
+                    Err(why) => return Err(self.clean_up(session, why).await),
+                },
+                Err(why) => return Err(self.clean_up(session, why).await),
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        leave_as_kazoo(session, held).await?;
+        self.is_acquired = false;
+        self.own = Own::Unknown;
+        Ok(())
+    }
+}
+
+impl Kazoo {
+    fn of(config: &LockConfig) -> Self {
+        let counts_curator = config.is("extra_patterns", CURATOR_PATTERN);
+        let patterns: &'static [&'static str] =
+            if counts_curator { &[OWN_PATTERN, CURATOR_PATTERN] } else { &[OWN_PATTERN] };
+        Self { blocking: blocks(&config.params), ..Self::new(&config.path, OWN_PATTERN, patterns) }
+    }
+
+    /// One whose nodes have `name` before their number, and that waits for those with one of the patterns there.
+    pub fn new(lock: &str, name: &str, patterns: &'static [&'static str]) -> Self {
+        Self {
+            queue: Queue::new(lock, Habits::PLAIN, Joining::by_create()),
+            blocking: true,
+            prefix: format!("{}{name}", uuid::Uuid::new_v4().simple()),
+            patterns,
+            is_path_assured: false,
+            is_acquired: false,
+            own: Own::None,
+        }
+    }
+
+    async fn attempt(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
+        if self.is_acquired {
+            // Another attempt may help, but not one that waits for nothing.
+            return Err(if self.blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
+        }
+        if !self.is_path_assured {
+            make_from_leaf(session, &self.queue.lock, NodeKind::Persistent).await?;
+            self.is_path_assured = true;
+        }
+        let mut joined = Joined::untold(self.find_or_join(session).await?);
+        self.own = Own::Known(joined.node.clone());
+        let (patterns, blocking) = (self.patterns, self.blocking);
+        let in_the_way = |node: &QueueNode, names: &Names| {
+            let counts = |name: &&str| is_contender(name, patterns) || *name == node.name();
+            let predecessor = node.predecessor(&names.iter().filter(counts).collect())?;
+            if predecessor.is_some() && !blocking { Err(AcquireError::TimedOut) } else { Ok(predecessor) }
+        };
+        self.queue.wait(session, &mut joined, patience, in_the_way).await?;
+        Ok(joined.node)
+    }
+
+    /// Looks for a node of an earlier attempt, unless this is the first, and makes one when there is none.
+    async fn find_or_join(&mut self, session: &Session) -> Result<QueueNode, Failure> {
+        let lock = &self.queue.lock;
+        if matches!(self.own, Own::None) {
+            self.own = Own::Unknown;
+        } else {
+            let names = session.get_children(lock).await?;
+            let name = names.iter().find(|name| name.starts_with(&self.prefix));
+            let found = match (name, &self.own) {
+                (Some(name), Own::Known(known)) if known.name() == name => Some(known.clone()),
+                (Some(name), _) => node_named(session, lock, name).await?,
+                (None, _) => None,
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        QueueNode::join(session, lock, &self.prefix, &[]).await
+    }
+
+    /// Ends an acquire that has failed. An object that holds keeps its node.
+    ///
+    /// Source: kazoo, `Lock._best_effort_cleanup`.
+    async fn clean_up(&mut self, session: &Session, why: AcquireError) -> AcquireError {
+        if self.is_acquired { why } else { why.after(self.leave_queue(session)).await }
+    }
+
+    /// Deletes the own node: the one that is known, or the one whose create went unanswered.
+    async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
+        if matches!(self.own, Own::None) {
+            return Ok(());
+        }
+        match std::mem::replace(&mut self.own, Own::Unknown) {
+            Own::Known(node) => node.leave(session).await,
+            _ => delete_marked(session, &self.queue.lock, &self.prefix).await,
+        }
+    }
+}
+
+/// Deletes the own node, again and again as long as connections are lost.
+///
+/// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
+async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let left = crate::leave(session, held.clone()).await;
+        if left != Err(Failure::ConnectionLoss) {
+            return left;
+        }
+        reactor::sleep(next_pause(&mut pause)).await;
+    }
+}
+
+/// The pause before the next try, about twice as long as the one before.
+fn next_pause(pause: &mut Duration) -> Duration {
+    let now = jittered(*pause);
+    *pause = (now * 2).min(LONGEST_PAUSE);
+    now
+}
+
+/// Whether a name is in the queue: one of the patterns, then perhaps a minus sign, and ten digits at its end.
+fn is_contender(name: &str, patterns: &[&str]) -> bool {
+    let Some((stem, digits)) = name.len().checked_sub(10).and_then(|at| name.split_at_checked(at)) else {
+        return false;
+    };
+    let is_after = |stem: &str| patterns.iter().any(|pattern| stem.ends_with(pattern));
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (is_after(stem) || stem.strip_suffix('-').is_some_and(is_after))
+}
+
+fn is_worth_another(why: &AcquireError) -> bool {
+    use AcquireError::{Deadlock, Failed};
+    matches!(why, Deadlock | Failed(Failure::ConnectionLoss | Failure::OwnNodeMissing))
+}
+
+/// Pauses before another attempt; a pause that would end after the deadline is not begun.
+///
+/// Source: kazoo, `KazooRetry`.
+async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
+    let now = next_pause(pause);
+    if patience.deadline.is_some_and(|deadline| clock::now() + clock::micros(now) >= deadline) {
+        return Err(AcquireError::TimedOut);
+    }
+    Ok(patience.sleep(now).await?)
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(rand::rng().random_range(0.6..1.4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KAZOO: &str = "0123456789abcdef0123456789abcdef__lock__0000000007";
+    const CURATOR: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000008";
+
+    #[test]
+    fn only_the_named_patterns_before_ten_digits_are_in_the_queue() {
+        assert!(is_contender(KAZOO, &[OWN_PATTERN]));
+        assert!(!is_contender(CURATOR, &[OWN_PATTERN]));
+        assert!(is_contender(CURATOR, &[OWN_PATTERN, CURATOR_PATTERN]));
+        assert!(is_contender("x__lock__-2147483648", &[OWN_PATTERN]));
+        for other in ["config", "__lock__", "0123__lock__12345", "0123__rlock__0000000001", "lock-ä000000001"]
+        {
+            assert!(!is_contender(other, &[OWN_PATTERN, CURATOR_PATTERN]), "{other}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_give_or_take_two_fifths() {
+        for _ in 0..100 {
+            let pause = jittered(FIRST_PAUSE);
+            assert!((Duration::from_millis(60)..Duration::from_millis(140)).contains(&pause), "{pause:?}");
+        }
+    }
+}

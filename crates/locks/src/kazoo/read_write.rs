@@ -1,0 +1,56 @@
+//! `kazoo-read-write`: the read and the write lock of kazoo, the Python client.
+
+use async_trait::async_trait;
+
+use super::lock::{AFTER, Kazoo, OWN_PATTERN, batch_cost};
+use crate::queue::sides::READ_WRITE;
+use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy};
+use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Protection};
+use zklockbench_zk::{Failure, Session};
+
+/// What stands before the number in the names of readers; writers have what kazoo's plain lock has.
+const READ_PATTERN: &str = "__rlock__";
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "kazoo-read-write",
+        summary: "kazoo's ReadLock and WriteLock: each waiter watches the last node in its way; two names per owner",
+        source: "kazoo, ReadLock and WriteLock as of version 2.9",
+        details: include_str!("read_write.md").trim_ascii_end(),
+        guarantees: Guarantees { protection: Protection::Unsynced, ..READ_WRITE },
+        after: &[AFTER],
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(KazooReadWrite::on(&config.path)),
+};
+
+struct KazooReadWrite {
+    reader: Kazoo,
+    writer: Kazoo,
+}
+
+#[async_trait(?Send)]
+impl Strategy for KazooReadWrite {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
+        let side = match mode {
+            Mode::Read => &mut self.reader,
+            Mode::Write => &mut self.writer,
+        };
+        side.acquire(session, mode, patience).await
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let reads = held.node.as_ref().is_some_and(|node| node.name().starts_with(&self.reader.prefix));
+        if reads { &mut self.reader } else { &mut self.writer }.release(session, held).await
+    }
+}
+
+impl KazooReadWrite {
+    fn on(lock: &str) -> Self {
+        Self {
+            reader: Kazoo::new(lock, READ_PATTERN, &[OWN_PATTERN]),
+            writer: Kazoo::new(lock, OWN_PATTERN, &[OWN_PATTERN, READ_PATTERN]),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `ahead`: each waiter watches the two before it, and so knows beforehand when the next release is its own.
+
+use async_trait::async_trait;
+
+use crate::after::{After, DirectoryDeleted, GOES_ON_BY_ONE_NODE, OwnNodeDeleted, WithoutNode};
+use crate::curator::queue::DATA;
+use crate::queue::joining::{COUNT, JOIN, Joining, is_count};
+use crate::queue::retry::Retry;
+use crate::queue::{Habits, Queue};
+use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use zklockbench_core::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
+};
+use zklockbench_zk::{Failure, Names, Session};
+
+const HABITS: Habits = Habits { keeps_watches: true, trusts_deletion: true, ..Habits::patient(Retry::USUAL) };
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ahead",
+        summary: "Curator's queue, but waiters watch the two nodes before them, check early, and enter on an \
+                  event alone",
+        source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
+        details: include_str!("ahead.md").trim_ascii_end(),
+        guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
+        after: &[AFTER, AFTER.trying_creates(Some(4)).with(JOIN.name, COUNT)],
+        params: &[
+            Param {
+                name: "flush",
+                kind: ParamKind::Bool,
+                default: "true",
+                doc: "Whether to send the create and the first list together, which saves a round trip.",
+            },
+            JOIN,
+        ],
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| {
+        let apart = matches!(config.params.get("flush"), Some(ParamValue::Bool(false)));
+        let joining = Joining { lists_along: !apart, ..joining(&JOIN, config) };
+        Box::new(Ahead { queue: Queue::new(&config.path, HABITS, joining), kind: "lock-", watched: 2 })
+    },
+};
+
+/// Its first create goes along with a list, and is none of those of the policy.
+const AFTER: After = GOES_ON_BY_ONE_NODE
+    .but([(OwnNodeDeleted, WithoutNode), (DirectoryDeleted, WithoutNode)])
+    .trying_creates(Some(5));
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if is_count(&JOIN, params) { cost::counted_two_back_queue(n) } else { cost::two_back_queue(n) }
+}
+
+/// Curator's names and data, found again after a sync.
+pub fn joining(join: &Param, config: &LockConfig) -> Joining {
+    let protection = Protection::Complete;
+    Joining { data: DATA, protection, retry: Retry::USUAL, ..Joining::of(join, config) }
+}
+
+/// One that watches the nearest few of those before it, and is inside while fewer are before it than there is room for.
+pub struct Ahead {
+    pub queue: Queue,
+    pub kind: &'static str,
+    pub watched: usize,
+}
+
+#[async_trait(?Send)]
+impl Strategy for Ahead {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let (room, watched) = (self.queue.habits.room, self.watched);
+        let in_the_way = |node: &QueueNode, names: &Names| {
+            let before = node.nearest_before(names, watched)?;
+            Ok::<_, Failure>(if before.len() < room { Vec::new() } else { before })
+        };
+        self.queue.enter(session, self.kind, patience, in_the_way).await.map(Held::by)
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        match held.node {
+            Some(node) => self.queue.leave(session, node).await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,528 @@
+//! `cohort`: a process takes the ZooKeeper lock once and hands it on among its contenders, a bounded number of times.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::after::GOES_ON;
+use crate::curator::queue::CuratorQueue;
+use crate::in_process::InProcess;
+use crate::queue::joining::Joining;
+use crate::queue::protection::leave_for_certain;
+use crate::queue::retry::{self, Retry};
+use crate::{
+    Acquired, Entry, Held, HoldOver, LockConfig, Patience, QueueNode, Strategy, cost, count_of, duration_of,
+};
+use zklockbench_core::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
+};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::locked::locked;
+use zklockbench_zk::{Failure, Session, SessionState, reactor};
+
+const CONTENDERS: u64 = 10;
+const TURNS: u64 = 10;
+const TIME: Duration = Duration::from_secs(5);
+/// What the defaults leave for each turn.
+const TIME_A_TURN: Duration = Duration::from_millis(500);
+
+const CONTENDERS_PER_PROCESS: Param = Param {
+    name: "contenders_per_process",
+    kind: ParamKind::Count(1, 100_000),
+    default: "10",
+    doc: "How many contenders are one process and share one queue node: the first ones, the next ones, and so on.",
+};
+
+const MAX_LOCAL_TURNS: Param = Param {
+    name: "max_local_turns",
+    kind: ParamKind::Count(1, 1_000_000),
+    default: "10",
+    doc: "How many contenders of one process may hold one after the other before the process queues up again.",
+};
+
+const MAX_LOCAL_TIME: Param = Param {
+    name: "max_local_time",
+    kind: ParamKind::Duration,
+    default: "5s",
+    doc: "For how long a process may hand the lock on within itself; a hold that has begun is not cut short.",
+};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "cohort",
+        summary: "a process queues one node and hands the held lock on within itself without a request, a bounded number \
+                  of times",
+        source: "lock cohorting (Dice, Marathe, Shavit, PPoPP 2012), carried over to ZooKeeper by this suite",
+        details: include_str!("cohort.md").trim_ascii_end(),
+        guarantees: Guarantees {
+            fifo: false,
+            reentrant: true,
+            protection: Protection::Unsynced,
+            ..Guarantees::QUEUE
+        },
+        after: &[GOES_ON],
+        params: &joined::<3, 5, 8>([CONTENDERS_PER_PROCESS, MAX_LOCAL_TURNS, MAX_LOCAL_TIME], retry::PARAMS),
+        batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| {
+        let retry = Retry::of(config);
+        let size =
+            usize::try_from(config.count(CONTENDERS_PER_PROCESS.name, CONTENDERS)).unwrap_or(usize::MAX);
+        Box::new(CohortLock {
+            cohort: COHORTS.of(&config.path, config.contender / size.max(1)),
+            remote: CuratorQueue::new(&config.path, retry, Joining::by_create()),
+            turns: config.count(MAX_LOCAL_TURNS.name, TURNS),
+            time: config.duration(MAX_LOCAL_TIME.name, TIME),
+            owned: None,
+        })
+    },
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let size = count_of(params, CONTENDERS_PER_PROCESS.name, CONTENDERS).max(1);
+    let turns = count_of(params, MAX_LOCAL_TURNS.name, TURNS).max(1);
+    let time = duration_of(params, MAX_LOCAL_TIME.name, TIME);
+    BatchCost {
+        // Each step of a batch takes its time: whether there is enough for all turns by a node is not known.
+        open: time < TIME_A_TURN.saturating_mul(u32::try_from(turns.min(size)).unwrap_or(u32::MAX)),
+        ..cost::processes_in_turns(n, size, turns)
+    }
+}
+
+static COHORTS: InProcess<Cohort> = InProcess::new();
+
+/// The contenders of one process before one lock.
+#[derive(Default)]
+struct Cohort(Mutex<LocalQueue>);
+
+#[derive(Default)]
+struct LocalQueue {
+    /// Whether one of them has the turn.
+    is_taken: bool,
+    waiting: VecDeque<oneshot::Sender<Turn>>,
+}
+
+/// The right to be the one of its process that takes the ZooKeeper lock, or that holds it. Dropped, it goes to the next one.
+struct Turn {
+    cohort: Arc<Cohort>,
+    /// The ZooKeeper lock, where the process has it.
+    remote: Option<RemoteTurn>,
+    is_given_away: bool,
+}
+
+/// The ZooKeeper lock in the hands of one contender.
+struct RemoteTurn {
+    tenure: Arc<Tenure>,
+    /// Which turn by the tenure it is, from 0.
+    number: u32,
+}
+
+impl RemoteTurn {
+    fn can_be_handed_on(&self) -> bool {
+        let has_more =
+            u64::from(self.number) + 1 < self.tenure.most_turns && clock::now() < self.tenure.until;
+        has_more && self.tenure.is_known_to_last()
+    }
+
+    fn next(self) -> Self {
+        Self { number: self.number + 1, ..self }
+    }
+}
+
+impl Cohort {
+    fn queue(&self) -> MutexGuard<'_, LocalQueue> {
+        locked(&self.0)
+    }
+
+    async fn turn(self: &Arc<Self>, patience: &Patience) -> Acquired<Turn> {
+        let granted = {
+            let mut queue = self.queue();
+            if !queue.is_taken {
+                queue.is_taken = true;
+                return Ok(Turn { cohort: Arc::clone(self), remote: None, is_given_away: false });
+            }
+            queue.waiting.retain(|waiting| !waiting.is_closed());
+            let (grant, granted) = oneshot::channel();
+            queue.waiting.push_back(grant);
+            granted
+        };
+        // A turn that comes too late is dropped with the channel, and so goes on.
+        match patience.wait(granted).await? {
+            Ok(turn) => Ok(turn),
+            Err(_) => Err(Failure::NoReply.into()),
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.queue().waiting.iter().any(|waiting| !waiting.is_closed())
+    }
+
+    /// Gives the turn to the next one that waits, with the lock if that is given. Without a next one, the lock is let go, too.
+    fn pass(self: &Arc<Self>, mut remote: Option<RemoteTurn>) {
+        loop {
+            let next = {
+                let mut queue = self.queue();
+                let next = queue.waiting.pop_front();
+                if next.is_none() && remote.is_none() {
+                    queue.is_taken = false;
+                    return;
+                }
+                next
+            };
+            let Some(next) = next else {
+                if let Some(remote) = remote.take() {
+                    remote.tenure.order_end();
+                }
+                continue;
+            };
+            let turn = Turn { cohort: Arc::clone(self), remote: remote.take(), is_given_away: false };
+            match next.send(turn) {
+                Ok(()) => return,
+                Err(mut back) => {
+                    back.is_given_away = true;
+                    remote = back.remote.take();
+                }
+            }
+        }
+    }
+}
+
+impl Turn {
+    fn give(mut self, remote: Option<RemoteTurn>) {
+        self.is_given_away = true;
+        self.cohort.pass(remote);
+    }
+}
+
+impl Drop for Turn {
+    /// Its contender has given up, or has died. Nobody holds by it any more.
+    fn drop(&mut self) {
+        if self.is_given_away {
+            return;
+        }
+        let remote = self.remote.take().and_then(|remote| {
+            // By the first turn the node is its contender's own, and goes with the session.
+            if remote.number > 0 && remote.can_be_handed_on() {
+                return Some(remote.next());
+            }
+            remote.tenure.order_end();
+            None
+        });
+        self.cohort.pass(remote);
+    }
+}
+
+/// To leave the queue; with where to tell what came of it, unless nobody waits for that.
+type Order = Option<oneshot::Sender<Result<(), Failure>>>;
+
+/// The ZooKeeper lock in the hands of one process, by one node.
+struct Tenure {
+    node: QueueNode,
+    most_turns: u64,
+    /// When it may be handed on for the last time.
+    until: Stamp,
+    /// The one that deletes the node, once it has been handed on: it is on the thread of the node's session, and ends with that.
+    keeper: Mutex<Option<oneshot::Sender<Order>>>,
+    /// By the last look at it the session of the node lasts at least until then; 0 once that is in doubt, for good.
+    lasts_until: AtomicU64,
+    /// Cancelled when it is over, with the session if not before.
+    over: CancellationToken,
+}
+
+impl Tenure {
+    /// Whether the session of the node can't have ended.
+    fn is_known_to_last(&self) -> bool {
+        !self.over.is_cancelled() && clock::now() < self.lasts_until.load(Ordering::Acquire)
+    }
+
+    /// Looks at the session of the node.
+    ///
+    /// Servers expire a session a whole timeout after they have last heard of it, and before two thirds of that are over its
+    /// client says that it is not connected: while it says that it is, a third is left. One that stands still says nothing,
+    /// but then nobody looks, either: who comes to look again when the third is over can't know what has happened meanwhile,
+    /// whatever the client still says.
+    fn look_at(&self, session: &Session, state: SessionState) {
+        let is_known = state == SessionState::SyncConnected && self.is_known_to_last();
+        self.lasts_until.store(if is_known { a_third_from_now(session) } else { 0 }, Ordering::Release);
+    }
+
+    /// Looks at it again and again, until it is over.
+    async fn watch_over(&self, session: &Session) {
+        let mut states = session.states();
+        loop {
+            let state = states.peek_state();
+            self.look_at(session, state);
+            if state.is_terminated() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                _ = states.changed() => {}
+                () = reactor::sleep(session.timeout() / 6) => {}
+            }
+        }
+    }
+
+    /// From now on others may hold by the node: the owner of its session leaves a task behind that looks after it.
+    fn keep(self: &Arc<Self>, session: &Session, retry: Retry) {
+        let (keeper, orders) = oneshot::channel();
+        *self.keeper() = Some(keeper);
+        // Also over when the task is dropped, because the contender has died or has given its session up.
+        let over = self.over.clone().drop_guard();
+        reactor::spawn_detached(keep(session.clone(), Arc::clone(self), retry, orders, over));
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Option<oneshot::Sender<Order>>> {
+        locked(&self.keeper)
+    }
+
+    /// Has the node deleted; what came of it is for nobody to know. Without a keeper it goes with its session.
+    fn order_end(&self) {
+        let keeper = self.keeper().take();
+        if let Some(keeper) = keeper {
+            // A keeper that is gone went with the session, and so did the node.
+            let _ = keeper.send(None);
+        }
+    }
+
+    /// Leaves the queue, by the session of the node.
+    async fn end(&self, session: &Session, remote: &mut CuratorQueue) -> Result<(), Failure> {
+        let keeper = self.keeper().take();
+        let Some(keeper) = keeper else {
+            // It was never handed on.
+            return remote.leave(session, self.node.clone()).await;
+        };
+        let (reply, replied) = oneshot::channel();
+        match keeper.send(Some(reply)) {
+            Ok(()) => replied.await.unwrap_or(Err(Failure::SessionExpired)),
+            Err(_) => Err(Failure::SessionExpired),
+        }
+    }
+}
+
+fn a_third_from_now(session: &Session) -> Stamp {
+    clock::now() + clock::micros(session.timeout() / 3)
+}
+
+/// Looks after a node that others hold by, until it is told to delete it, or until its session ends.
+async fn keep(
+    session: Session,
+    tenure: Arc<Tenure>,
+    retry: Retry,
+    mut orders: oneshot::Receiver<Order>,
+    _over: DropGuard,
+) {
+    let order = tokio::select! {
+        biased;
+        order = &mut orders => order,
+        () = tenure.watch_over(&session) => return,
+    };
+    let left = leave_for_certain(&session, tenure.node.clone(), retry).await;
+    if let Ok(Some(reply)) = order {
+        // Whoever released may be gone by now.
+        let _ = reply.send(left);
+    }
+}
+
+struct CohortLock {
+    cohort: Arc<Cohort>,
+    remote: CuratorQueue,
+    turns: u64,
+    time: Duration,
+    owned: Option<Owned>,
+}
+
+struct Owned {
+    held: Held,
+    /// How many times this owner has taken it.
+    count: u32,
+    turn: Turn,
+}
+
+#[async_trait(?Send)]
+impl Strategy for CohortLock {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        if let Some(owned) = &mut self.owned {
+            owned.count += 1;
+            return Ok(owned.held.clone());
+        }
+        let mut turn = self.cohort.turn(patience).await?;
+        // Nothing but this would tell one that needs no request.
+        if session.is_over() {
+            return Err(Failure::SessionExpired.into());
+        }
+        if let Some(lost) = turn.remote.take_if(|remote| !remote.tenure.is_known_to_last()) {
+            lost.tenure.order_end();
+        }
+        let remote = match turn.remote.take() {
+            Some(handed_on) => handed_on,
+            None => RemoteTurn { tenure: self.take_remote(session, patience).await?, number: 0 },
+        };
+        let held = Held { turn: remote.number, ..Held::by(remote.tenure.node.clone()) };
+        turn.remote = Some(remote);
+        self.owned = Some(Owned { held: held.clone(), count: 1, turn });
+        Ok(held)
+    }
+
+    async fn hold(&mut self, session: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> HoldOver {
+        let remote = self.owned.as_ref().and_then(|owned| owned.turn.remote.as_ref());
+        let Some(RemoteTurn { tenure, number }) = remote else {
+            end.await;
+            return HoldOver::ByItself;
+        };
+        let is_lost = async {
+            if *number == 0 {
+                tenure.watch_over(session).await;
+            } else {
+                tenure.over.cancelled().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = end => HoldOver::ByItself,
+            () = is_lost => HoldOver::Lost,
+        }
+    }
+
+    async fn release(&mut self, session: &Session, _: Held) -> Result<(), Failure> {
+        if let Some(owned) = self.owned.as_mut().filter(|owned| owned.count > 1) {
+            owned.count -= 1;
+            return Ok(());
+        }
+        let Some(Owned { mut turn, .. }) = self.owned.take() else { return Ok(()) };
+        let Some(remote) = turn.remote.take() else { return Ok(()) };
+        let is_first = remote.number == 0;
+        if is_first {
+            remote.tenure.look_at(session, session.states().peek_state());
+        }
+        if remote.can_be_handed_on() && turn.cohort.is_wanted() {
+            if is_first {
+                remote.tenure.keep(session, self.remote.retry);
+            }
+            turn.give(Some(remote.next()));
+            return Ok(());
+        }
+        let ended = remote.tenure.end(session, &mut self.remote).await;
+        // The next one queues up behind those that were waiting, also behind this node.
+        turn.give(None);
+        ended
+    }
+}
+
+impl CohortLock {
+    async fn take_remote(&mut self, session: &Session, patience: &Patience) -> Acquired<Arc<Tenure>> {
+        let node = self.remote.enter(session, "lock-", patience, &QueueNode::predecessor).await?;
+        Ok(Arc::new(Tenure {
+            node,
+            most_turns: self.turns,
+            until: clock::now().saturating_add(clock::micros(self.time)),
+            keeper: Mutex::default(),
+            // The servers have just answered.
+            lasts_until: AtomicU64::new(a_third_from_now(session)),
+            over: CancellationToken::new(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AcquireError;
+    use zklockbench_core::catalog::ParamValue;
+
+    fn tenure(most_turns: u64) -> (Arc<Tenure>, oneshot::Receiver<Order>) {
+        let (keeper, orders) = oneshot::channel();
+        let node = QueueNode { path: "/lock/n-0000000001".into(), sequence: 1, czxid: 7 };
+        let (keeper, lasts_until) = (Mutex::new(Some(keeper)), AtomicU64::new(Stamp::MAX));
+        let over = CancellationToken::new();
+        (Arc::new(Tenure { node, most_turns, until: Stamp::MAX, keeper, lasts_until, over }), orders)
+    }
+
+    #[test]
+    fn with_one_turn_it_costs_what_its_ancestor_costs() {
+        let of = |name: &str, pairs: &[(&str, u64)]| {
+            let params: Params =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Count(*value))).collect();
+            let cost = crate::find(name).unwrap().card.batch_cost.unwrap();
+            [1, 4, 5, 8, 50].map(|n| cost(&params, n))
+        };
+        let cohort = of("cohort", &[("contenders_per_process", 4), ("max_local_turns", 1)]);
+        assert_eq!(cohort, of("local-then-remote", &[("tasks_per_process", 4)]));
+    }
+
+    #[tokio::test]
+    async fn turns_come_in_the_order_of_asking_and_a_dropped_one_goes_on() {
+        let cohort = Arc::<Cohort>::default();
+        let first = cohort.turn(&Patience::default()).await.unwrap();
+        let (short, long) = (Patience::default(), Patience::default());
+        let mut second = Box::pin(cohort.turn(&short));
+        let mut third = Box::pin(cohort.turn(&long));
+        assert!(
+            futures_util::poll!(&mut second).is_pending() && futures_util::poll!(&mut third).is_pending()
+        );
+        // When the second gives up at the moment that it is given the turn
+        drop(first);
+        short.cancel.cancel();
+        assert!(matches!(second.await, Err(AcquireError::Cancelled)));
+        // Then the third has it
+        let turn = third.await.unwrap();
+        assert!(turn.remote.is_none() && !cohort.is_wanted());
+        drop(turn);
+        assert!(!cohort.queue().is_taken);
+    }
+
+    #[tokio::test]
+    async fn one_that_dies_holding_hands_on_and_after_the_last_turn_the_node_is_ordered_to_go() {
+        let cohort = Arc::<Cohort>::default();
+        let mut first = cohort.turn(&Patience::default()).await.unwrap();
+        let (tenure, mut orders) = tenure(3);
+        first.remote = Some(RemoteTurn { tenure, number: 1 });
+        let asked = Patience::default();
+        let mut second = Box::pin(cohort.turn(&asked));
+        assert!(futures_util::poll!(&mut second).is_pending());
+        drop(first);
+        let second = second.await.unwrap();
+        assert_eq!(second.remote.as_ref().map(|remote| remote.number), Some(2));
+        assert!(orders.try_recv().is_err());
+        let mut third = Box::pin(cohort.turn(&asked));
+        assert!(futures_util::poll!(&mut third).is_pending());
+        drop(second);
+        assert!(third.await.unwrap().remote.is_none() && matches!(orders.try_recv(), Ok(None)));
+    }
+
+    #[tokio::test]
+    async fn by_a_node_whose_session_is_over_or_in_doubt_nobody_is_let_in() {
+        for is_over in [true, false] {
+            let cohort = Arc::<Cohort>::default();
+            let mut first = cohort.turn(&Patience::default()).await.unwrap();
+            let (tenure, mut orders) = tenure(10);
+            if is_over {
+                tenure.over.cancel();
+            } else {
+                tenure.lasts_until.store(clock::now(), Ordering::Release);
+            }
+            first.remote = Some(RemoteTurn { tenure, number: 1 });
+            let asked = Patience::default();
+            let mut second = Box::pin(cohort.turn(&asked));
+            assert!(futures_util::poll!(&mut second).is_pending());
+            drop(first);
+            assert!(second.await.unwrap().remote.is_none() && matches!(orders.try_recv(), Ok(None)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_nobody_waits_for_any_more_is_let_go() {
+        let cohort = Arc::<Cohort>::default();
+        let turn = cohort.turn(&Patience::default()).await.unwrap();
+        let (tenure, mut orders) = tenure(10);
+        turn.give(Some(RemoteTurn { tenure, number: 1 }));
+        assert!(matches!(orders.try_recv(), Ok(None)) && !cohort.queue().is_taken);
+    }
+}

@@ -1,0 +1,23 @@
+//! `count`: most locks are free when they are asked for, and then one request is enough.
+
+use super::baton::{self, Baton, RELEASE};
+use crate::after::ENDS_BY_COUNT;
+use crate::queue::joining::COUNTING;
+use crate::wait::BLOCKING;
+use crate::{Entry, LockConfig};
+use zklockbench_core::catalog::{Guarantees, LockCard};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "count",
+        summary: "a queue lock whose uncontended acquire is one request: the join itself tells who is before",
+        source: "this suite",
+        details: include_str!("count.md").trim_ascii_end(),
+        guarantees: Guarantees::QUEUE,
+        after: &[ENDS_BY_COUNT],
+        params: &[COUNTING, RELEASE, BLOCKING],
+        batch_cost: Some(|params, n| baton::batch_cost(&COUNTING, params, n)),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |config: &LockConfig| Box::new(Baton::new(&COUNTING, config)),
+};

@@ -1,0 +1,38 @@
+//! `no-lock`: the negative control. Contenders just walk in.
+
+use async_trait::async_trait;
+
+use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy};
+use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode};
+use zklockbench_zk::{Failure, Session, reactor};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "no-lock",
+        summary: "no lock at all: the negative control, which the checker must always find violated",
+        source: "negative control of this suite",
+        details: include_str!("no_lock.md").trim_ascii_end(),
+        guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },
+        batch_cost: Some(|_, _| BatchCost { names_returned: Some(0), ..BatchCost::default() }),
+        ..LockCard::OF_ZOOKEEPER
+    },
+    build: |_: &LockConfig| Box::new(NoLock),
+};
+
+struct NoLock;
+
+#[async_trait(?Send)]
+impl Strategy for NoLock {
+    async fn acquire(&mut self, _: &Session, _: Mode, patience: &Patience) -> Acquired {
+        if patience.cancel.is_cancelled() {
+            return Err(AcquireError::Cancelled);
+        }
+        // Let the other contenders run; without this a contender that never waits would keep its thread.
+        reactor::yield_now().await;
+        Ok(Held::of(None))
+    }
+
+    async fn release(&mut self, _session: &Session, _held: Held) -> Result<(), Failure> {
+        Ok(())
+    }
+}

@@ -1,0 +1,314 @@
+//! The queue node that all fair locks share: joining, finding the own place, leaving.
+//!
+//! Base of every proof in this folder, the *monotone lower set*: nodes with a number below mine were all
+//! created before mine, and the server that answered my create has applied them. So every later list on
+//! that session is complete downwards, and the set of lower nodes can only shrink. A stale list can only
+//! show nodes that are already gone: safe, at worst one more wait.
+//!
+//! It holds while numbers are unique and grow, which ends with the directory's counter (see `counter`). A contender therefore
+//! enters by a unique number only, and by no list that shows another kind.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use futures_util::future::join;
+
+use crate::{AcquireError, Acquired, Held};
+use zklockbench_zk::{Created, Failure, Names, NodeKind, Session, Watch, counter, sequence_of};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueNode {
+    pub path: String,
+    /// Its number: its place in the queue.
+    pub sequence: i64,
+    /// The transaction that created it: the fencing token.
+    pub czxid: i64,
+}
+
+impl QueueNode {
+    /// Joins a lock's queue with an ephemeral sequential node named `prefix` plus its number.
+    ///
+    /// # Errors
+    /// The create's failure; an indefinite one may have left a node, which ends with the session.
+    pub async fn join(session: &Session, lock: &str, prefix: &str, data: &[u8]) -> Result<Self, Failure> {
+        let path = format!("{lock}/{prefix}");
+        let created = session.create(&path, data, NodeKind::EphemeralSequential).await;
+        Self::of(session, lock, created).await
+    }
+
+    /// Joins a lock's queue and sends another request in the same flush. The session's
+    /// order guarantees that the other one sees the new node. Returns its outcome beside the node.
+    pub async fn join_and<F: Future>(
+        session: &Session,
+        lock: &str,
+        prefix: &str,
+        data: &[u8],
+        also: impl FnOnce() -> F,
+    ) -> Result<(Self, F::Output), Failure> {
+        let path = format!("{lock}/{prefix}");
+        // A request is sent when its method is called: the create first.
+        let creating = session.create(&path, data, NodeKind::EphemeralSequential);
+        let (created, also) = join(creating, also()).await;
+        Ok((Self::of(session, lock, created).await?, also))
+    }
+
+    /// The node that a create has put into the lock's queue. A node without a unique number is deleted.
+    pub async fn of(
+        session: &Session,
+        lock: &str,
+        created: Result<Created, Failure>,
+    ) -> Result<Self, Failure> {
+        let node = match created {
+            Err(Failure::NodeExists) => return Err(why_taken(session, lock).await),
+            created => Self::unchecked(created?)?,
+        };
+        match node.has_unique_number() {
+            Ok(()) => Ok(node),
+            Err(used_up) => node.leave(session).await.and(Err(used_up)),
+        }
+    }
+
+    /// A node whose number may not be unique: [`QueueNode::has_unique_number`] must be asked before it counts as a position.
+    pub fn unchecked(created: Created) -> Result<Self, Failure> {
+        let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
+        Ok(Self { path: created.path, sequence, czxid: created.czxid })
+    }
+
+    /// # Errors
+    /// [`Failure::CounterUsedUp`] when other nodes may have the same number.
+    pub fn has_unique_number(&self) -> Result<(), Failure> {
+        if counter::is_unique(self.sequence) { Ok(()) } else { Err(self.counter_used_up()) }
+    }
+
+    fn counter_used_up(&self) -> Failure {
+        let directory = self.path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        Failure::CounterUsedUp(directory.to_owned())
+    }
+
+    /// The own name, without the directory.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// The name of the node just before the own, by number; `None` when it is the first.
+    ///
+    /// # Errors
+    /// [`Failure::OwnNodeMissing`] when the own node is not among them: an empty list is not a held lock.
+    /// [`Failure::CounterUsedUp`] when one of the numbers may not be unique.
+    pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
+        let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
+        Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
+    }
+
+    /// The names of the nodes just before the own, the nearest first, at most so many.
+    pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
+        // Few are wanted of what may be thousands: more than these are not kept.
+        let mut nearest = BinaryHeap::new();
+        for (distance, name) in self.others(names)?.filter(|(distance, _)| *distance < 0) {
+            nearest.push((Reverse(distance), name));
+            if nearest.len() > most {
+                nearest.pop();
+            }
+        }
+        Ok(nearest.into_sorted_vec().into_iter().map(|(_, name)| name.to_owned()).collect())
+    }
+
+    /// The name of the node just behind the own.
+    pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
+        let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
+        Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
+    }
+
+    /// How far behind the own node each of a list stands.
+    pub fn others<'a>(
+        &self,
+        names: &'a Names,
+    ) -> Result<impl Iterator<Item = (i64, &'a str)> + use<'a>, Failure> {
+        let distances = self.distances(names)?;
+        if !names.iter().any(|name| name == self.name()) {
+            return Err(Failure::OwnNodeMissing);
+        }
+        Ok(distances)
+    }
+
+    /// How far behind the own number each of a list stands, whether the own node is among them or not.
+    pub fn distances<'a>(
+        &self,
+        names: &'a Names,
+    ) -> Result<impl Iterator<Item = (i64, &'a str)> + use<'a>, Failure> {
+        self.has_unique_number()?;
+        let numbered = || names.iter().filter_map(|name| sequence_of(name).map(|number| (number, name)));
+        if numbered().any(|(number, _)| !counter::is_unique(number)) {
+            return Err(self.counter_used_up());
+        }
+        let own = self.sequence;
+        Ok(numbered().map(move |(number, name)| (number - own, name)))
+    }
+
+    /// The number so many places behind the own.
+    pub fn number_at(&self, places: i64) -> i64 {
+        self.sequence + places
+    }
+
+    /// The name of the node so many places behind the own, where all are named like that.
+    pub fn name_at(&self, prefix: &str, places: i64) -> String {
+        format!("{prefix}{:010}", self.number_at(places))
+    }
+
+    /// Leaves the queue; a node that is gone already has left.
+    pub async fn leave(&self, session: &Session) -> Result<(), Failure> {
+        if_there(session.delete(&self.path).await).map(drop)
+    }
+
+    /// Ends an acquire whose wait has ended like that: the lock is held, or the own node goes.
+    pub async fn held_after(self, session: &Session, waited: Acquired<()>) -> Acquired {
+        match waited {
+            Ok(()) => Ok(Held::by(self)),
+            Err(why) => Err(self.give_up(session, why).await),
+        }
+    }
+
+    /// Ends an acquire that will not succeed: the own node goes, so that no other queues behind it.
+    ///
+    /// Returns why the acquire ended. If the node's fate is open, that is the reason that counts, because
+    /// the caller must then end the session.
+    pub async fn give_up(&self, session: &Session, why: AcquireError) -> AcquireError {
+        why.after(self.leave(session)).await
+    }
+}
+
+/// Why a sequential node could not be created because a node of its name was there.
+async fn why_taken(session: &Session, lock: &str) -> Failure {
+    match session.exists(lock).await {
+        Ok(Some(stat)) if !counter::is_unique(stat.next_number) => Failure::CounterUsedUp(lock.to_owned()),
+        _ => Failure::NodeExists,
+    }
+}
+
+/// What a request about one node came to; `None` when the node is not there.
+pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match reply {
+        Ok(reply) => Ok(Some(reply)),
+        Err(Failure::NoNode) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Watches a node by its data; `None` when it has gone meanwhile, and then no watch is left either.
+pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
+    Ok(if_there(session.get_data_and_watch(path).await)?.map(|(_, watch)| watch))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node(sequence: i64) -> QueueNode {
+        QueueNode { path: format!("/lock/n-{sequence:010}"), sequence, czxid: 0 }
+    }
+
+    fn names(sequences: &[i64]) -> Names {
+        sequences.iter().map(|sequence| format!("n-{sequence:010}")).collect()
+    }
+
+    #[test]
+    fn the_neighbours_of_a_node_are_named_as_the_server_counts() {
+        let names = [-1, 0, 1].map(|places| node(counter::END - 1).name_at("n-", places));
+        assert_eq!(names, ["n-2147483645", "n-2147483646", "n-2147483647"]);
+        assert_eq!(node(7).name_at("lock-", -1), "lock-0000000006");
+    }
+
+    #[test]
+    fn the_predecessor_is_the_highest_number_below_the_own_whatever_the_order_of_the_list() {
+        let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
+        assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
+        assert_eq!(node(3).predecessor(&names(&[9, 3, 7])).unwrap(), None);
+    }
+
+    #[test]
+    fn a_list_without_the_own_node_never_means_held() {
+        assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
+    }
+
+    #[test]
+    fn the_last_unique_number_is_a_position_like_any_other() {
+        let list = names(&[counter::END - 1, counter::END - 2, counter::END - 3]);
+        let own = node(counter::END - 1);
+        assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483645", "n-2147483644"]);
+        assert_eq!(own.next_behind(&list).unwrap(), None);
+        assert_eq!(node(counter::END - 3).predecessor(&list).unwrap(), None);
+    }
+
+    /// The kinds of queue at the end of the counter, as servers hand the numbers out.
+    const USED_UP: [(i64, &[i64]); 6] = [
+        // Names with an identifier: equal numbers.
+        (counter::END, &[counter::END, counter::END]),
+        (counter::END, &[counter::END]),
+        // Creates under way: negative numbers, and back.
+        (-counter::END - 1, &[counter::END, -counter::END - 1, -counter::END]),
+        (-counter::END, &[-counter::END]),
+        // The own number is unique, another one is not.
+        (counter::END - 1, &[counter::END - 1, counter::END]),
+        (counter::END - 1, &[counter::END - 1, -counter::END - 1]),
+    ];
+
+    #[test]
+    fn no_position_is_read_off_numbers_that_may_not_be_unique() {
+        for (own, list) in USED_UP {
+            let (own, list) = (node(own), names(list));
+            let used_up = Failure::CounterUsedUp("/lock".into());
+            assert_eq!(own.predecessor(&list), Err(used_up.clone()), "{own:?} {list:?}");
+            assert_eq!(own.nearest_before(&list, 2), Err(used_up.clone()), "{own:?} {list:?}");
+            assert_eq!(own.next_behind(&list), Err(used_up.clone()), "{own:?} {list:?}");
+            assert_eq!(own.distances(&list).err(), Some(used_up), "{own:?} {list:?}");
+        }
+    }
+
+    proptest! {
+        /// What lets a contender in is a list in which no other number is as low as its own.
+        #[test]
+        fn at_most_one_contender_is_first_whatever_numbers_servers_give_out(
+            numbers in proptest::collection::vec(
+                prop_oneof![(counter::END - 6)..=counter::END, (-counter::END - 1)..(-counter::END + 3)],
+                1..8,
+            ),
+        ) {
+            let name = |(of, number): (usize, &i64)| format!("_c_{of}-lock-{number:010}");
+            let list: Names = numbers.iter().enumerate().map(name).collect();
+            let is_first = |(of, number): (usize, &i64)| {
+                let path = format!("/lock/{}", name((of, number)));
+                QueueNode { path, sequence: *number, czxid: 0 }.predecessor(&list) == Ok(None)
+            };
+            let first = numbers.iter().enumerate().filter(|one| is_first(*one)).count();
+            // Servers give unique numbers once; here they may repeat.
+            let lowest = numbers.iter().min();
+            let as_low = numbers.iter().filter(|number| Some(*number) == lowest).count();
+            let expected = if numbers.iter().all(|number| counter::is_unique(*number)) { as_low } else { 0 };
+            prop_assert_eq!(first, expected);
+        }
+    }
+
+    #[test]
+    fn the_nearest_before_come_nearest_first_and_never_without_the_own_node() {
+        assert_eq!(node(7).nearest_before(&names(&[9, 3, 7, 5]), 1).unwrap(), ["n-0000000005"]);
+        assert!(node(3).nearest_before(&names(&[9, 3, 7]), 2).unwrap().is_empty());
+        assert_eq!(node(3).nearest_before(&names(&[2]), 2), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).next_behind(&names(&[9, 3, 7])).unwrap().unwrap(), "n-0000000007");
+    }
+
+    #[test]
+    fn only_a_missing_node_is_no_failure() {
+        assert_eq!(if_there(Ok(7)), Ok(Some(7)));
+        assert_eq!(if_there::<u8>(Err(Failure::NoNode)), Ok(None));
+        assert_eq!(if_there::<u8>(Err(Failure::ConnectionLoss)), Err(Failure::ConnectionLoss));
+    }
+
+    #[test]
+    fn names_without_a_number_are_nobodys_place() {
+        let list = ["n-0000000003", "config"].iter().collect();
+        assert_eq!(node(3).predecessor(&list).unwrap(), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Nodes that are not left without an owner when the reply to their create is lost, nor when that to their delete is.
+//!
+//! The name of such a node carries a mark of its own. After a create whose outcome is open the queue is
+//! looked through for the mark before another node is created.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::node::if_there;
+use super::retry::Retry;
+use crate::QueueNode;
+use zklockbench_zk::{Failure, Names, Session, reactor, sequence_of};
+
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
+
+/// A queue node's name, as far as it is known before the create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkedName {
+    /// By what the own node is found again.
+    pub mark: String,
+    /// What the number is appended to; begins with the mark.
+    pub prefix: String,
+}
+
+impl MarkedName {
+    /// The pattern that Curator has introduced: `_c_<identifier>-<rest>`.
+    pub fn curator(identifier: impl std::fmt::Display, rest: &str) -> Self {
+        let mark = format!("_c_{identifier}-");
+        let prefix = format!("{mark}{rest}");
+        Self { mark, prefix }
+    }
+}
+
+/// Creates something that can be found again: after a failure that leaves the outcome open, and as often as the
+/// policy allows, looks for what an earlier try has made, and creates again when that is nothing.
+pub async fn created_or_found<T>(
+    retry: Retry,
+    create: impl AsyncFn() -> Result<T, Failure>,
+    find: impl AsyncFn() -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let mut tries = retry.tries();
+    loop {
+        let failure = match create().await {
+            Ok(made) => return Ok(made),
+            Err(failure) => failure,
+        };
+        reactor::sleep(tries.pause_after(failure)?).await;
+        if let Some(made) = find().await? {
+            return Ok(made);
+        }
+    }
+}
+
+/// Creates that got no answer and whose nodes were not found. They may still come.
+///
+/// A server that stands still keeps what its clients have sent: a create, and also a request to connect again that the client
+/// has given up for another server. When it goes on, the latter moves the session back to it, so the leader takes the former
+/// from it. `SessionMovedException` does not help then, and nothing that is asked before does. The node stands in the queue as
+/// long as the session lives, in front of the contender that no longer knows of it.
+#[derive(Debug, Clone, Default)]
+pub struct LateCreates(RefCell<VecDeque<String>>);
+
+impl LateCreates {
+    /// More than are likely to be under way for one contender.
+    const REMEMBERED: usize = 8;
+
+    pub fn expect(&self, name: &MarkedName) {
+        let mut marks = self.0.borrow_mut();
+        marks.truncate(Self::REMEMBERED - 1);
+        marks.push_front(name.mark.clone());
+    }
+
+    /// Deletes the nodes that have come by now, as a list shows them beside the contender's own.
+    pub async fn delete(
+        &self,
+        session: &Session,
+        lock: &str,
+        names: &Names,
+        own: &QueueNode,
+    ) -> Result<(), Failure> {
+        // Nearly always there is nothing to compare the names with.
+        if self.0.borrow().is_empty() {
+            return Ok(());
+        }
+        let is_expected = |name: &str| self.0.borrow().iter().any(|mark| name.starts_with(mark));
+        let is_late = |name: &&str| *name != own.name() && is_expected(name);
+        let late: Vec<String> = names.iter().filter(is_late).map(|name| format!("{lock}/{name}")).collect();
+        for path in late {
+            if_there(Retry::USUAL.around(|| session.delete(&path)).await)?;
+        }
+        Ok(())
+    }
+}
+
+pub async fn find_marked(
+    session: &Session,
+    lock: &str,
+    mark: &str,
+    retry: Retry,
+) -> Result<Option<QueueNode>, Failure> {
+    let names = retry.around(|| session.get_children(lock)).await?;
+    let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
+    retry.around(|| node_named(session, lock, name)).await
+}
+
+/// The node of that name; the list that showed it does not tell its fencing token.
+pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Option<QueueNode>, Failure> {
+    let path = format!("{lock}/{name}");
+    let found = session.exists(&path).await?;
+    let sequence = sequence_of(name);
+    Ok(found.zip(sequence).map(|(found, sequence)| QueueNode { path, sequence, czxid: found.czxid }))
+}
+
+pub async fn delete_marked(session: &Session, lock: &str, mark: &str) -> Result<(), Failure> {
+    let names = if_there(session.get_children(lock).await)?.unwrap_or_default();
+    let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(()) };
+    if_there(session.delete(&format!("{lock}/{name}")).await).map(drop)
+}
+
+/// Deletes the node whose create was given up, if there is one, in the background.
+///
+/// Source: Curator, `FindAndDeleteProtectedNodeInBackground`.
+pub fn delete_given_up(session: Session, lock: String, mark: String) {
+    reactor::spawn_detached(async move {
+        let Some(names) = until_done(async || session.get_children(&lock).await).await else { return };
+        let Some(name) = names.iter().find(|name| name.starts_with(&mark)) else { return };
+        let path = format!("{lock}/{name}");
+        until_done(async || session.delete(&path).await).await;
+    });
+}
+
+/// Deletes the node, again as the policy allows; after that the deleting goes on in the background, until the node is gone or
+/// the session is over.
+///
+/// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.
+pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry) -> Result<(), Failure> {
+    let deleted = retry.around(|| node.leave(session)).await;
+    if deleted.as_ref().is_err_and(Retry::is_retryable) {
+        let session = session.clone();
+        reactor::spawn_detached(async move {
+            until_done(async || node.leave(&session).await).await;
+        });
+    }
+    deleted
+}
+
+/// Sends a request again and again until it is answered; `None` where it is refused, or the session is over.
+async fn until_done<T>(request: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
+    loop {
+        match request().await {
+            Ok(done) => return Some(done),
+            Err(failure) if Retry::is_retryable(&failure) => reactor::sleep(BACKGROUND_PAUSE).await,
+            Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_begins_with_the_mark_by_which_it_is_found_again() {
+        let name = MarkedName::curator("0a1b", "lock-");
+        assert_eq!((name.mark.as_str(), name.prefix.as_str()), ("_c_0a1b-", "_c_0a1b-lock-"));
+    }
+
+    #[test]
+    fn of_late_creates_the_newest_eight_are_remembered() {
+        let late = LateCreates::default();
+        (0..10).for_each(|one| late.expect(&MarkedName::curator(one, "")));
+        let expected: Vec<String> = (2..10).rev().map(|one| format!("_c_{one}-")).collect();
+        assert_eq!(Vec::from(late.0.into_inner()), expected);
+    }
+}

@@ -1,0 +1,163 @@
+//! A queue of readers' and writers' nodes: which waits for which.
+//!
+//! One queue, in the order of numbers. A writer waits for the one just before it, and is in when none
+//! is. A reader is in when no writer is before it. Which writer it watches meanwhile differs from lock to
+//! lock.
+//!
+//! Exclusion: by the monotone lower set (see `node`), a list on the own session shows every node before
+//! the own one that is still there. Of a writer and anybody else inside, one has the lower number; the other
+//! has seen a list without it, so it had gone. Progress: the node watched is before the own one, and the
+//! lowest node of all waits for no other.
+
+use crate::QueueNode;
+use zklockbench_core::catalog::{Guarantees, Holders, Mode};
+use zklockbench_zk::{Failure, Names};
+
+/// What a lock with a read and a write side promises: the order of arrival, but readers together.
+pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWriter, ..Guarantees::QUEUE };
+
+/// Which of the writers before it a reader watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    First,
+    Last,
+}
+
+/// How the two kinds are named: what stands before the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides {
+    pub read: &'static str,
+    pub write: &'static str,
+}
+
+/// The names that the shared-lock article gives them.
+pub const BARE: Sides = Sides { read: "R-", write: "W-" };
+
+impl Sides {
+    /// The end of the prefix of that side.
+    pub fn of(self, mode: Mode) -> &'static str {
+        match mode {
+            Mode::Read => self.read,
+            Mode::Write => self.write,
+        }
+    }
+
+    /// The node that a node waits for and has to watch, or `None` when it is in.
+    pub fn awaited(
+        self,
+        node: &QueueNode,
+        mode: Mode,
+        watched: Watched,
+        names: &Names,
+    ) -> Result<Option<String>, Failure> {
+        let before = node.others(names)?.filter(|(distance, name)| *distance < 0 && self.matters(name, mode));
+        let awaited = match (mode, watched) {
+            (Mode::Read, Watched::First) => before.min_by_key(|(distance, _)| *distance),
+            _ => before.max_by_key(|(distance, _)| *distance),
+        };
+        Ok(awaited.map(|(_, name)| name.to_owned()))
+    }
+
+    /// Whether who asks for that waits for a node of that name: a writer for everybody in the queue, a
+    /// reader for writers. Names of neither kind are nobody's place.
+    fn matters(self, name: &str, mode: Mode) -> bool {
+        let prefix = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        prefix.ends_with(self.write) || mode == Mode::Write && prefix.ends_with(self.read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIDES: Sides = BARE;
+
+    fn name(kind: char, sequence: i64) -> String {
+        format!("{kind}-{sequence:010}")
+    }
+
+    fn node(kind: char, sequence: i64) -> QueueNode {
+        QueueNode { path: format!("/lock/{}", name(kind, sequence)), sequence, czxid: 0 }
+    }
+
+    /// W R R W R, numbered from 3, in no order.
+    fn queue() -> Names {
+        [('R', 5), ('W', 6), ('W', 3), ('R', 7), ('R', 4)]
+            .map(|(kind, number)| name(kind, number))
+            .iter()
+            .collect()
+    }
+
+    fn awaited(kind: char, sequence: i64, watched: Watched) -> Option<String> {
+        let mode = if kind == 'W' { Mode::Write } else { Mode::Read };
+        SIDES.awaited(&node(kind, sequence), mode, watched, &queue()).unwrap()
+    }
+
+    #[test]
+    fn a_writer_waits_for_whoever_is_just_before_it() {
+        assert_eq!(awaited('W', 3, Watched::Last), None);
+        for watched in [Watched::First, Watched::Last] {
+            assert_eq!(awaited('W', 6, watched), Some(name('R', 5)));
+        }
+    }
+
+    #[test]
+    fn a_reader_behind_two_writers_watches_the_first_or_the_last_of_them() {
+        assert_eq!(awaited('R', 7, Watched::First), Some(name('W', 3)));
+        assert_eq!(awaited('R', 7, Watched::Last), Some(name('W', 6)));
+        assert_eq!(awaited('R', 5, Watched::Last), Some(name('W', 3)));
+    }
+
+    #[test]
+    fn no_side_enters_once_the_directorys_counter_is_used_up() {
+        let (end, below) = (i64::from(i32::MAX), i64::from(i32::MIN));
+        for other in [name('W', end), name('R', end), name('W', below), name('R', below)] {
+            for (kind, sequence, mode) in [
+                ('W', end - 1, Mode::Write),
+                ('R', end - 1, Mode::Read),
+                ('W', end, Mode::Write),
+                ('R', below, Mode::Read),
+            ] {
+                let queue = [name(kind, sequence), other.clone()].iter().collect();
+                let awaited = SIDES.awaited(&node(kind, sequence), mode, Watched::First, &queue);
+                assert_eq!(
+                    awaited,
+                    Err(Failure::CounterUsedUp("/lock".into())),
+                    "{kind} {sequence} beside {other}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_reader_with_only_readers_before_it_is_in() {
+        let names = [name('R', 1), name('R', 2), name('W', 3)].iter().collect();
+        let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names);
+        assert_eq!(awaited.unwrap(), None);
+    }
+
+    #[test]
+    fn a_list_without_the_own_node_never_means_held() {
+        let awaited = SIDES.awaited(&node('R', 9), Mode::Read, Watched::Last, &queue());
+        assert_eq!(awaited, Err(Failure::OwnNodeMissing));
+    }
+
+    #[test]
+    fn a_node_named_after_its_side_is_found_to_be_of_that_side() {
+        for mode in [Mode::Read, Mode::Write] {
+            let first = format!("{}0000000001", SIDES.of(mode));
+            let names = [first.clone(), name('R', 2)].iter().collect();
+            let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names).unwrap();
+            assert_eq!(awaited, (mode == Mode::Write).then_some(first), "a reader waits for writers only");
+        }
+        let names = [format!("{}0000000001", SIDES.of(Mode::Read)), name('W', 2)].iter().collect();
+        let awaited = SIDES.awaited(&node('W', 2), Mode::Write, Watched::Last, &names).unwrap();
+        assert_eq!(awaited.as_deref(), Some("R-0000000001"), "a writer waits for everybody");
+    }
+
+    #[test]
+    fn names_of_neither_kind_are_nobodys_place() {
+        let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)].iter().collect();
+        assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! Waiting: what ends it early, what wakes Java's clients, and waiting by looking at a flag.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::LockConfig;
+use zklockbench_core::catalog::{BatchCost, Param, ParamKind, ParamValue, Params};
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_zk::{Session, SessionState, SessionStates, reactor};
+
+/// Counts the contenders that are waiting at this moment.
+#[derive(Debug, Clone, Default)]
+pub struct WaitGauge(Arc<AtomicUsize>);
+
+impl WaitGauge {
+    pub fn waiting(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn enter(&self) -> Waiting<'_> {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Waiting(self)
+    }
+}
+
+struct Waiting<'a>(&'a WaitGauge);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Why a wait ended before what was awaited came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    TimedOut,
+    Cancelled,
+}
+
+/// The clock by which a contender keeps its deadlines: this host's, and by how much it has jumped ahead of it.
+#[derive(Debug, Clone, Default)]
+pub struct DeadlineClock(Arc<Jumps>);
+
+#[derive(Debug, Default)]
+struct Jumps {
+    ahead_us: AtomicU64,
+    jumped: Notify,
+}
+
+impl DeadlineClock {
+    pub fn jump(&self, by: Duration) {
+        self.0.ahead_us.fetch_add(clock::micros(by), Ordering::SeqCst);
+        self.0.jumped.notify_waiters();
+    }
+
+    pub fn now(&self) -> Stamp {
+        clock::now().saturating_add(self.0.ahead_us.load(Ordering::SeqCst))
+    }
+
+    /// Returns when it shows that time; never without one.
+    async fn reaches(&self, deadline: Option<Stamp>) {
+        let Some(deadline) = deadline else { return std::future::pending().await };
+        loop {
+            let jumped = self.0.jumped.notified();
+            let ahead = self.0.ahead_us.load(Ordering::SeqCst);
+            let sleep = reactor::sleep_until(Some(deadline.saturating_sub(ahead)));
+            tokio::select! {
+                biased;
+                () = sleep => return,
+                () = jumped => {}
+            }
+        }
+    }
+}
+
+/// How long one acquire may wait, and what can end it early; by default nothing does.
+#[derive(Debug, Clone, Default)]
+pub struct Patience {
+    /// When it ends; `None` for never.
+    pub deadline: Option<Stamp>,
+    pub clock: DeadlineClock,
+    /// Ends it at once.
+    pub cancel: CancellationToken,
+    pub gauge: WaitGauge,
+    /// For how long a lock that can hold by itself, and release, is to do so.
+    pub hold: Option<Duration>,
+}
+
+impl Patience {
+    /// Waits for something. Only waits are cut short, never a request that is out.
+    pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Result<T, Ended> {
+        let _waiting = self.gauge.enter();
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Ended::Cancelled),
+            value = awaited => Ok(value),
+            () = self.clock.reaches(self.deadline) => Err(Ended::TimedOut),
+        }
+    }
+
+    /// Sleeps, as a waiting contender does between two looks.
+    pub async fn sleep(&self, duration: Duration) -> Result<(), Ended> {
+        self.wait(reactor::sleep(duration)).await
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= self.clock.now())
+    }
+}
+
+/// Java delivers connection events to every watcher, so they wake a waiter just as the node's own do.
+///
+/// Keeps its place among the session's state changes from one wait to the next: what changes between two waits ends the
+/// second one at once, unless it is forgotten before.
+#[derive(Default)]
+pub struct AnyEvent(Option<(i64, SessionStates)>);
+
+impl AnyEvent {
+    /// Returns at another event, with what that was, or at the connection's next change.
+    pub async fn or<T>(&mut self, session: &Session, other: impl Future<Output = T>) -> Option<T> {
+        let states = self.changes(session);
+        tokio::select! {
+            biased;
+            event = other => Some(event),
+            _ = states.changed() => None,
+        }
+    }
+
+    /// Returns when the connection has been made anew, or the session is over.
+    pub async fn reconnected(&mut self, session: &Session) {
+        self.forget(session);
+        let states = self.changes(session);
+        loop {
+            let state = states.changed().await;
+            if state == SessionState::SyncConnected || state.is_terminated() {
+                return;
+            }
+        }
+    }
+
+    /// What has changed by now ends no wait.
+    pub fn forget(&mut self, session: &Session) {
+        self.changes(session).state();
+    }
+
+    fn changes(&mut self, session: &Session) -> &mut SessionStates {
+        self.0.take_if(|(id, _)| *id != session.id());
+        &mut self.0.get_or_insert_with(|| (session.id(), session.states())).1
+    }
+}
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+pub const BLOCKING: Param = Param {
+    name: "blocking",
+    kind: ParamKind::Bool,
+    default: "true",
+    doc: "Whether an acquire waits its turn; if not, it gives up at once unless it is first, which counts as timed out.",
+};
+
+pub fn blocks(params: &Params) -> bool {
+    !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
+}
+
+/// What a batch costs where acquires don't wait: nobody knows how many get in.
+pub fn cost_of_tries() -> BatchCost {
+    BatchCost { open: true, ..BatchCost::default() }
+}
+
+pub const WAKE: Param = Param {
+    name: "wake",
+    kind: ParamKind::OneOf(&["at-once", "poll-flag"]),
+    default: "at-once",
+    doc: "Whether the contender continues as soon as its watcher fires, or checks a flag every so often.",
+};
+
+pub const FLAG_INTERVAL: Param = Param {
+    name: "flag_interval",
+    kind: ParamKind::Duration,
+    default: "1s",
+    doc: "Time between two checks of the flag; only with `wake = \"poll-flag\"` or `class = \"article\"`.",
+};
+
+/// A flag at which a contender looks at whole intervals after the beginning of its acquire, or none.
+///
+/// So the three-strategy article's classes wake: their watchers set a flag, and the waiting thread sleeps and looks
+/// at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag(Option<Duration>);
+
+impl Flag {
+    pub fn of(config: &LockConfig) -> Self {
+        let interval = config.duration(FLAG_INTERVAL.name, DEFAULT_INTERVAL);
+        let looks = config.is(WAKE.name, "poll-flag") || config.is("class", "article");
+        Self(looks.then_some(interval))
+    }
+
+    /// The flag is set: returns at the next look at it.
+    pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Result<(), Ended> {
+        match self.0 {
+            Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The sleep comes before the first look, so there is none at the beginning.
+fn until_next_look(interval: Duration, begun: Stamp, now: Stamp) -> Duration {
+    let interval_us = clock::micros(interval).max(1);
+    Duration::from_micros(interval_us - (now - begun) % interval_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patience(deadline: Option<Duration>) -> Patience {
+        let deadline = deadline.map(|after| clock::now() + clock::micros(after));
+        Patience { deadline, ..Patience::default() }
+    }
+
+    #[test]
+    fn an_acquire_waits_unless_it_was_told_not_to() {
+        let told = |value| Params::from([(BLOCKING.name.to_owned(), ParamValue::Bool(value))]);
+        assert_eq!(
+            [Params::default(), told(true), told(false)].map(|params| blocks(&params)),
+            [true, true, false]
+        );
+        assert!(cost_of_tries().open, "how many tries get in is left to chance");
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_at_its_deadline_and_no_longer_shows_in_the_gauge() {
+        let patience = patience(Some(Duration::from_millis(20)));
+        assert_eq!(patience.wait(std::future::pending::<()>()).await, Err(Ended::TimedOut));
+        assert_eq!(patience.gauge.waiting(), 0);
+        assert!(patience.is_over());
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_jumps_ahead_ends_a_wait_and_a_wait_without_a_deadline_does_not_care() {
+        let waiting = patience(Some(Duration::from_secs(3_600)));
+        let jumping = async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            waiting.clock.jump(Duration::from_secs(3_601));
+        };
+        let (ended, ()) = tokio::join!(waiting.wait(std::future::pending::<()>()), jumping);
+        assert_eq!((ended, waiting.is_over()), (Err(Ended::TimedOut), true));
+        let endless = Patience { deadline: None, ..waiting };
+        assert_eq!(endless.wait(std::future::ready(1)).await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_shows_in_the_gauge_for_as_long() {
+        let patience = patience(None);
+        let seen = patience.wait(async { patience.wait(async { patience.gauge.waiting() }).await });
+        assert_eq!((seen.await, patience.gauge.waiting()), (Ok(Ok(2)), 0));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_is_over_when_its_clock_shows_it_and_not_before() {
+        let patience = patience(Some(Duration::from_secs(3_600)));
+        assert!(!patience.is_over());
+        patience.clock.jump(Duration::from_secs(3_600));
+        assert!(patience.is_over());
+        assert!(!Patience { deadline: None, ..patience }.is_over());
+    }
+
+    #[tokio::test]
+    async fn a_sleep_takes_its_time_or_ends_at_the_deadline() {
+        let begun = clock::now();
+        assert_eq!(patience(None).sleep(Duration::from_millis(30)).await, Ok(()));
+        assert!(clock::now() - begun >= 30_000);
+        let short = patience(Some(Duration::from_millis(10)));
+        assert_eq!(short.sleep(Duration::from_secs(3_600)).await, Err(Ended::TimedOut));
+    }
+
+    #[tokio::test]
+    async fn a_flag_that_is_looked_at_is_noticed_later_and_any_other_at_once() {
+        let (patience, begun) = (patience(None), clock::now());
+        assert_eq!(Flag(Some(Duration::from_millis(30))).noticed(begun, &patience).await, Ok(()));
+        assert!(clock::now() - begun >= 30_000);
+        patience.cancel.cancel();
+        let at_once = Flag(None).noticed(begun, &patience).await;
+        assert_eq!(at_once, Ok(()), "there is no wait that could be cancelled");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_wait_ends_even_when_the_awaited_is_there() {
+        let patience = patience(None);
+        patience.cancel.cancel();
+        assert_eq!(patience.wait(std::future::ready(1)).await, Err(Ended::Cancelled));
+    }
+
+    #[test]
+    fn looks_come_at_whole_intervals_and_the_first_after_one() {
+        let left = |elapsed_us: u64| until_next_look(Duration::from_secs(1), 70, 70 + elapsed_us).as_micros();
+        assert_eq!((left(0), left(1), left(999_999), left(1_000_000)), (1_000_000, 999_999, 1, 1_000_000));
+        assert_eq!(left(2_300_000), 700_000);
+    }
+}

@@ -1,0 +1,411 @@
+//! Requests and notifications counted more than once: by the client, by the cost model, by the servers; and on the wire,
+//! in a trial of its own in which nothing is timed.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::catalog::{BatchCost, Events};
+use zklockbench_core::measure::RequestKind::{
+    Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
+};
+use zklockbench_core::measure::{Counts, RequestKind, WireCounts, added_up};
+
+/// One line of the three-way check: client, cost model, servers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Accounting {
+    /// What is counted.
+    pub what: Counted,
+    /// As the client counted it; `None` where the client library keeps it to itself.
+    pub client: Option<u64>,
+    /// As the cost model predicts it, where one applies.
+    pub expected: Option<u64>,
+    /// As the servers counted it, where they could be asked.
+    pub servers: Option<u64>,
+}
+
+/// What the three-way check counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Counted {
+    /// Requests sent.
+    Requests,
+    /// Reads that succeeded.
+    Reads,
+    /// Writes that succeeded, those within a multi included.
+    Writes,
+    /// NodeDeleted events delivered.
+    NodeDeleted,
+    /// NodeChildrenChanged events delivered.
+    ChildrenChanged,
+    /// NodeCreated events delivered.
+    NodeCreated,
+    /// NodeDataChanged events delivered.
+    DataChanged,
+    /// Notifications that releases caused, but for those to the releasers themselves.
+    ByReleaseToWaiters,
+    /// Names returned by getChildren.
+    Names,
+}
+
+impl Counted {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+            Self::NodeDeleted => "notifications: node deleted",
+            Self::ChildrenChanged => "notifications: children changed",
+            Self::NodeCreated => "notifications: node created",
+            Self::DataChanged => "notifications: data changed",
+            Self::ByReleaseToWaiters => "notifications by release to waiters",
+            Self::Names => "names returned",
+        }
+    }
+
+    /// Whether it is one of the four kinds of event that a server delivers.
+    pub fn is_event(self) -> bool {
+        matches!(self, Self::NodeDeleted | Self::ChildrenChanged | Self::NodeCreated | Self::DataChanged)
+    }
+}
+
+impl Accounting {
+    /// Whether all the numbers that are there agree; `None` when there is only one.
+    pub fn agrees(&self) -> Option<bool> {
+        let known: Vec<u64> = [self.client, self.expected, self.servers].into_iter().flatten().collect();
+        (known.len() > 1).then(|| known.windows(2).all(|pair| pair[0] == pair[1]))
+    }
+}
+
+/// One server's counters (`mntr`) around a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerCounters {
+    /// `host:port`.
+    pub address: String,
+    /// `leader`, `follower`, `standalone`, as it said last; empty when it said nothing.
+    pub role: String,
+    /// Its version, without build details.
+    pub version: Option<String>,
+    /// Why it could not be asked, if it could not.
+    pub silent: Option<String>,
+    /// The selected keys before the first request.
+    pub before: BTreeMap<String, i64>,
+    /// The same after the last.
+    pub after: BTreeMap<String, i64>,
+    /// Of a server that was kept awake by reads, the longest time without an answered one, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_us: Option<u64>,
+}
+
+impl ServerCounters {
+    /// Whether the server began to serve anew in between: it has been up for less time than before. It counts from when it
+    /// was started, or from the last election that it took part in.
+    pub fn has_restarted(&self) -> bool {
+        const KEY: &str = "zk_uptime";
+        self.after.get(KEY) < self.before.get(KEY)
+    }
+}
+
+/// Requests that succeeded and events that came, as servers count them.
+// Those that the suite itself sends or causes during a trial: the servers count them, and no lock has asked for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Beside {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// NodeCreated events.
+    pub node_created: u64,
+    /// NodeDeleted events.
+    pub node_deleted: u64,
+    /// NodeDataChanged events.
+    pub data_changed: u64,
+    /// NodeChildrenChanged events.
+    pub children_changed: u64,
+}
+
+added_up!(Beside { reads, writes, node_created, node_deleted, data_changed, children_changed });
+
+#[derive(Debug, Clone, Copy)]
+pub struct ServersCount<'a> {
+    pub counters: &'a [ServerCounters],
+    /// What the suite itself asked for meanwhile.
+    pub beside: Beside,
+    pub knows_reads: bool,
+}
+
+impl ServersCount<'_> {
+    fn without_beside(&self, key: &str, beside: fn(Beside) -> u64) -> Option<u64> {
+        Some(summed(self.counters, key)?.saturating_sub(beside(self.beside)))
+    }
+}
+
+const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
+/// A multi is missing: the servers count each of its writes, and so does the client.
+const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
+
+/// Compares the counts of a whole trial. The servers count only requests that succeeded, so the client's
+/// successes are put beside theirs.
+pub fn compare_counts(
+    whole: &Counts,
+    cost: Option<&BatchCost>,
+    servers: ServersCount<'_>,
+) -> Vec<Accounting> {
+    let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
+    let with_looks = cost.filter(|cost| !cost.looks_vary);
+    let seen = &whole.notifications;
+    let all_seen = whole.unseen == 0;
+    // What the client library keeps to itself are reads and notifications; and, when an acquire was given up, the
+    // writes with which it cleans up.
+    let writes_seen = all_seen || whole.unseen == whole.acquired();
+    let row = |what, client, expected, servers| {
+        let client = (all_seen || writes_seen && what == Counted::Writes).then_some(client);
+        Accounting { what, client, expected, servers }
+    };
+    let event = |what, seen, key: &str, expected: fn(&Events) -> u64, beside: fn(Beside) -> u64| {
+        let counted = servers.without_beside(&format!("zk_sum_node_{key}_watch_count"), beside);
+        row(what, seen, cost.map(|cost| expected(&cost.events)), counted)
+    };
+    vec![
+        row(Counted::Requests, whole.requests.total(), with_looks.map(BatchCost::requests_total), None),
+        row(
+            Counted::Reads,
+            succeeded(&READS),
+            predicted(with_looks, &READS),
+            servers
+                .without_beside("zk_cnt_ns_read_per_namespace", |beside| beside.reads)
+                .filter(|_| servers.knows_reads),
+        ),
+        row(
+            Counted::Writes,
+            succeeded(&WRITES) + whole.written_by_multis,
+            predicted(cost, &WRITES)
+                .zip(cost.map(|cost| cost.written_by_multis))
+                .map(|(alone, in_multis)| alone + in_multis),
+            applied(servers.counters, "zk_cnt_ns_write_per_namespace")
+                .map(|writes| writes.saturating_sub(servers.beside.writes)),
+        ),
+        event(Counted::NodeDeleted, seen.node_deleted, "deleted", |e| e.node_deleted, |b| b.node_deleted),
+        event(
+            Counted::ChildrenChanged,
+            seen.children_changed,
+            "children",
+            |e| e.children_changed,
+            |b| b.children_changed,
+        ),
+        event(Counted::NodeCreated, seen.node_created, "created", |e| e.node_created, |b| b.node_created),
+        event(Counted::DataChanged, seen.data_changed, "changed", |e| e.data_changed, |b| b.data_changed),
+        row(
+            Counted::ByReleaseToWaiters,
+            seen.by_release() - seen.to_releaser,
+            cost.map(|cost| cost.to_waiters_by_release),
+            None,
+        ),
+        row(Counted::Names, whole.names_returned, cost.and_then(|cost| cost.names_returned), None),
+    ]
+}
+
+fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
+    cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
+}
+
+/// The sum over all servers; `None` when a server could not be asked or has restarted meanwhile.
+fn summed(servers: &[ServerCounters], key: &str) -> Option<u64> {
+    deltas(servers, key).map(|deltas| deltas.iter().sum())
+}
+
+/// Every server applies every write, so they must all tell the same; `None` when they do not.
+fn applied(servers: &[ServerCounters], key: &str) -> Option<u64> {
+    let deltas = deltas(servers, key)?;
+    let first = *deltas.first()?;
+    deltas.iter().all(|delta| *delta == first).then_some(first)
+}
+
+fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
+    if servers.is_empty() {
+        return None;
+    }
+    servers.iter().map(|server| delta(server, key)).collect()
+}
+
+fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
+    // Servers of other versions or with other metrics answer without such counters, which is not the same as zero.
+    if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
+        return None;
+    }
+    // A counter for a namespace appears with its first use.
+    let before = server.before.get(key).copied().unwrap_or(0);
+    let after = server.after.get(key).copied().unwrap_or(0);
+    u64::try_from(after - before).ok()
+}
+
+/// What every server that keeps such counters tells, from its start on.
+const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
+
+/// What a trial of its own has counted, by a proxy that reads the frames between the contenders and the servers. Its waits are
+/// not kept, as all had to pass that proxy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Counting {
+    /// Why nothing was counted; `None` where something was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// Which turns of each contender are counted.
+    pub turns: CountedTurns,
+    /// What was counted of these turns.
+    pub counted: WireCounts,
+    /// Notifications that their releases caused, to whomever; `None` where that is not known.
+    pub by_release: Option<u64>,
+    /// Why it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_release_missing: Option<String>,
+    /// What was counted of the whole trial, from the first connection to the last: turns that did not end are in it, too.
+    pub whole: WireCounts,
+    /// Of the whole trial, notifications that releases caused.
+    pub whole_by_release: Option<u64>,
+    /// What the client itself counted of the whole trial; `None` for a driver's lock, which does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Counts>,
+}
+
+/// Which turns of each contender are counted: each is one acquire, hold and release, or whatever else comes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CountedTurns {
+    /// Those after the first, in which a client may have to make what it needs.
+    AfterTheFirst,
+    /// All, as contenders had one turn each.
+    All,
+}
+
+impl CountedTurns {
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::AfterTheFirst => "each contender's first turn left out",
+            Self::All => "first turns among them",
+        }
+    }
+}
+
+/// A difference between what the wire and the client itself have counted of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disagreement {
+    pub what: &'static str,
+    pub wire: u64,
+    pub client: u64,
+}
+
+impl Counting {
+    pub fn failed(why: String) -> Self {
+        Self {
+            missing: Some(why),
+            turns: CountedTurns::All,
+            counted: WireCounts::default(),
+            by_release: None,
+            by_release_missing: None,
+            whole: WireCounts::default(),
+            whole_by_release: None,
+            client: None,
+        }
+    }
+
+    pub fn is_there(&self) -> bool {
+        self.missing.is_none()
+    }
+
+    /// What it has counted otherwise than the client itself, where that can be compared; empty where all agrees.
+    pub fn disagreements(&self) -> Vec<Disagreement> {
+        let Some(client) = self.client.as_ref().filter(|client| client.unseen == 0) else {
+            return Vec::new();
+        };
+        let wire = &self.whole;
+        let by_kind = RequestKind::ALL
+            .into_iter()
+            .map(|kind| (kind.name(), wire.requests.get(kind), client.requests.get(kind)));
+        let succeeded = RequestKind::ALL
+            .into_iter()
+            .map(|kind| (kind.name(), wire.succeeded.get(kind), client.succeeded.get(kind)));
+        let others = [
+            ("other requests", wire.all_requests() - wire.requests.total(), 0),
+            ("notifications", wire.notifications.total(), client.notifications.total()),
+            ("names", wire.names_returned, client.names_returned),
+        ];
+        let by_release = self.whole_by_release.filter(|_| client.notifications.cause_unknown == 0);
+        let by_release =
+            by_release.map(|wire| ("notifications by release", wire, client.notifications.by_release()));
+        by_kind
+            .chain(succeeded)
+            .chain(others)
+            .chain(by_release)
+            .filter(|(_, wire, client)| wire != client)
+            .map(|(what, wire, client)| Disagreement { what, wire, client })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(before: i64, after: i64, uptimes: (i64, i64)) -> ServerCounters {
+        let reading = |value, uptime| {
+            [("k", value), (ALWAYS_THERE, 0), ("zk_uptime", uptime)].map(|(k, v)| (k.to_owned(), v)).into()
+        };
+        ServerCounters {
+            before: reading(before, uptimes.0),
+            after: reading(after, uptimes.1),
+            ..ServerCounters::default()
+        }
+    }
+
+    #[test]
+    fn a_server_that_restarted_makes_the_sum_unknown() {
+        let servers = [server(5, 9, (100, 200)), server(0, 3, (100, 200))];
+        assert_eq!(summed(&servers, "k"), Some(7));
+        let servers = [server(5, 9, (100, 200)), server(8, 3, (100, 20))];
+        assert_eq!(summed(&servers, "k"), None);
+    }
+
+    #[test]
+    fn a_server_that_keeps_no_such_counters_gives_no_number_instead_of_zero() {
+        let mut without = server(5, 9, (100, 200));
+        without.after.remove(ALWAYS_THERE);
+        assert_eq!((summed(&[without.clone()], "k"), applied(&[without], "k")), (None, None));
+        let unused = server(0, 0, (100, 200));
+        assert_eq!(summed(&[unused], "appears_with_its_first_use"), Some(0));
+    }
+
+    #[test]
+    fn servers_that_disagree_about_writes_give_no_number() {
+        assert_eq!(applied(&[server(0, 4, (1, 2)), server(1, 5, (1, 2))], "k"), Some(4));
+        assert_eq!(applied(&[server(0, 4, (1, 2)), server(0, 5, (1, 2))], "k"), None);
+    }
+
+    #[test]
+    fn what_wire_and_client_have_counted_is_compared_kind_by_kind() {
+        let mut client = Counts::default();
+        client.requests.add(RequestKind::Create, 5);
+        client.notifications.node_deleted = 3;
+        client.notifications.by_release_useful = 3;
+        let mut whole = WireCounts::default();
+        whole.requests.add(RequestKind::Create, 5);
+        whole.notifications.node_deleted = 3;
+        let agreed = Counting {
+            missing: None,
+            whole,
+            whole_by_release: Some(3),
+            client: Some(client),
+            ..Counting::failed(String::new())
+        };
+        assert_eq!(agreed.disagreements(), []);
+        let mut more = agreed.clone();
+        more.whole.requests.add(RequestKind::Delete, 1);
+        more.whole_by_release = Some(2);
+        let found = more.disagreements();
+        assert_eq!(found[0], Disagreement { what: "delete", wire: 1, client: 0 });
+        assert_eq!(found[1], Disagreement { what: "notifications by release", wire: 2, client: 3 });
+        // What the client library keeps to itself can't be compared.
+        client.unseen = 1;
+        assert_eq!(Counting { client: Some(client), ..more }.disagreements(), []);
+    }
+}

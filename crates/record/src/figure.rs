@@ -1,0 +1,132 @@
+//! What a figure is of a trial.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Trial;
+use super::figures::FigureEntry;
+use zklockbench_core::measure::{Figure, Measure, Statistic};
+use zklockbench_core::units::cell_name;
+use zklockbench_scenario::TrialSpec;
+
+/// A figure of one repetition.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reading {
+    /// Its value, in the unit of the figure.
+    pub value: f64,
+    /// It is a lower bound.
+    pub at_least: bool,
+    /// How many samples it rests on, where it is a statistic of samples.
+    pub samples: Option<u64>,
+}
+
+impl Reading {
+    pub const fn exact(value: f64) -> Self {
+        Self { value, at_least: false, samples: None }
+    }
+
+    /// What it may come to: of a lower bound, anything.
+    pub const fn at_most(&self) -> f64 {
+        if self.at_least { f64::INFINITY } else { self.value }
+    }
+}
+
+/// The median of how many samples the repetitions have. One that was slow has fewer, and counts all the same: to leave it
+/// out would make a side look faster.
+pub fn usual_samples(readings: &[Reading]) -> Option<u64> {
+    let mut samples: Vec<u64> = readings.iter().filter_map(|reading| reading.samples).collect();
+    samples.sort_unstable();
+    samples.get(samples.len().saturating_sub(1) / 2).copied()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing of the kind happened, or it does not apply to the load.
+    NotMeasured,
+    /// The queue grew, so it would only say how long the trial was.
+    Unstable,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotMeasured => "not measured",
+            Self::Unstable => "the queue kept growing, so there is no steady value",
+        })
+    }
+}
+
+impl Trial {
+    /// The trial's value of a metric; latencies need the trial's histograms.
+    pub fn reading(&self, figure: Figure) -> Result<Reading, Missing> {
+        match figure {
+            Figure::Latency(measure, statistic) => latency(self, measure, statistic),
+            Figure::Plain(card) => {
+                let value = FigureEntry::of_card(card).and_then(|entry| entry.of(self));
+                value.map(Reading::exact).ok_or(Missing::NotMeasured)
+            }
+        }
+    }
+}
+
+/// The repetitions of a cell that measured a metric: a driver's requests are counted in one of them only.
+pub fn measured_in<'t>(figure: Figure, trials: &[&'t Trial]) -> Vec<&'t Trial> {
+    let on_the_wire = is_counted_on_the_wire(figure);
+    let measures =
+        |trial: &&&Trial| !on_the_wire || !trial.is_counted_apart() || trial.reading(figure).is_ok();
+    let found: Vec<&Trial> = trials.iter().filter(measures).copied().collect();
+    if found.is_empty() { trials.to_vec() } else { found }
+}
+
+pub fn is_counted_on_the_wire(figure: Figure) -> bool {
+    match figure {
+        Figure::Latency(..) => false,
+        Figure::Plain(card) => FigureEntry::of_card(card).is_some_and(|entry| entry.on_the_wire),
+    }
+}
+
+fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Reading, Missing> {
+    if measure.is_of_the_queue() && trial.is_unstable() {
+        return Err(Missing::Unstable);
+    }
+    let all = trial.survival(measure).ok_or(Missing::NotMeasured)?;
+    let (value, at_least) = match statistic {
+        // As `summary.csv` has it.
+        Statistic::Mean => {
+            let mean = trial.latency(measure).ok_or(Missing::NotMeasured)?;
+            (mean.mean_us, mean.known < 1.0)
+        }
+        Statistic::Min => (all.shortest_us as f64, false),
+        Statistic::Max => (all.longest.us as f64, all.longest.at_least),
+        Statistic::Percentile(at) => {
+            let found = all.quantile(f64::from(at) / 100_000.0);
+            (found.us as f64, found.at_least)
+        }
+    };
+    Ok(Reading { value, at_least, samples: Some(all.count()) })
+}
+
+/// A strategy at a number of contenders.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct CellKey {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+}
+
+impl CellKey {
+    pub fn of(spec: &TrialSpec) -> Self {
+        Self { strategy: spec.strategy.label.clone(), contenders: spec.contenders }
+    }
+
+    pub fn is_of(&self, trial: &Trial) -> bool {
+        trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders
+    }
+
+    pub fn name(&self) -> String {
+        cell_name(&self.strategy, self.contenders)
+    }
+}

@@ -1,0 +1,47 @@
+//! Everything that a run yields, as plain data: the bridge between measuring and reading.
+
+mod accounting;
+mod calibration;
+mod course;
+mod fault;
+mod figure;
+pub mod figures;
+mod floor;
+pub mod history;
+mod judged;
+mod run;
+mod trial;
+mod workers;
+
+pub use accounting::{
+    Accounting, Beside, Counted, CountedTurns, Counting, Disagreement, ServerCounters, ServersCount,
+    compare_counts,
+};
+pub use calibration::{
+    Behaviour, Bystander, Calibration, Change, Left, NodeSize, Numbers, OneShot, PairFigures, Raced,
+    RawRequest, RequestFigures, Saturation, ServerFigures, UpdateOrder, WatchCell, WatchedBy,
+    synced_writes_per_s,
+};
+pub use course::{Arrived, Dispersion, Steady, WarmUpEnd};
+pub use fault::{ArrivalWaits, Bound, Disturbance, FaultRecord, FencingCounts, Stuck};
+pub use figure::{CellKey, Missing, Reading, is_counted_on_the_wire, measured_in, usual_samples};
+pub use figures::{Derived, FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
+pub use floor::{Floor, Timing};
+pub use history::{Deed, LockClaim, Moment};
+pub use judged::{
+    CLOCKS_DIFFER_MS, Doubt, EnsembleOrder, EnteredAsOf, Evidence, Excused, Facts, Grant, Grants, Hold,
+    Holder, Judged, KeptOut, Life, Lives, Moments, Noted, Occupant, Overlap, OverlapClass, Overlaps, Parts,
+    SessionEnd, ShortHolds, Violation,
+};
+pub use run::{
+    EnsembleInfo, HostInfo, LIMITED, OTHERS, Precision, Replayed, Run, RunEnding, RunOutcome, Segment,
+    ServerInfo, Widest,
+};
+pub use trial::{
+    Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, Phase, Sessions, Standstill, Tally,
+    Trial, Utilisation,
+};
+pub use workers::{Occurrences, Part, WorkerPart, Workers, of_different_trials};
+
+/// The figures that records are read for.
+pub use zklockbench_core::measure::{Better, Figure, Statistic, Unit};

@@ -1,0 +1,96 @@
+//! Lock by fault as a heat map: how soon the lock was acquired again, and where it was violated or stood still.
+
+use super::caption_of_doubts;
+use crate::View;
+use crate::document::{Axis, Chart, ChartKind, Heat, HeatRow, Shade, Tile};
+use crate::view::{Cell, Fate, FaultSet, SHORTEST_US, UnderFault};
+
+pub fn faults(view: &View<'_>) -> Result<Chart, String> {
+    let sets = view.fault_sets();
+    if sets.is_empty() {
+        return Err("nothing was broken on purpose".to_owned());
+    }
+    let under = view.under_faults();
+    let scale = scale(&under);
+    let is_in = |cell: &Cell<'_>| under.iter().any(|under| std::ptr::eq(under.cell, cell));
+    let tile = |cell: &Cell<'_>, set: usize| {
+        let found = under.iter().find(|one| std::ptr::eq(one.cell, cell) && one.set == set)?;
+        Some(tile(found, scale.as_ref()))
+    };
+    let row = |cell: &Cell<'_>| HeatRow {
+        label: view.label(cell).to_owned(),
+        contenders: cell.contenders,
+        tiles: (0..sets.len()).map(|set| tile(cell, set)).collect(),
+    };
+    let rows: Vec<HeatRow> = view.cells.iter().filter(|cell| is_in(cell)).map(row).collect();
+    Ok(Chart {
+        id: "faults".to_owned(),
+        title: "Recovery from faults".to_owned(),
+        said: said(&rows, &sets),
+        caption: caption_of_doubts(view, how_to_read(&sets), is_in),
+        kind: ChartKind::Heat(Heat { columns: sets.iter().map(FaultSet::name).collect(), rows, scale }),
+    })
+}
+
+/// The scale of all these tiles, which begins where a gap is first noted, so that two long ones look alike; none when no lock
+/// was ever acquired again.
+fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
+    let times: Vec<f64> = under
+        .iter()
+        .filter_map(UnderFault::recovery_us)
+        .filter(|us| us.is_finite())
+        .map(|us| us.max(SHORTEST_US))
+        .collect();
+    (!times.is_empty()).then(|| Axis::durations("recovery", times.into_iter().chain([SHORTEST_US])))
+}
+
+fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
+    let (said, fate) = under.told();
+    let shade = match fate {
+        Fate::Unknown => Shade::None,
+        Fate::Recovered(us) => {
+            scale.map_or(Shade::None, |scale| Shade::Time(scale.share(us.max(SHORTEST_US)).clamp(0.0, 1.0)))
+        }
+        Fate::Stuck => Shade::Stuck,
+        Fate::Violated => Shade::Violated,
+    };
+    Tile { said, shade, doubtful: !under.cell.is_sound() }
+}
+
+/// What stands on the tiles, for readers who can't see them.
+fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
+    let tiles = |row: &HeatRow| {
+        let told =
+            row.tiles.iter().zip(sets).filter_map(|(tile, set)| {
+                Some(format!("{}: {}", set.name(), tile.as_ref()?.said.join(", ")))
+            });
+        told.collect::<Vec<_>>().join("; ")
+    };
+    let row = |row: &HeatRow| format!("{} with {}: {}.", row.label, row.contenders, tiles(row));
+    rows.iter().map(row).collect::<Vec<_>>().join(" ")
+}
+
+fn how_to_read(sets: &[FaultSet]) -> Vec<String> {
+    let mut said = vec![
+        "The time: from a fault's effect to the next acquisition, the median over proved faults.".to_owned(),
+        "Violated, stuck: violations and stuck contenders of all repetitions. N: contenders.".to_owned(),
+    ];
+    if sets.len() > 1 && sets.iter().any(|set| set.single().is_none()) {
+        said.push(
+            "Several faults in one column: trials that had them all, so this is about the trial, not about one \
+             fault; times are shown per fault."
+                .to_owned(),
+        );
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scale;
+
+    #[test]
+    fn without_any_recovery_there_is_no_scale() {
+        assert_eq!(scale(&[]), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! A figure over the numbers of contenders: a line for each strategy or, where all ran at a single number and there is
+//! nothing to draw a line over, a bar.
+
+use super::{caption_of, mark_of, mark_of_one};
+use crate::View;
+use crate::document::{
+    Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, PartName, Weight,
+    float,
+};
+use crate::view::Cell;
+use zklockbench_core::units::{contenders, number};
+use zklockbench_record::figures::FAN_OUT;
+use zklockbench_record::{FigureChart, FigureEntry};
+
+#[derive(Clone, Copy)]
+struct Plotted {
+    entry: &'static FigureEntry,
+    chart: FigureChart,
+}
+
+impl Plotted {
+    fn is_in(&self, cell: &Cell<'_>) -> bool {
+        cell.contenders >= self.chart.from && cell.figure(self.entry).is_some()
+    }
+
+    fn cells<'a>(&'a self, view: &'a View<'_>) -> impl Iterator<Item = &'a Cell<'a>> {
+        view.cells.iter().filter(|cell| self.is_in(cell))
+    }
+
+    fn median(&self, cell: &Cell<'_>) -> f64 {
+        cell.figure(self.entry).unwrap_or(0.0)
+    }
+
+    fn counts(&self, view: &View<'_>) -> Vec<usize> {
+        let measured = |count: &usize| view.cells_at(*count).any(|cell| self.is_in(cell));
+        view.contender_counts().into_iter().filter(measured).collect()
+    }
+
+    fn series(&self, view: &View<'_>) -> Vec<Curve> {
+        let all = (0..view.strategies.len()).map(|strategy| self.one(view, strategy));
+        all.filter(|series| !series.line.is_empty()).collect()
+    }
+
+    fn one(&self, view: &View<'_>, strategy: usize) -> Curve {
+        let mut series = Curve::new(strategy, &view.strategies[strategy]);
+        for cell in view.cells_of(strategy).filter(|cell| self.is_in(cell)) {
+            let point = (float(cell.contenders), self.median(cell));
+            series.line.push(point);
+            series.markers.push((point, mark_of(cell)));
+            series.dots.extend(self.dots(cell).map(|(value, mark)| ((point.0, value), mark)));
+        }
+        series
+    }
+
+    /// The values of single repetitions, where there are several.
+    fn dots<'a>(&self, cell: &'a Cell<'_>) -> impl Iterator<Item = (f64, Mark)> + 'a {
+        let entry = self.entry;
+        let shown = cell.all().filter(|_| cell.trials.len() > 1);
+        shown.filter_map(move |one| Some((entry.of(one)?, mark_of_one(one))))
+    }
+
+    /// With the most contenders, for readers who can't see the chart.
+    fn said(&self, view: &View<'_>) -> String {
+        let last = self.cells(view).map(|cell| cell.contenders).max().unwrap_or(0);
+        let shown = self.cells(view).filter(|cell| cell.contenders == last);
+        let all: Vec<String> =
+            shown.map(|cell| format!("{}: {}", view.label(cell), number(self.median(cell)))).collect();
+        format!("With {}: {}.", contenders(last), all.join("; "))
+    }
+
+    fn drawn(
+        &self,
+        view: &View<'_>,
+        said: Vec<String>,
+        y: impl FnOnce(&[Curve]) -> [Axis; 2],
+        guides: impl FnOnce(&[usize]) -> Vec<Guide>,
+        references: impl FnOnce(usize) -> Vec<(f64, String)>,
+    ) -> Option<Chart> {
+        let counts = self.counts(view);
+        let (title, kind) = match counts.as_slice() {
+            [] => return None,
+            [one] => {
+                let title = format!("{}, {}", self.chart.title, contenders(*one));
+                (title, ChartKind::Bars(self.bars(view, references(*one))))
+            }
+            many => {
+                let series = self.series(view);
+                let y = y(&series);
+                let lines = Lines::either_way(Axis::contenders(many), y, series);
+                let title = format!("{} by number of contenders", self.chart.title);
+                (title, ChartKind::Lines(Lines { guides: guides(many), ..lines }))
+            }
+        };
+        Some(Chart {
+            id: self.chart.id.to_owned(),
+            title,
+            said: self.said(view),
+            caption: caption_of(view, said, |cell| self.is_in(cell)),
+            kind,
+        })
+    }
+
+    fn bars(&self, view: &View<'_>, references: Vec<(f64, String)>) -> Bars {
+        let row = |cell: &Cell<'_>| {
+            let length = self.median(cell);
+            Bar {
+                look: cell.strategy,
+                label: view.label(cell).to_owned(),
+                parts: vec![BarPart { of: 0, length, label: String::new() }],
+                value: number(length),
+                mark: mark_of(cell),
+                dots: self.dots(cell).map(|(value, mark)| (value, mark.doubtful)).collect(),
+            }
+        };
+        let rows: Vec<Bar> = self.cells(view).map(row).collect();
+        let lengths = rows.iter().flat_map(|row| {
+            row.parts.iter().map(|part| part.length).chain(row.dots.iter().map(|(value, _)| *value))
+        });
+        let highest = lengths.chain(references.iter().map(|(value, _)| *value)).fold(0.0, f64::max);
+        let parts = vec![PartName { name: self.chart.axis.to_owned(), colour: 0 }];
+        Bars { axis: Axis::from_zero(self.chart.axis, highest), parts, references, rows }
+    }
+}
+
+/// What to say of how repetitions are drawn; empty when there is one only.
+fn on_repetitions(view: &View<'_>) -> Vec<String> {
+    let most = view.cells.iter().map(|cell| cell.trials.len()).max().unwrap_or(0);
+    let said = format!("Line or bar: the median of up to {most} repetitions; small dots: the repetitions.");
+    if most > 1 { vec![said] } else { Vec::new() }
+}
+
+const LEAST: &str = "1: one waiter is notified";
+const MOST: &str = "N−1: every waiter is notified";
+
+pub fn over_contenders(
+    view: &View<'_>,
+    entry: &'static FigureEntry,
+    chart: FigureChart,
+) -> Result<Chart, String> {
+    let figure = Plotted { entry, chart };
+    let drawn = match entry.figure() == FAN_OUT.figure() {
+        true => fan_out(view, &figure),
+        false => amounts(view, &figure),
+    };
+    drawn.ok_or_else(|| chart.missing.to_owned())
+}
+
+fn amounts(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
+    let y = |series: &[Curve]| {
+        Axis::amounts_either_way(figure.chart.axis, series.iter().flat_map(Curve::heights))
+    };
+    figure.drawn(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new())
+}
+
+/// The fan-out, beside what is least and most: one waiter notified, or every one.
+fn fan_out(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
+    let mut said = on_repetitions(view);
+    if figure.cells(view).any(|cell| figure.median(cell) == 0.0) {
+        said.push("0: waiters are not notified, but look again after a time.".to_owned());
+    }
+    let y = |series: &[Curve]| {
+        let last = figure.counts(view).last().map_or(1.0, |most| float(*most) - 1.0);
+        let highest = series.iter().flat_map(Curve::heights).fold(last, f64::max);
+        Axis::counts_either_way(figure.chart.axis, highest)
+    };
+    let guides = |counts: &[usize]| {
+        let (low, high) = (float(counts[0]), float(counts[counts.len() - 1]));
+        let along = |step: u32| low * (high / low).powf(f64::from(step) / 60.0);
+        let most = (0..=60).map(|step| (along(step), along(step) - 1.0)).collect();
+        vec![
+            Guide::new(GuideCourse::Level(1.0), LEAST, Weight::Faint),
+            Guide::new(GuideCourse::Along(most), MOST, Weight::Faint),
+        ]
+    };
+    let references = |count: usize| {
+        let most = (count > 2).then(|| (float(count) - 1.0, MOST.to_owned()));
+        std::iter::once((1.0, LEAST.to_owned())).chain(most).collect()
+    };
+    figure.drawn(view, said, y, guides, references)
+}

@@ -1,0 +1,193 @@
+//! Throughput over time, step by step; the times at which something was broken are shaded behind it, and elections that
+//! no fault here caused are lines across it.
+
+use super::{caption_of, mark_of, one_by_one};
+use crate::View;
+use crate::document::{
+    Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight, float,
+};
+use crate::view::Cell;
+use zklockbench_core::units::{self, distinct, number};
+use zklockbench_record::{FaultRecord, Trial};
+
+fn lasted(cell: &Cell<'_>) -> bool {
+    cell.over_time().is_some()
+}
+
+pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
+    let contenders = view
+        .best_common_count(lasted)
+        .ok_or_else(|| "no measured phase was long enough to plot over time".to_owned())?;
+    let cells = || view.cells_at(contenders).filter(|cell| lasted(cell));
+    let all: Vec<Curve> = cells().map(|cell| series(view, cell)).collect();
+    let mut how_to_read = Vec::new();
+    if cells().any(|cell| cell.trials.len() > 1) {
+        how_to_read.push("Each step: the median over the repetitions.".to_owned());
+    }
+    let end = Curve::furthest(&all, 1.0);
+    let x = Axis::from_zero("seconds since the measured phase began", end);
+    let last = x.ticks.last().map_or(end, |tick| tick.at);
+    let shade = Shade::of(cells(), last);
+    how_to_read.extend(shade.said());
+    let elections = Elections::of(view, cells(), last);
+    how_to_read.extend(elections.said());
+    let y = Axis::amounts_either_way("acquisitions per second", all.iter().flat_map(Curve::heights));
+    let said = one_by_one(all.iter().map(said));
+    Ok(Chart {
+        id: format!("throughput-over-time-n{contenders}"),
+        title: format!("Throughput over time, {}", units::contenders(contenders)),
+        said: format!("Acquisitions a second. {said}"),
+        caption: caption_of(view, how_to_read, |cell| cell.contenders == contenders && lasted(cell)),
+        kind: ChartKind::Lines(Lines {
+            bands: shade.bands(),
+            guides: [shade.numbers(), elections.guides()].concat(),
+            ..Lines::either_way(x, y, all)
+        }),
+    })
+}
+
+fn said(series: &Curve) -> String {
+    let low = series.heights().fold(f64::INFINITY, f64::min);
+    let high = series.heights().fold(0.0, f64::max);
+    format!("{}: from {} to {}", series.label, number(low), number(high))
+}
+
+/// The points of each step, at its middle; markers on about a dozen of them.
+fn series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
+    let line: Vec<PlotPoint> = cell.over_time().map_or_else(Vec::new, |course| {
+        let long = course.bin_us as f64 / 1e6;
+        let middles = (0_u32..).map(|step| (f64::from(step) + 0.5) * long);
+        middles.zip(course.per_second).collect()
+    });
+    let every = (line.len() / 12).max(1);
+    let marked = line.iter().skip(cell.strategy % every).step_by(every).copied();
+    let markers = Curve::marked(marked, mark_of(cell));
+    Curve { markers, line, ..Curve::new(cell.strategy, view.label(cell)) }
+}
+
+/// When a fault lasted, in seconds since the measured phase began.
+#[derive(Debug, Clone, PartialEq)]
+struct Span {
+    from: f64,
+    to: f64,
+    label: String,
+}
+
+/// The faults of all locks of a chart, each as its first sound repetition met them.
+struct Shade {
+    locks: Vec<Vec<Span>>,
+    labels: Vec<String>,
+}
+
+impl Shade {
+    /// The shade of these cells, up to the end of the chart, in seconds.
+    fn of<'a>(cells: impl Iterator<Item = &'a Cell<'a>>, end: f64) -> Self {
+        // Of the first sound trial or, where there is none, of the first.
+        let shown = |cell: &'a Cell<'a>| cell.counting().next();
+        let locks: Vec<Vec<Span>> =
+            cells.map(|cell| shown(cell).map(|trial| spans(trial, end)).unwrap_or_default()).collect();
+        let labels = distinct(locks.iter().flatten().map(|span| span.label.clone()));
+        Self { locks, labels }
+    }
+
+    fn said(&self) -> Option<String> {
+        let names: Vec<String> = match self.labels.as_slice() {
+            [] => return None,
+            [one] => vec![one.clone()],
+            many => many.iter().zip(1..).map(|(label, number)| format!("({number}) {label}")).collect(),
+        };
+        let several = self.locks.len() > 1;
+        let deeper = if several { "; darker: more strategies under the fault" } else { "" };
+        Some(format!(
+            "Shaded: from when a fault was asked for to its end, in the first sound repetition{deeper}: {}.",
+            names.join(", ")
+        ))
+    }
+
+    /// A band for each span of time in which the same locks were under a fault.
+    fn bands(&self) -> Vec<Band> {
+        let mut edges: Vec<f64> = self.locks.iter().flatten().flat_map(|span| [span.from, span.to]).collect();
+        edges.sort_by(f64::total_cmp);
+        edges.dedup();
+        let last = edges.last().copied();
+        let spans = edges.iter().zip(edges.iter().skip(1).chain(&last));
+        let bands = spans.map(|(from, to)| Band { from: *from, to: *to, share: self.share(*from) });
+        bands.filter(|band| band.share > 0.0).collect()
+    }
+
+    fn share(&self, at: f64) -> f64 {
+        let broken = |spans: &&Vec<Span>| {
+            spans.iter().any(|span| span.from <= at && (at < span.to || span.from == span.to))
+        };
+        float(self.locks.iter().filter(broken).count()) / float(self.locks.len().max(1))
+    }
+
+    /// Which fault it is, where there are several.
+    fn numbers(&self) -> Vec<Guide> {
+        let number = |span: &Span| {
+            let at = self.labels.iter().position(|label| *label == span.label)?;
+            Some(Guide::new(GuideCourse::Above(span.from), format!("({})", at + 1), Weight::Faint))
+        };
+        let all = self.locks.iter().flatten().filter(|_| self.labels.len() > 1);
+        all.filter_map(number).collect()
+    }
+}
+
+/// When each fault lasted that was in force within the chart. One that could not be undone lasted to the end.
+fn spans(trial: &Trial, end: f64) -> Vec<Span> {
+    let seconds = |us: i64| (us as f64 / 1e6).clamp(0.0, end);
+    let span = |fault: &FaultRecord| {
+        let to = fault.ended_us.map(seconds).or_else(|| fault.left.as_ref().map(|_| end))?;
+        let from = seconds(fault.asked_us);
+        (from < end).then(|| Span { from, to: to.max(from), label: fault.label.clone() })
+    };
+    trial.faults.iter().filter_map(span).collect()
+}
+
+const ELECTIONS_TOLD: usize = 4;
+
+/// The elections in the time of a chart that no fault of the scenario explains. Unlike faults they come when they please, so
+/// those of all repetitions are shown.
+struct Elections {
+    /// When each was first seen, in seconds since the measured phase began, and in which trial.
+    seen: Vec<(f64, String)>,
+}
+
+impl Elections {
+    fn of<'a>(view: &'a View<'_>, cells: impl Iterator<Item = &'a Cell<'a>>, end: f64) -> Self {
+        let of_cell = |cell: &'a Cell<'a>| {
+            cell.all().flat_map(move |one| {
+                let trial = format!("{}, repetition {}", view.label(cell), one.spec.repetition);
+                one.unexplained_elections().map(move |one| (one.seen_us as f64 / 1e6, trial.clone()))
+            })
+        };
+        let mut seen: Vec<(f64, String)> =
+            cells.flat_map(of_cell).filter(|(at, _)| (0.0..=end).contains(at)).collect();
+        seen.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Self { seen }
+    }
+
+    fn said(&self) -> Option<String> {
+        let told: Vec<String> = self
+            .seen
+            .iter()
+            .take(ELECTIONS_TOLD)
+            .map(|(at, trial)| format!("{trial}, at {at:.1} s"))
+            .collect();
+        let more = match self.seen.len().saturating_sub(ELECTIONS_TOLD) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let told = told.join("; ");
+        (!self.seen.is_empty()).then(|| {
+            format!(
+                "Dashed: the servers elected a leader, which nothing in the scenario caused: {told}{more}."
+            )
+        })
+    }
+
+    fn guides(&self) -> Vec<Guide> {
+        let guide = |at: f64| Guide::new(GuideCourse::Upright(at), "election", Weight::Strong);
+        self.seen.iter().map(|(at, _)| guide(*at)).collect()
+    }
+}

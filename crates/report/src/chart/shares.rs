@@ -1,0 +1,123 @@
+//! What a whole consists of, with the number of contenders that most strategies have: the acquisitions by contender, the
+//! requests of an acquisition by kind.
+
+use super::{caption_of, mark_of, one_by_one};
+use crate::View;
+use crate::document::{
+    Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PartName, PlotPoint,
+    Weight, float,
+};
+use crate::view::Cell;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_core::units::{contenders, listed, number};
+use zklockbench_record::figures::{FAIRNESS, REQUESTS_PER_ACQUISITION};
+use zklockbench_stats::median;
+
+/// What each contender got, the one with the most first, as a multiple of an even share.
+pub fn shares(view: &View<'_>) -> Result<Chart, String> {
+    let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
+    let count = view
+        .best_common_count(has)
+        .ok_or("each contender had as many turns as the others, or too few to tell")?;
+    let shown = |cell: &Cell<'_>| cell.contenders == count && has(cell);
+    let of = |cell: &Cell<'_>| {
+        let line = line(cell);
+        let every = (line.len() / 8).max(1);
+        let marked: Vec<PlotPoint> = line.iter().step_by(every).chain(line.last()).copied().collect();
+        let markers = Curve::marked(marked, mark_of(cell));
+        (!line.is_empty()).then(|| Curve { line, markers, ..Curve::new(cell.strategy, view.label(cell)) })
+    };
+    let all: Vec<Curve> = view.cells.iter().filter(|cell| shown(cell)).filter_map(of).collect();
+    let said = all.iter().filter_map(|one| {
+        let (most, least) = (one.line.first()?.1, one.line.last()?.1);
+        Some(format!("{}: {} to {}", one.label, number(most), number(least)))
+    });
+    let said = one_by_one(said);
+    let x = Axis::from_zero("contenders, the one with the most acquisitions first", float(count));
+    let highest = all.iter().flat_map(Curve::heights).fold(1.0, f64::max);
+    let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
+    let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, contender by contender in the order \
+                   of what they got.";
+    Ok(Chart {
+        id: format!("shares-n{count}"),
+        title: format!("Shares of the acquisitions, {}", contenders(count)),
+        said: format!(
+            "From the contender with the most to the one with the least, as multiples of an even share. {said}"
+        ),
+        caption: caption_of(view, vec![caption.to_owned()], shown),
+        kind: ChartKind::Lines(Lines {
+            guides: vec![guide],
+            ..Lines::new(x, Axis::from_zero("multiple of an even share", highest), all)
+        }),
+    })
+}
+
+fn line(cell: &Cell<'_>) -> Vec<PlotPoint> {
+    let mut shares = vec![Vec::new(); cell.contenders];
+    for trial in cell.counting() {
+        let mut turns: Vec<u64> = trial.tallies.iter().map(|tally| tally.acquired).collect();
+        let even = turns.iter().sum::<u64>() as f64 / turns.len().max(1) as f64;
+        turns.sort_unstable_by(|one, other| other.cmp(one));
+        if even > 0.0 {
+            shares.iter_mut().zip(turns).for_each(|(all, turns)| all.push(turns as f64 / even));
+        }
+    }
+    let ranked = shares.iter().zip(1_u32..);
+    ranked.filter_map(|(all, rank)| Some((f64::from(rank), median(all)?))).collect()
+}
+
+pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
+    let has = |cell: &Cell<'_>| !cell.requests().is_empty();
+    let count = view
+        .best_common_count(has)
+        .ok_or(REQUESTS_PER_ACQUISITION.chart.map_or("", |chart| chart.missing))?;
+    let cells: Vec<&Cell<'_>> = view.cells_at(count).filter(|cell| has(cell)).collect();
+    let used =
+        |kind: &RequestKind| cells.iter().any(|cell| cell.requests().iter().any(|(other, _)| other == kind));
+    let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(used).collect();
+    let said = cells.iter().map(|cell| {
+        let parts: Vec<String> = cell
+            .requests()
+            .iter()
+            .map(|(kind, amount)| format!("{} {}", number(*amount), name(*kind)))
+            .collect();
+        format!("{}: {}", view.label(cell), listed(&parts))
+    });
+    let colour = |kind: &RequestKind| RequestKind::ALL.iter().position(|one| one == kind).unwrap_or(0);
+    let parts = kinds.iter().map(|kind| PartName { name: name(*kind), colour: colour(kind) });
+    let caption = "Bar: the share of each kind; beside it: requests per acquisition, of the repetition with the median total.";
+    Ok(Chart {
+        id: format!("requests-by-kind-n{count}"),
+        title: format!("Requests by kind, {}", contenders(count)),
+        said: one_by_one(said),
+        caption: caption_of(view, vec![caption.to_owned()], |cell| cell.contenders == count && has(cell)),
+        kind: ChartKind::Bars(Bars {
+            axis: Axis::from_zero("share of the requests per acquisition (%)", 100.0),
+            parts: parts.collect(),
+            references: Vec::new(),
+            rows: cells.iter().map(|cell| row(view, cell, &kinds)).collect(),
+        }),
+    })
+}
+
+fn row(view: &View<'_>, cell: &Cell<'_>, kinds: &[RequestKind]) -> Bar {
+    let requests = cell.requests();
+    let total: f64 = requests.iter().map(|(_, amount)| amount).sum();
+    let part = |(kind, amount): &(RequestKind, f64)| {
+        let share = 100.0 * amount / total;
+        let of = kinds.iter().position(|one| one == kind)?;
+        Some(BarPart { of, length: share, label: format!("{share:.0} %") })
+    };
+    Bar {
+        look: cell.strategy,
+        label: view.label(cell).to_owned(),
+        parts: requests.iter().filter_map(part).collect(),
+        value: number(total),
+        mark: mark_of(cell),
+        dots: Vec::new(),
+    }
+}
+
+fn name(kind: RequestKind) -> String {
+    kind.name().replace('_', " ")
+}

@@ -1,0 +1,173 @@
+//! How long things take: a measure by percentile, on the scale that shows the tail, where each step to the right is ten times
+//! rarer; and the herd's curve, how long after a release the first, second, … waiter that it wakes hears of it.
+
+use super::{caption_of, mark_of, one_by_one};
+use crate::View;
+use crate::document::{
+    Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
+    float,
+};
+use crate::view::Cell;
+use zklockbench_core::measure::{Measure, Survival, Woken, rank_label};
+use zklockbench_core::units::{self, capitalised, format_micros};
+use zklockbench_record::{Timing, Trial};
+
+pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String> {
+    let name = measure.name().replace('_', " ");
+    let has =
+        |cell: &Cell<'_>| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
+    let contenders = view.best_common_count(has).ok_or_else(|| {
+        match view.cells.iter().any(|cell| cell.has_samples(measure)) {
+            true => format!("the queue grew, so that each {name} only tells how long the trial was"),
+            false => format!("no trial measured a {name}"),
+        }
+    })?;
+    let shown = |cell: &Cell<'_>| cell.contenders == contenders && has(cell);
+    let cells = || view.cells.iter().filter(|cell| shown(cell));
+    let all: Vec<(Curve, Survival)> = cells()
+        .filter_map(|cell| {
+            let samples = cell.pooled(measure)?;
+            Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
+        })
+        .collect();
+    let told = one_by_one(all.iter().map(|(series, samples)| told(&series.label, samples)));
+    let furthest = Curve::furthest(all.iter().map(|(series, _)| series), 10.0);
+    let floor = floor(view, measure);
+    let heights: Vec<f64> = all.iter().flat_map(|(series, _)| series.heights()).collect();
+    let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));
+    let y = Axis::durations_either_way(&name, heights);
+    let series = all.into_iter().map(|(series, _)| series).collect();
+    let counts_open = measure.open_parts().is_some();
+    let unserved = cells().any(|cell| counts_open && cell.sum(Trial::unserved) > 0);
+    Ok(Chart {
+        id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
+        title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
+        said: told,
+        caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], shown),
+        kind: ChartKind::Lines(Lines {
+            guides: floor.into_iter().map(guide).collect(),
+            ..Lines::either_way(Axis::percentiles(furthest), y, series)
+        }),
+    })
+}
+
+fn told(label: &str, samples: &Survival) -> String {
+    let at = |share| {
+        let found = samples.quantile(share);
+        let bound = if found.at_least { "at least " } else { "" };
+        format!("{bound}{}", format_micros(found.us))
+    };
+    format!("{label}: median {}, 99th percentile {}", at(0.5), at(0.99))
+}
+
+/// What the samples of a measure cannot fall below; only of handoffs.
+fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
+    view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
+}
+
+fn guide(floor: Timing) -> Guide {
+    let label = format!("floor: {}", format_micros(floor.p50_us));
+    Guide::new(GuideCourse::Level(floor.p50_us as f64), label, Weight::Strong)
+}
+
+fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> String {
+    let what = match measure {
+        Measure::Handoff => {
+            "Handoff: from one holder's release call to the next holder's return from acquire."
+        }
+        Measure::ReadWait => "From when an acquire to read should have started to its return.",
+        Measure::WriteWait => "From when an acquire to write should have started to its return.",
+        Measure::Notification => "From a release call to the arrival of each notification that it caused.",
+        _ => "Wait: from when the acquire should have started to its return.",
+    };
+    let pooled = "The samples of all repetitions are pooled; a line ends where fewer than ten samples remain beyond it.";
+    let floor = floor.map(|floor| {
+        let median = format_micros(floor.p50_us);
+        format!("Dashed: the floor, {median}, a handoff without a lock (median of {}).", floor.count)
+    });
+    let unserved = unserved.then(|| {
+        "Unserved waits would have lasted longer than is known: a line ends where only they are left."
+            .to_owned()
+    });
+    let sentences = [what, pooled].map(str::to_owned).into_iter().chain(floor).chain(unserved);
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// The line of these samples, with markers at the percentiles that have a tick, and at its end.
+pub(super) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Curve {
+    Curve { line: curve(samples), markers: markers(samples, mark), ..Curve::new(look, label) }
+}
+
+/// A step for each length, as long as the share of those that took that long.
+fn curve(samples: &Survival) -> Vec<PlotPoint> {
+    let end = samples.rarest_shown();
+    let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
+    let mut points = Vec::new();
+    let mut before = 1.0;
+    for (us, share) in &samples.steps {
+        let (value, after) = ((*us).min(samples.longest.us).max(1) as f64, rarity(*share));
+        points.push((before, value));
+        points.push((after.min(end), value));
+        before = after;
+        // Shares are sums of fractions, so the end may be missed by a rounding.
+        if after >= end * (1.0 - 1e-9) {
+            break;
+        }
+    }
+    points
+}
+
+fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
+    let end = samples.rarest_shown();
+    let value = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64;
+    let inner = PERCENTILES.into_iter().map(|(rarity, _)| rarity).filter(|rarity| *rarity < end * 0.8);
+    // Of so few samples that all are shown, it ends at the largest.
+    let longest = samples.longest;
+    let shows_all = end >= samples.count() as f64 && !longest.at_least;
+    let last = (end, if shows_all { longest.us.max(1) as f64 } else { value(end) });
+    Curve::marked(inner.map(|rarity| (rarity, value(rarity))).chain([last]), mark)
+}
+
+pub fn herd(view: &View<'_>) -> Result<Chart, String> {
+    let contenders = view.herd_count().ok_or("no release woke two waiters")?;
+    let shown = |cell: &Cell<'_>| cell.contenders == contenders && !cell.herd().is_empty();
+    let cells = || view.cells.iter().filter(|cell| shown(cell));
+    let all: Vec<Curve> = cells().map(|cell| herd_series(view, cell)).collect();
+    let last = Curve::furthest(&all, 1.0);
+    let labels: Vec<String> = (0..last as usize).map(rank_label).collect();
+    let x = Axis::columns("k: place among the waiters that one release wakes", &labels);
+    let heights = all.iter().flat_map(Curve::heights);
+    let y = Axis::durations_either_way("from the release to the notification", heights);
+    Ok(Chart {
+        id: format!("herd-n{contenders}"),
+        title: format!("When the k-th waiter hears of a release, {}", units::contenders(contenders)),
+        said: one_by_one(cells().filter_map(|cell| herd_said(view, cell))),
+        caption: caption_of(view, vec![HOW_TO_READ.to_owned()], shown),
+        kind: ChartKind::Lines(Lines::either_way(x, y, all)),
+    })
+}
+
+const HOW_TO_READ: &str = "One release may wake many waiters, one after the other: this is how long after the release \
+    call the first, second, … of them is notified. The line is the median, the dots are the 99th percentile (medians over \
+    the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
+
+/// A column for each class of places, the first at 1: the medians as a line, the 99th percentiles as dots.
+fn herd_series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
+    let herd = cell.herd();
+    let point = |woken: &Woken, us: u64| (float(woken.class() + 1), us.max(1) as f64);
+    let line: Vec<PlotPoint> = herd.iter().map(|woken| point(woken, woken.p50_us)).collect();
+    let plain = Mark { violated: false, ..mark_of(cell) };
+    let dots = herd.iter().map(|woken| (point(woken, woken.p99_us), plain)).collect();
+    Curve { dots, ..Curve::new(cell.strategy, view.label(cell)).through(line, mark_of(cell)) }
+}
+
+fn herd_said(view: &View<'_>, cell: &Cell<'_>) -> Option<String> {
+    let herd = cell.herd();
+    let (first, last) = (herd.first()?, herd.last()?);
+    let told = |woken: &Woken| {
+        let [p50, p99] = [woken.p50_us, woken.p99_us].map(format_micros);
+        format!("{p50} (99th percentile {p99}) for waiter {}", rank_label(woken.class()))
+    };
+    let more = if first == last { String::new() } else { format!(", {}", told(last)) };
+    Some(format!("{}: {}{more}", view.label(cell), told(first)))
+}

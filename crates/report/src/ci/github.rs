@@ -1,0 +1,196 @@
+//! What a GitHub workflow shows: a summary of the step in Markdown, and annotations.
+//!
+//! Both have limits behind which GitHub drops things without a word: a step's summary of more than 1 MiB vanishes whole, and
+//! of more than ten annotations of a kind the rest do. So the worst comes first, and what had no room is counted.
+
+use super::{CellFigures, Check, CiReport};
+use zklockbench_core::units::counted;
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Figure;
+
+/// How many bytes GitHub takes as the summary of a step.
+pub const SUMMARY_AT_MOST: usize = 1024 * 1024;
+/// How many annotations of one kind it takes from a step.
+pub const ANNOTATIONS_AT_MOST: usize = 10;
+
+/// Kept free for the sentences on what had no room.
+const RESERVE: usize = 500;
+const TEXT_AT_MOST: usize = 500;
+
+/// The summary, of so many bytes at most; empty where there is not even room for its first lines.
+pub fn summary(document: &CiReport, most: usize) -> String {
+    let mut page = Page { text: String::new(), left: most.saturating_sub(RESERVE) };
+    let (about, counts) = (format!("zklockbench: {}", text(&document.title)), document.counts());
+    let title = match &document.headline {
+        Some(headline) => format!("### {}\n\n**{about}: {counts}**\n\n", text(headline)),
+        None => format!("### {about}\n\n**{counts}**\n\n"),
+    };
+    if !page.push(&title) {
+        return String::new();
+    }
+    let troubles = document.troubles();
+    page.list(
+        "| check | came to | why |\n| --- | --- | --- |\n",
+        troubles.iter().map(|check| trouble(check)),
+        ["more check did not pass", "more checks did not pass"],
+    );
+    if let Some(place) = document.fact("measured on") {
+        page.push(&format!("Measured on: {}.\n\n", text(place)));
+    }
+    let columns = columns(document);
+    page.list(
+        &heading(&columns),
+        document.cells.iter().map(|cell| row(cell, &columns)),
+        ["more row", "more rows"],
+    );
+    let notes = document.notes.iter().map(|note| format!("- {}\n", text(note)));
+    page.list("", notes, ["more note", "more notes"]);
+    page.text
+}
+
+/// Text that grows to a limit and no further.
+struct Page {
+    text: String,
+    left: usize,
+}
+
+impl Page {
+    fn push(&mut self, text: &str) -> bool {
+        let fits = text.len() <= self.left;
+        if fits {
+            self.left -= text.len();
+            self.text += text;
+        }
+        fits
+    }
+
+    /// Adds lines below a heading as long as there is room, and how many had none, in the words for one and for many. Without
+    /// lines there is no heading.
+    fn list(&mut self, heading: &str, lines: impl ExactSizeIterator<Item = String>, more: [&str; 2]) {
+        let count = lines.len();
+        let mut shown = 0;
+        for line in lines {
+            // The heading is of no use without a line.
+            let line = if shown == 0 { format!("{heading}{line}") } else { line };
+            if !self.push(&line) {
+                break;
+            }
+            shown += 1;
+        }
+        if shown < count {
+            // The reserve has room for this.
+            self.text += &format!("\n… and {}\n", counted(count - shown, more[0], more[1]));
+            self.left = 0;
+        }
+        if count > 0 {
+            self.text += "\n";
+        }
+    }
+}
+
+fn trouble(check: &Check) -> String {
+    let why = check.verdict.why().unwrap_or_default();
+    let sign = if matches!(check.verdict, Verdict::Violated(_)) { "❌" } else { "❔" };
+    format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
+}
+
+fn columns(document: &CiReport) -> Vec<Figure> {
+    let measured = |figure: &Figure| {
+        document.cells.iter().any(|cell| cell.values.iter().any(|value| value.figure == *figure))
+    };
+    super::tracked().filter(measured).collect()
+}
+
+fn heading(columns: &[Figure]) -> String {
+    let names: String = columns.iter().map(|figure| format!(" {} |", text(&figure.to_string()))).collect();
+    format!(
+        "| strategy, contenders | sound | verdict |{names}\n| --- | ---: | --- |{}\n",
+        " ---: |".repeat(columns.len())
+    )
+}
+
+fn row(cell: &CellFigures, columns: &[Figure]) -> String {
+    let value = |figure: &Figure| {
+        let value = cell.values.iter().find(|value| value.figure == *figure);
+        format!(" {} |", value.map_or_else(|| "-".to_owned(), |value| text(&value.shown())))
+    };
+    let verdict = cell.verdict.as_ref().map_or("-", Verdict::word);
+    let (sound, ran) = (cell.repetitions.sound, cell.repetitions.ran);
+    let values: String = columns.iter().map(value).collect();
+    format!("| {} | {sound} of {ran} | {verdict} |{values}\n", text(&cell.name()))
+}
+
+/// A text that Markdown shows as it is, on one line and not longer than [`TEXT_AT_MOST`] characters: nothing in it is markup,
+/// a link, a mention or a formula.
+fn text(raw: &str) -> String {
+    let mut safe = String::with_capacity(raw.len());
+    for (at, letter) in raw.chars().enumerate() {
+        if at == TEXT_AT_MOST {
+            safe.push('…');
+            break;
+        }
+        match letter {
+            '\\' | '`' | '*' | '_' | '~' | '|' | '[' | ']' | '$' | '#' => safe.extend(['\\', letter]),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '@' => safe.push_str("&#64;"),
+            ':' => safe.push_str("&#58;"),
+            letter if letter.is_control() => safe.push(' '),
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+/// The annotations: workflow commands, one a line, which GitHub takes from stdout and from stderr. Each is an error, because
+/// what could not be decided ends the step as well.
+pub fn annotations(document: &CiReport) -> Vec<String> {
+    let troubles = document.troubles();
+    let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
+    // The last one tells of the rest.
+    let shown = if is_too_many { ANNOTATIONS_AT_MOST - 1 } else { troubles.len() };
+    let mut lines: Vec<String> = troubles.iter().take(shown).map(|check| annotation(check)).collect();
+    if is_too_many {
+        let rest = counted(troubles.len() - shown, "more check", "more checks");
+        lines.push(command("zklockbench", &format!("and {rest} did not pass: see the step's summary")));
+    }
+    lines
+}
+
+fn annotation(check: &Check) -> String {
+    let title = format!("{} {}: {}", check.kind.name(), check.word(), check.name);
+    command(&cut(&title), &cut(&check.verdict.why().unwrap_or_default()))
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(TEXT_AT_MOST).collect()
+}
+
+/// A workflow command, escaped as the runner unescapes it.
+fn command(title: &str, message: &str) -> String {
+    let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let property = data(title).replace(':', "%3A").replace(',', "%2C");
+    format!("::error title={property}::{}", data(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_named_stays_within_its_property_and_its_line() {
+        let line = command("a::b,c=d\ne", "100% sure\r\n::set-output name=x::y");
+        assert_eq!(line, "::error title=a%3A%3Ab%2Cc=d%0Ae::100%25 sure%0D%0A::set-output name=x::y");
+        assert_eq!(line.lines().count(), 1);
+        // And what looks escaped already comes out as it was
+        assert_eq!(command("%0A", "%3A"), "::error title=%250A::%253A");
+    }
+
+    #[test]
+    fn markdown_shows_a_text_as_it_is() {
+        assert_eq!(text("<b>|`*_#@x https://y & z"), "&lt;b&gt;\\|\\`\\*\\_\\#&#64;x https&#58;//y &amp; z");
+        assert_eq!(text("a\nb"), "a b");
+        assert_eq!(text(&"x".repeat(600)).chars().count(), TEXT_AT_MOST + 1);
+    }
+}

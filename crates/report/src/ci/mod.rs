@@ -1,0 +1,383 @@
+//! What CI reads: one plain [`CiReport`] of what was checked, what was measured and where, and one file for each format that
+//! is written from it. A format computes no figure of its own, and escapes what its syntax demands.
+
+pub mod github;
+pub mod junit;
+pub mod openmetrics;
+pub mod trackers;
+
+use std::time::{Duration, SystemTime};
+
+use crate::summary::{Aggregate, Repetitions, Totals};
+use crate::table::{gate_check_told, gate_title};
+use crate::view::Cell;
+use crate::{RunReport, View};
+use zklockbench_analysis::compare::{Compared, Comparison, Method, Regression, Role, Row, Scale, more_lost};
+use zklockbench_analysis::gate::Outcome;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::{self, cell_name, counted, format_micros, harmless, number};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
+use zklockbench_results::StoredRun;
+
+pub use openmetrics::Live;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CiReport {
+    /// What it is about: the scenario's name, or what was compared.
+    pub title: String,
+    /// The outcome in a line; `None` where that of all checks says it.
+    pub headline: Option<String>,
+    pub began: SystemTime,
+    pub took: Duration,
+    /// What is true of the run as a whole, by name.
+    pub facts: Vec<(&'static str, String)>,
+    pub checks: Vec<Check>,
+    pub cells: Vec<CellFigures>,
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckKind {
+    Run,
+    /// What a strategy promises, at one number of contenders.
+    Lock,
+    Gate,
+    /// A figure, compared with that of another run.
+    Comparison,
+}
+
+impl CheckKind {
+    pub const ALL: [Self; 4] = [Self::Run, Self::Lock, Self::Gate, Self::Comparison];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Lock => "lock",
+            Self::Gate => "gate",
+            Self::Comparison => "comparison",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check {
+    pub kind: CheckKind,
+    /// What that is, e.g. `curator-mutex, 5 contenders`; no two of a kind have the same.
+    pub name: String,
+    /// What it came to: `held` when it passed, `violated` when it failed, `unknown` without enough evidence.
+    pub verdict: Verdict,
+    pub seen: Vec<String>,
+    pub took: Duration,
+}
+
+impl Check {
+    /// `passed`, `failed` or `no evidence`.
+    pub fn word(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Held => "passed",
+            Verdict::Violated(_) => "failed",
+            Verdict::Unknown(_) => "no evidence",
+        }
+    }
+
+    /// How bad it is: the larger, the worse.
+    pub fn severity(&self) -> u8 {
+        match self.verdict {
+            Verdict::Held => 0,
+            Verdict::Unknown(_) => 1,
+            Verdict::Violated(_) => 2,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellFigures {
+    pub strategy: String,
+    pub contenders: usize,
+    pub repetitions: Repetitions,
+    /// What its trials are judged as; `None` of a single contender, who has no other to exclude.
+    pub verdict: Option<Verdict>,
+    pub totals: Totals,
+    /// The figures that are [`tracked`] and were measured, in that order.
+    pub values: Vec<TrackedValue>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrackedValue {
+    pub figure: Figure,
+    pub over: Aggregate,
+}
+
+/// The figures that CI is told of: few enough to be looked at, and each worth a look when it changes.
+pub fn tracked() -> impl Iterator<Item = Figure> {
+    const TIMES: [(Measure, u32); 5] = [
+        (Measure::Wait, 50),
+        (Measure::Wait, 99),
+        (Measure::Handoff, 50),
+        (Measure::Handoff, 99),
+        (Measure::Uncontended, 50),
+    ];
+    let times = TIMES.map(|(measure, percent)| Figure::Latency(measure, Statistic::percent(percent)));
+    // The throughput comes first: with the times it says how fast a lock is.
+    let (speed, others): (Vec<Figure>, Vec<Figure>) = figures::ALL
+        .iter()
+        .filter(|entry| entry.tracked)
+        .map(|entry| entry.figure())
+        .partition(|figure| figure.unit() == Unit::PerSecond);
+    speed.into_iter().chain(times).chain(others)
+}
+
+impl CiReport {
+    /// Of a stored run, with its gates. The one that every run has, on exclusion, is about the run as a whole, and strict where
+    /// that was asked for.
+    pub fn of_run(stored: &StoredRun, report: &RunReport<'_>) -> Self {
+        let RunReport { view, gated, headline, .. } = report;
+        let run = &stored.run.run;
+        let cells: Vec<CellFigures> = view.cells.iter().map(|cell| figures(view.label(cell), cell)).collect();
+        let of_locks = view.cells.iter().zip(&cells).map(|(cell, figures)| of_lock(cell, figures));
+        let took = run.ended_at.duration_since(run.started_at).unwrap_or_default();
+        let of_gates = gated.gates.iter().map(|gate| of_gate(gate, took));
+        Self {
+            title: clean(&view.title),
+            headline: Some(clean(&headline.text())),
+            began: run.started_at,
+            took,
+            facts: facts(stored, view),
+            checks: std::iter::once(of_whole(stored)).chain(of_locks).chain(of_gates).collect(),
+            cells,
+            notes: view.notes().iter().map(|note| clean(note)).collect(),
+        }
+    }
+
+    /// Of a comparison by itself. What was measured on either side is its own run's.
+    pub fn of_comparison(comparison: &Comparison) -> Self {
+        let sides = [("base", &comparison.base), ("new", &comparison.new)];
+        let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
+        let began =
+            comparison.new.runs.first().and_then(|run| humantime::parse_rfc3339(&run.started_at).ok());
+        let empty = Self {
+            title: clean(scenario),
+            headline: Some(clean(&comparison.conclusion.sentence)),
+            began: began.unwrap_or(SystemTime::UNIX_EPOCH),
+            took: Duration::ZERO,
+            facts: sides.map(|(name, side)| (name, clean(&side.path))).into(),
+            checks: Vec::new(),
+            cells: Vec::new(),
+            notes: comparison.unsound.iter().chain(&comparison.forced).map(|note| clean(note)).collect(),
+        };
+        empty.with_comparison(comparison)
+    }
+
+    /// The same with every verdict of a comparison, and with what they come to.
+    pub fn with_comparison(self, comparison: &Comparison) -> Self {
+        let conclusion = &comparison.conclusion;
+        let name = "nothing regressed".into();
+        let whole = compared(CheckKind::Run, name, conclusion.regression, &conclusion.sentence);
+        let deciding = comparison.rows.iter().filter(|row| row.role == Role::Decides);
+        self.with_checks(std::iter::once(whole).chain(deciding.map(of_row)))
+    }
+
+    /// Of something that broke off before anything was measured, and why.
+    pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
+        Self {
+            title: clean(title),
+            headline: None,
+            began,
+            took: Duration::ZERO,
+            facts: vec![("version", env!("CARGO_PKG_VERSION").into())],
+            checks: vec![Check {
+                kind: CheckKind::Run,
+                name: EVERY_TRIAL.into(),
+                verdict: Verdict::Unknown(vec![clean(why)]),
+                seen: Vec::new(),
+                took: Duration::ZERO,
+            }],
+            cells: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    pub fn fact(&self, wanted: &str) -> Option<&str> {
+        self.facts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str())
+    }
+
+    pub fn with_checks(mut self, more: impl IntoIterator<Item = Check>) -> Self {
+        self.checks.extend(more);
+        self
+    }
+
+    pub fn with_fact(mut self, name: &'static str, value: &str) -> Self {
+        self.facts.push((name, clean(value)));
+        self
+    }
+
+    /// The checks that did not pass, the worst first.
+    pub fn troubles(&self) -> Vec<&Check> {
+        let mut troubles: Vec<&Check> =
+            self.checks.iter().filter(|check| check.verdict != Verdict::Held).collect();
+        troubles.sort_by_key(|check| std::cmp::Reverse(check.severity()));
+        troubles
+    }
+
+    /// How many failed, had no evidence and passed, in words: `1 failed, 2 without evidence, 9 passed`.
+    pub fn counts(&self) -> String {
+        let count = |severity| self.checks.iter().filter(|check| check.severity() == severity).count();
+        let [passed, unknown, failed] = [0, 1, 2].map(count);
+        let told = [(failed, "failed"), (unknown, "without evidence"), (passed, "passed")];
+        let told = told.iter().filter(|(count, word)| *count > 0 || *word == "passed");
+        told.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl CellFigures {
+    pub fn name(&self) -> String {
+        cell_name(&self.strategy, self.contenders)
+    }
+
+    /// Its figures for those who keep numbers without what must be said of them: none where no repetition is sound, or
+    /// where the lock did not do its work; and no figure that is only a lower bound.
+    pub fn plain(&self) -> impl Iterator<Item = &TrackedValue> {
+        let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
+        let tell = self.repetitions.sound > 0 && !broken;
+        self.values.iter().filter(move |value| tell && !value.over.at_least)
+    }
+}
+
+impl TrackedValue {
+    /// The median and between which values it lies, as people read them.
+    pub fn shown(&self) -> String {
+        let Aggregate { median, min, max, count, at_least, .. } = self.over;
+        let show = |value| self.figure.unit().show(value);
+        let range = if count > 1 { format!(" ({} to {})", show(min), show(max)) } else { String::new() };
+        units::at_least(show(median), at_least) + &range
+    }
+}
+
+/// A text as it may stand on one line of anything that is shown to people.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { " ".to_owned() } else { harmless(c) }).collect()
+}
+
+const EVERY_TRIAL: &str = "every planned trial ran";
+
+/// Whether all ran that was to run: cells of which no trial ran are nowhere else.
+fn of_whole(stored: &StoredRun) -> Check {
+    let run = &stored.run;
+    let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
+    let why = match run.outcome.ending {
+        RunEnding::Complete if run.trials >= run.planned_trials => None,
+        RunEnding::Complete => Some(ran.clone()),
+        RunEnding::Interrupted => Some(format!("the run was interrupted: {ran}")),
+        RunEnding::Aborted | RunEnding::GateFailed => {
+            let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
+            Some(format!("the run was cut short: {}; {ran}", clean(why)))
+        }
+    };
+    Check {
+        kind: CheckKind::Run,
+        name: EVERY_TRIAL.into(),
+        verdict: Verdict::unknown_if(why.into_iter().collect()),
+        seen: vec![ran],
+        took: run.ended_at.duration_since(run.started_at).unwrap_or_default(),
+    }
+}
+
+fn of_row(row: &Row) -> Check {
+    let word = row.compared.verdict.word();
+    let said: Vec<String> = ratio(&row.compared).into_iter().chain(row.compared.why.clone()).collect();
+    let sentence = match said.as_slice() {
+        [] => word.to_owned(),
+        said => format!("{word}: {}", said.join("; ")),
+    };
+    let name = clean(&format!("{}: {}", row.cell.name(), row.figure));
+    compared(CheckKind::Comparison, name, row.compared.regression, &sentence)
+}
+
+fn compared(kind: CheckKind, name: String, regression: Regression, said: &str) -> Check {
+    let said = clean(said);
+    Check { kind, name, verdict: regression.verdict(&said), seen: vec![said], took: Duration::ZERO }
+}
+
+/// The ratio, in words; `None` where counts are equal.
+fn ratio(compared: &Compared) -> Option<String> {
+    let exact = compared.method == Some(Method::Exact);
+    let ratio = compared.ratio.map(|ratio| ratio.ratio).filter(|ratio| ratio.is_finite())?;
+    let is_equal = exact && (ratio - 1.0).abs() < f64::EPSILON;
+    (!is_equal).then(|| match compared.scale {
+        Scale::Values => format!("{} times the base's", number(ratio)),
+        Scale::SharesLost => more_lost(ratio),
+    })
+}
+
+fn of_gate(gate: &Outcome, took: Duration) -> Check {
+    let seen =
+        gate.checks.iter().map(|check| clean(&format!("{}: {}", check.word(), gate_check_told(check))));
+    Check {
+        kind: if gate.is_of_every_run() { CheckKind::Run } else { CheckKind::Gate },
+        name: clean(&gate_title(gate)),
+        verdict: gate.verdict.clone().with_reasons(|reason| clean(&reason)),
+        seen: seen.collect(),
+        took,
+    }
+}
+
+/// What a strategy's trials are judged as. A single contender has no other to exclude: of it no more is checked than that
+/// it was measured.
+fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
+    let unsound = || cell.all().filter_map(Trial::unsound).map(|why| clean(&why)).collect();
+    let Repetitions { ran, sound } = figures.repetitions;
+    let Totals { acquired, unserved, violations, .. } = figures.totals;
+    let mut seen = vec![format!(
+        "{}, {sound} sound; {acquired} acquired, {unserved} unserved, {}",
+        counted(ran, "repetition", "repetitions"),
+        counted(violations, "violation", "violations")
+    )];
+    if figures.verdict.is_none() {
+        seen.push(
+            "a single contender has nobody to exclude, so the only check is that it was measured".into(),
+        );
+    }
+    seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
+    let measured = cell.sum(|one| one.measured_us);
+    Check {
+        kind: CheckKind::Lock,
+        name: figures.name(),
+        verdict: figures.verdict.clone().unwrap_or_else(|| Verdict::unknown_if(unsound())),
+        seen,
+        took: Duration::from_micros(measured),
+    }
+}
+
+fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
+    let value = |figure| Some(TrackedValue { figure, over: Aggregate::of_figure(figure, cell.counting())? });
+    CellFigures {
+        strategy: clean(label),
+        contenders: cell.contenders,
+        repetitions: Repetitions::of(cell),
+        verdict: cell.verdict().map(|verdict| verdict.with_reasons(|reason| clean(&reason))),
+        totals: Totals::of(cell),
+        values: tracked().filter_map(value).collect(),
+    }
+}
+
+fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<(&'static str, String)> {
+    let run = &stored.run.run;
+    let mut facts = vec![("scenario", run.scenario.clone()), ("seed", run.seed.to_string())];
+    if !run.overrides.is_empty() {
+        facts.push(("overrides", run.overrides.join(" ")));
+    }
+    facts.extend([
+        ("version", run.tool_version.clone()),
+        ("commit", run.tool_commit.clone().unwrap_or_default()),
+        ("host", run.host.hostname.clone()),
+        ("os", run.host.os.clone()),
+        ("cpu", run.host.cpu.clone()),
+        ("cores", run.host.cores.to_string()),
+        ("measured on", view.place_line()),
+    ]);
+    let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
+    facts.extend(floor.map(|floor| ("floor of a handoff, p50", format_micros(floor.p50_us))));
+    let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    told.map(|(name, value)| (name, clean(&value))).collect()
+}

@@ -1,0 +1,350 @@
+//! OpenMetrics text: what Prometheus and its kin read, from a file at the end of a run or from `/metrics` during one.
+//!
+//! Names and units follow the specification: seconds rather than microseconds, the unit at the end of the name, `_total` at
+//! the end of what only grows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit as Suffix};
+
+use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
+use zklockbench_record::{Figure, Trial, Unit};
+
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The file at the end of a run.
+pub fn render(document: &CiReport) -> String {
+    let mut families = Families::default();
+    let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
+    families.info("run", "The run, and where it was measured", facts.collect());
+    families.run(document.began, document.took, "How long the run took");
+    for check in &document.checks {
+        for word in VERDICTS {
+            let labels = vec![
+                ("kind".into(), check.kind.name().to_owned()),
+                ("check".into(), check.name.clone()),
+                ("verdict".into(), word.to_owned()),
+            ];
+            let is = f64::from(u8::from(check.verdict.word() == word));
+            families.gauge(
+                ("check", ""),
+                "Whether a check came to that verdict: 1 if so, else 0",
+                labels,
+                is,
+            );
+        }
+    }
+    for cell in &document.cells {
+        let labels = of_cell(&cell.strategy, cell.contenders);
+        counts(&mut families, cell, &labels);
+        for value in cell.plain() {
+            aggregate(&mut families, value, &labels);
+        }
+    }
+    families.encode()
+}
+
+const VERDICTS: [&str; 3] = ["held", "violated", "unknown"];
+
+fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
+    let totals = &cell.totals;
+    for (name, help, count) in [
+        (ACQUISITIONS.0, ACQUISITIONS.1, totals.acquired),
+        ("timed_out", "Acquires that timed out, over all repetitions", totals.timed_out),
+        (
+            "unserved",
+            "Waits that ended without the lock or had not ended, over all repetitions",
+            totals.unserved,
+        ),
+        (VIOLATIONS.0, VIOLATIONS.1, totals.violations),
+    ] {
+        families.counter(name, help, labels.clone(), count);
+    }
+}
+
+const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
+const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
+
+fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
+    let over = value.over;
+    let mut each = vec![("median", over.median), ("smallest", over.min), ("largest", over.max)];
+    each.extend(
+        over.interval.iter().flat_map(|one| [("interval_low", one.low), ("interval_high", one.high)]),
+    );
+    for (aggregate, number) in each {
+        figure(families, value.figure, number, aggregate, labels.clone());
+    }
+}
+
+/// Adds a figure: of samples with the statistic as a label, in base units.
+fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, mut labels: Labels) {
+    let mut name = figure.to_string();
+    if let Figure::Latency(measure, statistic) = figure {
+        name = measure.name();
+        labels.push(("statistic".into(), statistic.to_string()));
+    }
+    labels.push(("aggregate".into(), aggregate.to_owned()));
+    let (unit, value) = match figure.unit() {
+        Unit::Micros => ("seconds", value / 1e6),
+        Unit::PerSecond => ("per_second", value),
+        Unit::Share => ("ratio", value),
+        // What is counted in bytes has them in its name.
+        Unit::Amount | Unit::Bytes => ("", value),
+    };
+    families.gauge(
+        (&name, unit),
+        "Which of the repetitions' values it is, the label aggregate says",
+        labels,
+        value,
+    );
+}
+
+fn of_cell(strategy: &str, contenders: usize) -> Labels {
+    vec![("strategy".into(), strategy.to_owned()), ("contenders".into(), contenders.to_string())]
+}
+
+fn label_name(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+type Labels = Vec<(String, String)>;
+
+/// The families of an exposition, in the order in which they are first mentioned.
+#[derive(Debug, Default)]
+struct Families(Vec<MetricFamily>);
+
+#[derive(Debug)]
+struct MetricFamily {
+    name: String,
+    /// Its unit, which ends the name; empty where there is none.
+    unit: &'static str,
+    help: &'static str,
+    samples: MetricSamples,
+}
+
+#[derive(Debug)]
+enum MetricSamples {
+    Info(Labels),
+    Gauges(Vec<(Labels, f64)>),
+    Counters(Vec<(Labels, u64)>),
+}
+
+impl Families {
+    /// What is true as long as the exposition is.
+    fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
+        self.0.push(MetricFamily {
+            name: name.to_owned(),
+            unit: "",
+            help,
+            samples: MetricSamples::Info(labels),
+        });
+    }
+
+    fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
+        let began = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        self.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
+        self.gauge(("run_duration", "seconds"), help, Vec::new(), lasts.as_secs_f64());
+    }
+
+    /// A value by name and unit, which may be empty. What is no number is left out.
+    fn gauge(&mut self, (name, unit): (&str, &'static str), help: &'static str, labels: Labels, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        if let MetricSamples::Gauges(samples) =
+            self.of(name, unit, help, || MetricSamples::Gauges(Vec::new()))
+        {
+            samples.push((labels, value));
+        }
+    }
+
+    fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
+        if let MetricSamples::Counters(samples) =
+            self.of(name, "", help, || MetricSamples::Counters(Vec::new()))
+        {
+            samples.push((labels, count));
+        }
+    }
+
+    fn of(
+        &mut self,
+        name: &str,
+        unit: &'static str,
+        help: &'static str,
+        new: fn() -> MetricSamples,
+    ) -> &mut MetricSamples {
+        let known = self.0.iter().position(|family| family.name == name && family.unit == unit);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(MetricFamily { name: name.to_owned(), unit, help, samples: new() });
+            self.0.len() - 1
+        });
+        &mut self.0[at].samples
+    }
+
+    fn encode(self) -> String {
+        let mut registry = Registry::with_prefix("zklockbench");
+        registry.register_collector(Box::new(self));
+        let mut exposition = String::new();
+        // Writing to a string does not fail; text without its end mark is refused by every reader.
+        let _ = text::encode(&mut exposition, &registry);
+        exposition
+    }
+}
+
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for MetricFamily { name, unit, help, samples } in &self.0 {
+            let unit = (!unit.is_empty()).then(|| Suffix::Other((*unit).to_owned()));
+            let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), samples.metric_type())?;
+            match samples {
+                MetricSamples::Info(labels) => Info::new(labels.clone()).encode(metric)?,
+                MetricSamples::Gauges(all) => {
+                    for (labels, value) in all {
+                        ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
+                    }
+                }
+                MetricSamples::Counters(all) => {
+                    for (labels, count) in all {
+                        ConstCounter::new(*count).encode(metric.encode_family(labels)?)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MetricSamples {
+    fn metric_type(&self) -> MetricType {
+        match self {
+            Self::Info(_) => MetricType::Info,
+            Self::Gauges(_) => MetricType::Gauge,
+            Self::Counters(_) => MetricType::Counter,
+        }
+    }
+}
+
+/// A run under way, as `/metrics` tells it: what the progress bar knows, and what the trials came to so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    scenario: String,
+    began: SystemTime,
+    planned: usize,
+    under_way: Option<UnderWay>,
+    cells: BTreeMap<(String, usize), SoFar>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct UnderWay {
+    strategy: String,
+    contenders: usize,
+    repetition: u32,
+    phase: String,
+    acquired: u64,
+}
+
+/// What the trials of one strategy at one number of contenders came to so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct SoFar {
+    /// Trials that ended, by the word of their verdict.
+    ended: BTreeMap<&'static str, u64>,
+    acquired: u64,
+    violations: u64,
+    last: Vec<(Figure, f64)>,
+}
+
+impl Live {
+    /// A run of that scenario of which no trial has begun.
+    pub fn new(scenario: &str, began: SystemTime, planned: usize) -> Self {
+        Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
+    }
+
+    pub fn more_planned(&mut self, trials: usize) {
+        self.planned += trials;
+    }
+
+    pub fn trial_begins(&mut self, strategy: &str, contenders: usize, repetition: u32) {
+        let (strategy, phase) = (clean(strategy), "connect".to_owned());
+        self.under_way = Some(UnderWay { strategy, contenders, repetition, phase, acquired: 0 });
+    }
+
+    pub fn phase(&mut self, name: &str) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.phase = clean(name);
+        }
+    }
+
+    pub fn acquired(&mut self, acquired: u64) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.acquired = under_way.acquired.max(acquired);
+        }
+    }
+
+    pub fn trial_ended(&mut self, trial: &Trial) {
+        let seen = self.under_way.take().map_or(0, |under_way| under_way.acquired);
+        let key = (clean(&trial.spec.strategy.label), trial.spec.contenders);
+        let so_far = self.cells.entry(key).or_default();
+        *so_far.ended.entry(trial.judged.verdict.word()).or_default() += 1;
+        // What was told once is not taken back.
+        so_far.acquired += trial.whole.acquired().max(seen);
+        so_far.violations += trial.violation_count;
+        let readings = tracked().filter_map(|figure| Some((figure, trial.reading(figure).ok()?)));
+        so_far.last =
+            readings.filter(|(_, one)| !one.at_least).map(|(figure, one)| (figure, one.value)).collect();
+    }
+
+    pub fn render(&self, now: SystemTime) -> String {
+        let mut families = Families::default();
+        let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
+        families.info(
+            "run",
+            "The run under way",
+            facts.map(|(name, value)| (name.into(), value.into())).into(),
+        );
+        let lasts = now.duration_since(self.began).unwrap_or_default();
+        families.run(self.began, lasts, "For how long it has been under way");
+        let planned = self.planned as f64;
+        families.gauge(("trials_planned", ""), "Trials planned by now", Vec::new(), planned);
+        if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {
+            let mut labels = of_cell(strategy, *contenders);
+            labels.extend([("repetition".into(), repetition.to_string()), ("phase".into(), phase.clone())]);
+            families.gauge(("trial_under_way", ""), "1 for the trial that is under way", labels, 1.0);
+        }
+        for ((strategy, contenders), so_far) in &self.with_under_way() {
+            so_far.tell(&mut families, strategy, *contenders);
+        }
+        families.encode()
+    }
+
+    fn with_under_way(&self) -> BTreeMap<(String, usize), SoFar> {
+        let mut cells = self.cells.clone();
+        if let Some(now) = &self.under_way {
+            cells.entry((now.strategy.clone(), now.contenders)).or_default().acquired += now.acquired;
+        }
+        cells
+    }
+}
+
+impl SoFar {
+    fn tell(&self, families: &mut Families, strategy: &str, contenders: usize) {
+        let labels = of_cell(strategy, contenders);
+        families.counter(ACQUISITIONS.0, ACQUISITIONS.1, labels.clone(), self.acquired);
+        families.counter(VIOLATIONS.0, VIOLATIONS.1, labels.clone(), self.violations);
+        for (verdict, count) in &self.ended {
+            let mut labels = labels.clone();
+            labels.push(("verdict".into(), (*verdict).to_owned()));
+            families.counter("trials", "Trials that ended, by what they were judged as", labels, *count);
+        }
+        for (which, value) in &self.last {
+            figure(families, *which, *value, "last", labels.clone());
+        }
+    }
+}

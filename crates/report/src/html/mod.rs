@@ -1,0 +1,295 @@
+//! The document as one HTML file: it needs no network and no script, though a script adds values under the pointer and
+//! tables that can be sorted. Text from outside, such as a strategy's label, is shown as text.
+
+mod svg;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::document::{
+    Block, Chart, ChartKind, Document, ExplainedTable, Finding, Heat, Section, Shade, Tile, Tone, Value,
+};
+use zklockbench_core::units::{contenders, one_line};
+use zklockbench_picture::dash;
+
+pub const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// The page of these runs; `between` is what stands before the first of several.
+pub fn page(documents: &[Document], between: Option<&Section>) -> String {
+    let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
+    let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);
+    // A chart may have two sides where a document names no strategies.
+    let looks: String = (0..most.max(2)).map(look).collect();
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+                link rel="icon" href="data:,";
+                title { (text(&titles.join(", "))) " - zklockbench" }
+                style { (PreEscaped(STYLE)) (PreEscaped(&looks)) }
+            }
+            body {
+                (svg::markers())
+                main {
+                    @if let Some(section) = between {
+                        header.top { h1 { "zklockbench: " (documents.len()) " runs" } }
+                        (self::section(section, "all"))
+                    }
+                    @for (document, number) in documents.iter().zip(1_usize..) {
+                        (run(document, &format!("r{number}")))
+                    }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// How the strategy at that place looks: one of eight colours and the dash pattern that it has in every file, so that no two
+/// of the first forty look the same.
+fn look(strategy: usize) -> String {
+    let dash: Vec<String> = dash(strategy).iter().map(f64::to_string).collect();
+    let dash = if dash.is_empty() { "none".to_owned() } else { dash.join(" ") };
+    format!(".k{strategy}{{--c:var(--c{});--dash:{dash}}}", strategy % 8)
+}
+
+/// Text from outside, without characters that turn round the order of others. Lines stay lines.
+fn text(words: &str) -> String {
+    words.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
+}
+
+fn run(document: &Document, id: &str) -> Markup {
+    let off: String = (0..document.strategies.len())
+        .map(|at| format!("#{id}:has(#{id}-k{at}:not(:checked)) .s.k{at}{{display:none}}"))
+        .collect();
+    html! {
+        article #(id) {
+            style { (PreEscaped(off)) }
+            header.top {
+                h1 { (text(&document.title)) " " (badge(&document.verdict)) }
+                @if !document.about.is_empty() { p.about { (text(&document.about)) } }
+                ul.headline { (finding(&document.headline, document, id)) }
+            }
+            @if !document.findings.is_empty() {
+                section.conclusions aria-labelledby=(format!("{id}-conclusions")) {
+                    h2 #(format!("{id}-conclusions")) { (document.comes_to) }
+                    ul { @for one in &document.findings { (finding(one, document, id)) } }
+                }
+            }
+            nav aria-label="Parts of this report" {
+                ul {
+                    @for section in &document.sections {
+                        li { a href=(format!("#{id}-{}", section.id)) { (section.title) } }
+                    }
+                }
+            }
+            @if !document.strategies.is_empty() {
+                fieldset.strategies {
+                    legend { "Strategies in the charts" }
+                    @for (label, at) in document.strategies.iter().zip(0_usize..) {
+                        label for=(format!("{id}-k{at}")) {
+                            input type="checkbox" checked id=(format!("{id}-k{at}"));
+                            (svg::swatch(at)) " " (text(label))
+                        }
+                    }
+                }
+            }
+            @for section in &document.sections { (self::section(section, id)) }
+        }
+    }
+}
+
+fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
+    let class = class_and_sign(one.tone).map(|(class, _)| class);
+    let link = one.shown_in.filter(|link| document.sections.iter().any(|section| section.id == link.section));
+    html! {
+        li class=[class] {
+            strong { (text(&one.topic)) } " "
+            (text(&one.sentence))
+            @if let Some(link) = link { " " a.evidence href=(format!("#{id}-{}", link.section)) { "See " (link.text) } }
+        }
+    }
+}
+
+/// A verdict as a word with a sign, so that its colour is not all there is to it.
+fn badge(value: &Value) -> Markup {
+    match class_and_sign(value.tone()) {
+        Some((class, sign)) => html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } },
+        None => html! { (text(&value.shown())) },
+    }
+}
+
+fn class_and_sign(tone: Tone) -> Option<(&'static str, &'static str)> {
+    match tone {
+        Tone::Good => Some(("good", "✓ ")),
+        Tone::Doubtful => Some(("doubtful", "? ")),
+        Tone::Bad => Some(("bad", "✗ ")),
+        Tone::Plain => None,
+    }
+}
+
+/// A section of a run whose elements' ids begin with that.
+fn section(section: &Section, id: &str) -> Markup {
+    let own = format!("{id}-{}", section.id);
+    html! {
+        section #(own) aria-labelledby=(format!("{own}-h")) {
+            h2 #(format!("{own}-h")) { (text(&section.title)) }
+            div.blocks {
+                @for one in &section.blocks { (block(one, id)) }
+            }
+        }
+    }
+}
+
+fn block(block: &Block, id: &str) -> Markup {
+    html! {
+        @match block {
+            Block::Text(words) => p { (text(words)) },
+            Block::Table(table) => (self::table(table)),
+            Block::Chart(chart) => (self::chart(chart, id)),
+            Block::NoChart { title, why } => p.missing { (text(title)) ": no chart, because " (text(why)) "." },
+            Block::Notes(notes) => ul.notes { @for note in notes { li { (text(note)) } } },
+            Block::Facts(facts) => dl {
+                @for (name, value) in facts { dt { (text(name)) } dd { (text(&value.shown())) } }
+            },
+            Block::Code { caption, text: code } => {
+                p { (text(caption)) }
+                pre tabindex="0" { code { (text(code)) } }
+            },
+        }
+    }
+}
+
+fn table(ExplainedTable { caption, table, legend }: &ExplainedTable) -> Markup {
+    html! {
+        div.wide {
+            div.scroll tabindex="0" role="region" aria-label=(text(caption)) {
+                table.sortable {
+                    caption { (text(caption)) }
+                    thead {
+                        tr { @for column in &table.columns { th scope="col" class=[column.numbers.then_some("n")] { (column.heading) } } }
+                    }
+                    tbody {
+                        @for row in &table.rows {
+                            tr { @for (value, at) in row.iter().zip(0_usize..) { (cell(value, at < table.labels, table.columns[at].numbers)) } }
+                        }
+                    }
+                }
+            }
+            @if !legend.is_empty() { p.caption { (text(legend)) } }
+        }
+    }
+}
+
+fn cell(value: &Value, is_label: bool, is_number: bool) -> Markup {
+    let class = is_number.then_some("n");
+    let rank = value.rank().map(|rank| format!("{rank}"));
+    html! {
+        @if is_label { th scope="row" { (text(&value.shown())) } }
+        @else { td class=[class] data-v=[rank] { (badge(value)) } }
+    }
+}
+
+fn chart(chart: &Chart, id: &str) -> Markup {
+    if let ChartKind::Heat(heat) = &chart.kind {
+        return self::heat(chart, heat);
+    }
+    let own = format!("{id}-chart-{}", chart.id);
+    let other = match &chart.kind {
+        ChartKind::Lines(lines) => lines.other_y.as_ref(),
+        _ => None,
+    };
+    let other = other.map(|axis| if axis.is_linear() { "linear axis" } else { "logarithmic axis" });
+    let (drawing, values) = svg::chart(chart, &own);
+    html! {
+        figure.chart.whole[chart.kind.is_wide()] #(own) {
+            figcaption { h3 { (text(&chart.title)) } }
+            @if let Some(other) = other { label.toggle { input.axis type="checkbox"; " " (other) } }
+            div.scroll.plot tabindex="0" role="group" aria-label=(text(&format!("{}: arrow keys read the values", chart.title))) {
+                (drawing)
+            }
+            p.readout aria-live="polite" {}
+            (key(&chart.kind))
+            @for said in &chart.caption { p.caption { (text(said)) } }
+            @if let Some(values) = values { script type="application/json" { (PreEscaped(values)) } }
+        }
+    }
+}
+
+/// What the lines or the parts of bars are. Bars of one part have their names beside them.
+fn key(kind: &ChartKind) -> Markup {
+    html! {
+        @match kind {
+            ChartKind::Lines(lines) => ul.key {
+                @for series in &lines.series {
+                    @let mut marks = series.markers.iter().map(|(_, mark)| *mark);
+                    li class={ "s k" (series.look) } data-k=(series.look) {
+                        (svg::swatch(series.look)) " " (text(&series.label))
+                        @if marks.clone().any(|mark| mark.violated) { " (violated: crossed out)" }
+                        @else if marks.any(|mark| mark.doubtful) { " (invalid or partial: hollow)" }
+                    }
+                }
+            },
+            ChartKind::Bars(bars) => @if bars.parts.len() > 1 {
+                ul.key { @for part in &bars.parts { li { span class={ "part p" (part.colour) } {} " " (text(&part.name)) } } }
+            },
+            ChartKind::Panels(panels) => ul.key {
+                @for (label, look) in panels.keys.iter().zip(0_usize..) {
+                    li class={ "s k" (look) } data-k=(look) { (svg::swatch(look)) " " (text(label)) }
+                }
+            },
+            ChartKind::Ratios(_) | ChartKind::Heat(_) => {}
+        }
+    }
+}
+
+fn heat(chart: &Chart, heat: &Heat) -> Markup {
+    let several = heat.rows.windows(2).any(|rows| rows[0].contenders != rows[1].contenders);
+    html! {
+        div.wide {
+            div.scroll tabindex="0" role="region" aria-label=(text(&chart.title)) {
+                table.heat {
+                    caption { (text(&chart.title)) }
+                    thead {
+                        tr {
+                            td {}
+                            @for column in &heat.columns { th scope="col" { span { (text(column)) } } }
+                        }
+                    }
+                    tbody {
+                        @for row in &heat.rows {
+                            tr {
+                                th scope="row" { (text(&row.label)) @if several { ", " (contenders(row.contenders)) } }
+                                @for tile in &row.tiles { (self::tile(tile.as_ref())) }
+                            }
+                        }
+                    }
+                }
+            }
+            @for said in &chart.caption { p.caption { (text(said)) } }
+        }
+    }
+}
+
+fn tile(tile: Option<&Tile>) -> Markup {
+    let class = match tile.map_or(Shade::None, |tile| tile.shade) {
+        Shade::None => "plain".to_owned(),
+        Shade::Time(share) => format!("t{}", (share * 4.0).round().clamp(0.0, 4.0)),
+        Shade::Stuck => "stuck".to_owned(),
+        Shade::Violated => "violated".to_owned(),
+    };
+    html! {
+        td class=(class) {
+            @match tile {
+                None => span aria-label="not tried" { "-" },
+                Some(tile) => @for said in &tile.said { div { (text(said)) } },
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Renderers over one view model and one document of typed values: terminal, Markdown, a page, charts, a summary for
+//! programs. The only input is a stored run.
+
+pub mod chart;
+pub mod ci;
+pub mod conclusions;
+pub mod document;
+pub mod draw;
+pub mod html;
+pub mod page;
+mod run_report;
+pub mod summary;
+mod table;
+mod trend;
+pub mod view;
+
+pub use run_report::{Gated, Headline, RunReport, Says};
+pub use summary::Summary;
+pub use table::{
+    Style, ab, ab_headline, ab_markdown, calibration, calibration_headline, comparison, comparison_markdown,
+    gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep, sweep_headline, terminal,
+    trend,
+};
+pub use trend::{CheckedChange, CheckedTrends, Trend, TrendChange, TrendLine, TrendRun, date};
+pub use view::View;

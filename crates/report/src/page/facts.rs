@@ -1,0 +1,280 @@
+//! Environment, outcomes, server counters, floor, verdicts, and how to do it again: tables and lists.
+
+use super::{Source, noted, table};
+use crate::View;
+use crate::document::{Block, Table, Tone, Value, numbers, words};
+use crate::table::calibration::floor_table;
+use crate::view::Cell;
+use zklockbench_core::measure::Outcome;
+use zklockbench_core::units::{counted, number};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::{EnsembleInfo, HostInfo, LIMITED, Trial};
+
+pub(super) fn fact(name: &str, value: String) -> (String, Value) {
+    (name.to_owned(), Value::from(value))
+}
+
+pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Value)> {
+    let mut facts = vec![fact("Ensemble", format!("{} ({})", ensemble.kind, ensemble.connect))];
+    facts.extend(ensemble.servers.iter().map(|server| {
+        fact("Server", format!("{}, {}, ZooKeeper {}", server.address, server.role, server.version))
+    }));
+    facts.push(fact("Data", ensemble.placement.clone()));
+    let system = format!("{} {}", host.os, host.kernel);
+    let host = [
+        host.hostname.clone(),
+        host.cpu.clone(),
+        counted(host.cores, "core", "cores"),
+        format!("{} of memory", gibibytes(host.memory_bytes)),
+        system.trim().to_owned(),
+    ];
+    // A host may keep some of it to itself.
+    facts.push(fact(
+        "Generator",
+        host.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
+    ));
+    facts
+}
+
+pub(super) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
+    let commit = commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
+    fact("Program", format!("zklockbench {version}{commit}"))
+}
+
+pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
+    let run = &source.stored.run;
+    let ensemble = &run.ensemble;
+    let mut facts = place(ensemble, &run.host);
+    facts.push(fact("Threads", run.generator_threads.to_string()));
+    let when = |time| humantime::format_rfc3339_seconds(time).to_string();
+    facts.push(fact("Measured", format!("{} to {}", when(run.started_at), when(run.ended_at))));
+    facts.push(program(&run.tool_version, run.tool_commit.as_deref()));
+    let mut limits = Vec::new();
+    if ensemble.shares_host {
+        limits.push(
+            "Servers and generator share one host: they compete for its processors, so compare strategies within the \
+             run rather than figures with those of other hosts."
+                .to_owned(),
+        );
+    }
+    if ensemble.starts_cold {
+        limits.push(
+            "The servers were not warmed up: the first trials are slower than the later ones.".to_owned(),
+        );
+    }
+    if let Some((_, rate)) = ensemble.config.iter().find(|(name, _)| name == LIMITED) {
+        limits.push(format!(
+            "The load was limited to {rate}, for other clients of the ensemble: throughput is that of the limit, not of \
+             the locks."
+        ));
+    }
+    let busiest = source.stored.trials.iter().map(|trial| trial.health.cpu_share).fold(0.0, f64::max);
+    if busiest > 0.0 {
+        limits.push(format!("The generator used up to {} of one core.", Value::Share(busiest).shown()));
+    }
+    let disk = source.stored.trials.iter().filter_map(Trial::busiest_disk).reduce(f64::max);
+    limits.extend(disk.map(|share| {
+        format!(
+            "The busiest server spent up to {} of a trial waiting for its log to be synced to disk.",
+            Value::Share(share).shown()
+        )
+    }));
+    let idle = source.stored.trials.iter().filter_map(|trial| trial.health.host_idle_share).reduce(f64::min);
+    limits.extend(
+        idle.map(|idle| {
+            format!("At its busiest the generator's host was {} idle.", Value::Share(idle).shown())
+        }),
+    );
+    std::iter::once(Block::Facts(facts)).chain(noted(limits))
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{} GiB", number(bytes as f64 / f64::from(1 << 30)))
+}
+
+pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
+    let view = source.view;
+    let all = |cell: &Cell<'_>, outcome: Outcome| cell.sum(|trial| trial.measured.outcomes.get(outcome));
+    let used: Vec<Outcome> = Outcome::ALL
+        .into_iter()
+        .filter(|outcome| {
+            *outcome == Outcome::Acquired || view.cells.iter().any(|cell| all(cell, *outcome) > 0)
+        })
+        .collect();
+    let mut columns = vec![words("strategy"), numbers("contenders", 0)];
+    columns.extend(used.iter().map(|outcome| numbers(name(*outcome), 1)));
+    columns.extend([numbers("unserved at the end", 1), numbers("lost while held", 1)]);
+    let row = |cell: &Cell<'_>| {
+        let mut row = vec![view.label(cell).into(), Value::Count(cell.contenders as u64)];
+        row.extend(used.iter().map(|outcome| Value::Count(all(cell, *outcome))));
+        let lost = cell.sum(|trial| trial.measured.lost_while_held);
+        row.extend([Value::Count(cell.sum(Trial::unserved)), Value::Count(lost)]);
+        row
+    };
+    let rows = view.cells.iter().map(row).collect();
+    let legend = "Counts of the measured phase over all repetitions. Unserved: waits that ended without the lock, or had not ended when the phase did.";
+    table("What became of every acquire", Table { columns, labels: 1, rows }, legend)
+}
+
+const fn name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Acquired => "acquired",
+        Outcome::TimedOut => "timed out",
+        Outcome::SessionExpired => "session expired",
+        Outcome::ConnectionLost => "connection lost",
+        Outcome::Cancelled => "told to stop",
+        Outcome::Failed => "failed",
+        Outcome::Crashed => "crashed",
+    }
+}
+
+pub(super) fn servers(source: &Source<'_>) -> Option<Block> {
+    let view = source.view;
+    let row = |cell: &Cell<'_>| {
+        let trials: Vec<&Trial> = cell.counting().collect();
+        let acquired: u64 = trials.iter().map(|trial| trial.whole.acquired()).sum();
+        let sum = |key: &str| -> Option<f64> {
+            let servers = || trials.iter().flat_map(|trial| &trial.servers);
+            let all: Option<Vec<i64>> = servers()
+                .filter(|server| !server.has_restarted())
+                .map(|server| Some(server.after.get(key)? - server.before.get(key)?))
+                .collect();
+            all.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<i64>() as f64)
+        };
+        let each = |key: &str| {
+            Value::or_missing(sum(key).filter(|_| acquired > 0), |sum| Value::Amount(sum / acquired as f64))
+        };
+        let sync = sum("zk_sum_fsynctime").zip(sum("zk_cnt_fsynctime")).filter(|(_, count)| *count > 0.0);
+        vec![
+            view.label(cell).into(),
+            Value::Count(cell.contenders as u64),
+            each("zk_packets_received"),
+            each("zk_packets_sent"),
+            each("zk_proposal_count"),
+            each("zk_cnt_fsynctime"),
+            Value::or_missing(sync, |(ms, count)| Value::Duration(1e3 * ms / count)),
+        ]
+    };
+    let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
+    if rows.iter().all(|row| row[2..].iter().all(Value::is_not_measured)) {
+        return None;
+    }
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        numbers("packets in/acq", 1),
+        numbers("packets out/acq", 1),
+        numbers("proposals/acq", 1),
+        numbers("log syncs/acq", 1),
+        numbers("mean log sync", 1),
+    ];
+    let legend = "How much all servers' own counters (mntr) grew over a trial, per acquisition of the whole trial, \
+                  including pings and the opening of sessions. Servers that restarted meanwhile are left out.";
+    table("Server counters", Table { columns, labels: 1, rows }, legend)
+}
+
+pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
+    let Some(floor) = &view.floor else { return Vec::new() };
+    let all = [
+        ("handoff, over all servers", floor.handoff),
+        ("handoff, both sessions on one server", floor.handoff_same_server),
+        ("handoff, sessions on two servers", floor.handoff_other_server),
+        ("uncontended acquire", floor.uncontended),
+    ];
+    let measured = floor_table(all.into_iter().filter(|(_, of)| of.is_some()));
+    let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
+    let table = table("What the ensemble itself takes", measured, legend);
+    let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
+    table.into_iter().chain(missing).collect()
+}
+
+pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
+    let view = source.view;
+    let row = |cell: &Cell<'_>| {
+        let all = |promise: fn(&Trial) -> Option<&Verdict>| {
+            cell.all().filter_map(promise).cloned().reduce(Verdict::and)
+        };
+        let word = |verdict: Option<Verdict>| Value::or_missing(verdict, |verdict| Value::from(&verdict));
+        let entries = |count: fn(&Trial) -> u64| Value::Count(cell.sum(count));
+        let together = cell.verdict();
+        let why = together.as_ref().and_then(Verdict::why).unwrap_or_default();
+        let counts = all(|one| one.judged.accounting.as_ref()).map(|verdict| match verdict {
+            // Counts that disagree make figures doubtful, not the lock.
+            Verdict::Held => Value::verdict("agree", Tone::Good),
+            Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
+            Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
+        });
+        vec![
+            view.label(cell).into(),
+            Value::Count(cell.contenders as u64),
+            Value::or_missing(together, |verdict| Value::judged(&verdict, cell.is_only_stuck())),
+            word(all(|one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1)),
+            word(all(|one| one.judged.order.as_ref())),
+            word(all(|one| one.judged.progress.as_ref())),
+            Value::or_missing(counts, |value| value),
+            entries(|trial| trial.measured.acquired()),
+            entries(Trial::checked),
+            if why.is_empty() { Value::NotMeasured } else { why.into() },
+        ]
+    };
+    let rows = view.cells.iter().map(row).collect();
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        words("verdict"),
+        words("exclusion"),
+        words("order"),
+        words("progress"),
+        words("counts"),
+        numbers("acquisitions", 1),
+        numbers("checked", 1),
+        words("why"),
+    ];
+    let legend = "Exclusion: no two were inside together, as contenders saw it. Order: nobody entered before the \
+                  servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
+                  healed. Checked: acquisitions that would have shown it if the lock did not exclude. A single contender has nobody to exclude.";
+    table("Verdicts", Table { columns, labels: 1, rows }, legend)
+}
+
+pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
+    let run = &source.stored.run;
+    // The scenario below has all overrides in it already.
+    let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
+    let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
+    [
+        Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
+        Block::Facts(vec![
+            fact("Seed", run.seed.to_string()),
+            fact("Overrides", overrides),
+            fact("Directory", source.name.to_owned()),
+        ]),
+        Block::Code { caption: "The scenario as run".to_owned(), text: run.scenario_text.clone() },
+    ]
+}
+
+pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
+    let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
+    let load = match load {
+        "batch" => "In a batch all contenders queue up behind a holder, and each acquires once.",
+        "open" => {
+            "In an open load arrivals keep coming, whether or not earlier ones have been served; a wait counts from \
+             when the arrival was due."
+        }
+        _ => "In a closed load each contender acquires, holds, releases and thinks, again and again.",
+    };
+    [
+        "Each contender has its own session, and all of its requests and notifications are counted and timed.",
+        load,
+        "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; \
+         repetitions are interleaved, so that whatever else the machine does affects all alike. Figures are medians \
+         over the sound repetitions.",
+        "A strategy is called faster, lighter or fairer only if an exact rank test over the repetitions (signed ranks, or \
+         Mann-Whitney where there are few), corrected for all pairs by Holm, shows it at 5 %, and the whole interval of the \
+         ratio lies beyond 5 %. Brackets hold that interval.",
+        "Waits that did not end count as at least that long (Kaplan-Meier). Trials in which the generator itself \
+         held things up are invalid, and those cut short are partial; neither counts.",
+        "Whether a lock excludes is judged from what contenders saw and, where the servers' logs can be read, from their \
+         transactions.",
+    ]
+    .map(|text| Block::Text(text.to_owned()))
+}

@@ -1,0 +1,179 @@
+//! A run with what it came to: what its terminal text, its Markdown, its page and its summary are made from. Its first line
+//! is the same in every output: the outcome in words, with its number. It also says what the gates came to, which decide
+//! beside the run itself whether a build may go on.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::View;
+use super::conclusions::{Conclusion, Topic, conclusions};
+use super::document::{Tone, Value, violated_word};
+use super::table::{gates_not_passed, worth_showing};
+use super::view::Cell;
+use zklockbench_analysis::gate::{Outcome, overall};
+use zklockbench_core::disk::{self, MIB, Unreadable};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::{contenders, listed, number};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::figures::THROUGHPUT;
+
+#[derive(Debug)]
+pub struct RunReport<'a> {
+    pub view: &'a View<'a>,
+    pub gated: &'a Gated,
+    /// The most telling first.
+    pub conclusions: Vec<Conclusion>,
+    pub headline: Headline,
+}
+
+impl<'a> RunReport<'a> {
+    pub fn of(view: &'a View<'a>, gated: &'a Gated) -> Self {
+        let conclusions = conclusions(view);
+        let headline = Headline::of(view, gated, &conclusions);
+        Self { view, gated, conclusions, headline }
+    }
+
+    pub fn other_conclusions(&self) -> &[Conclusion] {
+        let told = match self.headline.says {
+            Says::Conclusions(told) => told,
+            Says::Gate | Says::Run => 0,
+        };
+        &self.conclusions[told..]
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// What a build hangs on, in a word: the gates, where they say worse than the verdict on the locks.
+    pub verdict: Value,
+    /// What goes before the sentence where the outcome is bad or unknown: `FAILED`.
+    pub alarm: Option<&'static str>,
+    pub sentence: String,
+    /// What the sentence is about, which need not be repeated.
+    pub says: Says,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    /// So many, the first of them.
+    Conclusions(usize),
+    Gate,
+    Run,
+}
+
+impl Headline {
+    fn of(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Self {
+        let judged = &view.judged.verdict;
+        let why = || judged.why().unwrap_or_default();
+        let is_only_stuck = view.judged.is_only_stuck();
+        let violated = Some(violated_word(is_only_stuck));
+        // The gate on the verdict itself says what the verdict does, but where it was asked to be strict.
+        let gates = match judged {
+            Verdict::Held => gated.gates.as_slice(),
+            _ => worth_showing(&gated.gates).unwrap_or_default(),
+        };
+        let mut not_passed = gates_not_passed(gates);
+        let (alarm, says, sentence) = match (judged, conclusions.first(), not_passed.next()) {
+            (Verdict::Violated(_), Some(first), _) if first.topic == Topic::MustNotBeUsed => {
+                let (told, sentence) = must_not_be_used(conclusions);
+                (violated, Says::Conclusions(told), sentence)
+            }
+            (Verdict::Violated(_), ..) => (violated, Says::Run, format!("{}.", why())),
+            (_, _, Some(gate)) => {
+                let alarm = if gate.tone == Tone::Bad { "FAILED" } else { "UNKNOWN" };
+                let more = match not_passed.count() {
+                    0 => String::new(),
+                    more => format!(" ({} of {} gates did not pass.)", more + 1, gates.len()),
+                };
+                (Some(alarm), Says::Gate, format!("{}{more}", gate.sentence))
+            }
+            (Verdict::Unknown(_), ..) => (Some("UNKNOWN"), Says::Run, format!("{}.", why())),
+            (Verdict::Held, Some(first), None) => (None, Says::Conclusions(1), first.sentence.clone()),
+            (Verdict::Held, None, None) => (None, Says::Run, in_figures(view)),
+        };
+        let part = view.unfinished.as_ref().map_or_else(String::new, |part| format!("{part}. "));
+        Self {
+            verdict: verdict(judged, is_only_stuck, gated),
+            alarm,
+            sentence: format!("{part}{sentence}"),
+            says,
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let alarm = self.alarm.map_or_else(String::new, |word| format!("{word}: "));
+        format!("{alarm}{}", self.sentence)
+    }
+}
+
+/// Of more violated locks than that the others are only named.
+const LOCKS_TOLD: usize = 3;
+
+/// Every lock that broke a promise, and how many of these sentences tell all that there is.
+fn must_not_be_used(conclusions: &[Conclusion]) -> (usize, String) {
+    let broken: Vec<&Conclusion> =
+        conclusions.iter().take_while(|one| one.topic == Topic::MustNotBeUsed).collect();
+    let (told, others) = broken.split_at(broken.len().min(LOCKS_TOLD));
+    let mut said: Vec<String> = told.iter().map(|one| one.sentence.clone()).collect();
+    let names: Vec<&str> = others.iter().flat_map(|one| &one.strategies).map(String::as_str).collect();
+    if !names.is_empty() {
+        said.push(format!("Nor must {} be used.", listed(&names)));
+    }
+    (told.len(), said.join(" "))
+}
+
+fn verdict(judged: &Verdict, is_only_stuck: bool, gated: &Gated) -> Value {
+    match (judged, overall(&gated.gates)) {
+        (Verdict::Held | Verdict::Unknown(_), Verdict::Violated(_)) => {
+            Value::verdict("gate FAILED", Tone::Bad)
+        }
+        (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
+        _ => Value::judged(judged, is_only_stuck),
+    }
+}
+
+/// What a run measured in which there is nothing to compare.
+fn in_figures(view: &View<'_>) -> String {
+    let has = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) > 0;
+    let most = view.best_common_count(has);
+    let Some(cell) = most.and_then(|count| view.cells_at(count).find(|cell| has(cell))) else {
+        return "No trial ran.".to_owned();
+    };
+    let wait = |quantile| cell.percentile(Measure::Wait, quantile).map(|wait| wait.shown());
+    let pace = cell.figure(&THROUGHPUT).map(|pace| format!("{} acquisitions a second", number(pace)));
+    let median = wait(0.5).map(|wait| format!("a median wait of {wait}"));
+    let tail = wait(0.99).map(|wait| format!("a 99th percentile of {wait}"));
+    let held = (cell.verdict() == Some(Verdict::Held)).then(|| "exclusion held".to_owned());
+    let said: Vec<String> = [pace, median, tail, held].into_iter().flatten().collect();
+    format!("{} with {}: {}.", view.label(cell), contenders(cell.contenders), said.join(", "))
+}
+
+pub const SUMMARY: &str = "summary.json";
+
+/// The part of a summary that no run holds.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Gated {
+    #[serde(default)]
+    pub gates: Vec<Outcome>,
+    #[serde(default)]
+    pub baseline: Option<String>,
+}
+
+impl Gated {
+    /// What the gates of a stored run came to, by its summary; nothing where an older version has left no summary.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read, or is no summary.
+    pub fn of_stored(run: &Path) -> Result<Self, Error> {
+        let path = run.join(SUMMARY);
+        let bytes = match disk::read(run, SUMMARY, 64 * MIB) {
+            Ok(bytes) => bytes,
+            Err(Unreadable::Missing) => return Ok(Self::default()),
+            Err(why) => return Err(why.of(&path)),
+        };
+        disk::from_json(&bytes)
+            .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))
+    }
+}

@@ -1,0 +1,285 @@
+//! What a comparison of two sides came to.
+
+use super::comparison::on_scale;
+use super::counts::{self, CountedRow};
+use super::layout::{bullets, escaped, fitted_above, folded, table};
+use super::{ExplainedTable, NOT_MEASURED, Style, Table, numbers, probability, words};
+use crate::document::{Tone, Value};
+use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
+use zklockbench_analysis::compare::{self, StoredRatio};
+use zklockbench_core::measure::Unit;
+use zklockbench_core::units::{self, counted, grouped, listed, percent};
+use zklockbench_core::verdict::Verdict;
+
+/// The conclusion first, then what was compared, each comparison, and what must be said of them.
+pub fn ab(file: &AbFile, style: Style) -> String {
+    let mut said = vec![ab_headline(file)];
+    said.extend(both_sides(file));
+    said.extend([format!("Measured on: {}.", places(file)), String::new()]);
+    if file.blocks.is_empty() {
+        said.push("No block ran to its end, so there is nothing to show.".into());
+        return said.join("\n") + "\n";
+    }
+    said.extend(fitted_above(grid(file), style, |_| legend(file)));
+    if let Some(ExplainedTable { table, legend, .. }) = by_kind(file) {
+        said.push(String::new());
+        said.extend(fitted_above(table, style, |_| legend));
+    }
+    said.extend(notes(file).into_iter().map(|note| format!("! {note}")));
+    said.join("\n") + "\n"
+}
+
+/// For a pull request: the conclusion and each comparison at first sight, the rest folded away.
+pub fn ab_markdown(file: &AbFile) -> String {
+    let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
+    said.extend(bullets(both_sides(file)));
+    if file.blocks.is_empty() {
+        said.push("No block ran to its end, so there is nothing to show.".into());
+        return said.join("\n\n") + "\n";
+    }
+    said.push(table(&grid(file)));
+    if let Some(counted) = by_kind(file) {
+        said.extend([table(&counted.table), escaped(&counted.legend)]);
+    }
+    said.extend(bullets(notes(file)));
+    let place = format!("Measured on: {}.", places(file));
+    said.push(folded("How to read this", &[escaped(&place), escaped(&legend(file))].join("\n\n")));
+    said.join("\n\n") + "\n"
+}
+
+pub fn sides(turn: Turn, differs: &[String]) -> String {
+    let differs = if differs.is_empty() { "as the scenario says".to_owned() } else { differs.join(", ") };
+    format!("{}: {differs}", turn.title())
+}
+
+pub(crate) fn both_sides(file: &AbFile) -> [String; 2] {
+    [sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]
+}
+
+pub(crate) fn outcome(file: &AbFile) -> (Value, &'static str) {
+    let judged = file.judged();
+    match (&judged, file.conclusion) {
+        (Verdict::Violated(_), _) => (Value::from(&judged), "VIOLATED: a lock broke a promise"),
+        (_, Conclusion::Regressed) => {
+            (Value::verdict("regressed", Tone::Bad), "Regressed: B is worse than A")
+        }
+        (_, Conclusion::Unknown) => (
+            Value::verdict("inconclusive", Tone::Doubtful),
+            "Inconclusive: whether B is worse than A is not known",
+        ),
+        (Verdict::Unknown(_), _) => (Value::from(&judged), "Unknown: whether the locks held is not known"),
+        (_, Conclusion::Improved) => {
+            (Value::verdict("improved", Tone::Good), "Improved: B is better than A, and nothing is worse")
+        }
+        (_, Conclusion::NotWorse) => (
+            Value::verdict("not worse", Tone::Good),
+            "Not worse: B is not worse than A by more than the margin",
+        ),
+        (_, Conclusion::Same) => {
+            (Value::verdict("the same", Tone::Good), "The same: B differs from A by less than the margin")
+        }
+    }
+}
+
+pub fn ab_headline(file: &AbFile) -> String {
+    let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
+    let verdicts =
+        compare::ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
+    let counts = verdicts.filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    let (_, what) = outcome(file);
+    let most = most_changed(file).map_or_else(String::new, |most| format!(": {most}"));
+    format!(
+        "{what}{most} ({}: {}; {}; scenario {}).",
+        counted(file.comparisons.len(), "comparison", "comparisons"),
+        counts.join(", "),
+        counted(file.blocks.len(), "block", "blocks"),
+        file.scenario
+    )
+}
+
+/// The figure that changed the most, of those that regressed or improved as the conclusion says.
+fn most_changed(file: &AbFile) -> Option<String> {
+    let wanted = match (file.judged(), file.conclusion) {
+        (Verdict::Held, Conclusion::Regressed) => compare::ComparisonVerdict::Regressed,
+        (Verdict::Held, Conclusion::Improved) => compare::ComparisonVerdict::Improved,
+        _ => return None,
+    };
+    let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
+    let ratios = changed.filter_map(|one| Some((one, one.ratio?.ratio?)));
+    let (one, ratio) = compare::farthest_from_one(ratios)?;
+    let change = match one.scale {
+        compare::Scale::Values => units::changed(ratio),
+        compare::Scale::SharesLost => compare::more_lost(ratio),
+    };
+    Some(format!("{} of {} {change}", one.figure, one.cells))
+}
+
+fn places(file: &AbFile) -> String {
+    let place = |ensemble: &zklockbench_record::EnsembleInfo| {
+        let version = ensemble.servers.first().map_or("not known", |server| server.version.as_str());
+        format!(
+            "{} ensemble, {} (ZooKeeper {version}); data: {}",
+            ensemble.kind,
+            counted(ensemble.servers.len(), "server", "servers"),
+            ensemble.placement
+        )
+    };
+    let (a, b) = (&file.sides.a.ensemble, &file.sides.b.ensemble);
+    let where_ = if a.connect == b.connect && !file.sides.a.opened_anew {
+        place(a)
+    } else {
+        format!("A: {}; B: {}", place(a), place(b))
+    };
+    format!(
+        "{where_}; generator on {} with {}",
+        file.host.hostname,
+        counted(file.host.cores, "core", "cores")
+    )
+}
+
+pub(crate) fn grid(file: &AbFile) -> Table {
+    let row = |one: &Comparison| {
+        vec![
+            one.cells.strategy().into(),
+            one.cells.contenders().into(),
+            one.figure.as_str().into(),
+            value(one.unit, one.a, one.a_at_least).into(),
+            value(one.unit, one.b, one.b_at_least).into(),
+            ratio(one, one.ratio).into(),
+            Value::or_missing(one.p_adjusted, |p| probability(p).into()),
+            Value::Count(one.pairs as u64),
+            Value::from(one.verdict),
+            ratio(one, one.itself).into(),
+        ]
+    };
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        words("figure"),
+        numbers("A", 2),
+        numbers("B", 2),
+        numbers("B/A", 0),
+        numbers("p", 3),
+        numbers("pairs", 1),
+        words("verdict"),
+        numbers("A/A", 0),
+    ];
+    Table { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
+}
+
+/// Requests by kind, the sides one below the other; `None` where none were counted.
+pub(crate) fn by_kind(file: &AbFile) -> Option<ExplainedTable> {
+    let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
+        labels: vec![
+            one.turn.title().into(),
+            one.cell.strategy.as_str().into(),
+            Value::Count(one.cell.contenders as u64),
+        ],
+        counting: &one.counting,
+    });
+    let rows: Vec<CountedRow<'_>> = rows.collect();
+    let labels = vec![words("side"), words("strategy"), numbers("contenders", 0)];
+    counts::by_kind(labels, &rows)
+}
+
+fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
+    value.map_or_else(|| NOT_MEASURED.into(), |value| units::at_least(unit.show(value), at_least))
+}
+
+pub(crate) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {
+    let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
+    let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), |end| on_scale(of.scale, end));
+    match coverage {
+        None => end(ratio),
+        Some(_) => format!("{} [{}, {}]", end(ratio), end(low), end(high)),
+    }
+}
+
+pub(crate) fn legend(file: &AbFile) -> String {
+    let margins = file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
+    format!(
+        "A, B: medians over the pairs. B/A: the ratio within a pair, with its {} interval, not widened for the \
+         number of comparisons. p: Wilcoxon's signed ranks, corrected for {} (Holm). {} Regressed and improved: the \
+         interval widened for the number of comparisons lies wholly beyond the margin; same: the interval lies within \
+         it. A/A: A again against A, the noise on this machine.",
+        percent(1.0 - file.terms.alpha),
+        counted(file.comparisons.len(), "comparison", "comparisons"),
+        super::margins(margins),
+    )
+}
+
+/// What the starts of the servers have to do with it; nothing where both sides share one.
+fn starts(file: &AbFile) -> Option<String> {
+    let (a, b) = (&file.sides.a, &file.sides.b);
+    let kept: Vec<&str> = [(a, "A"), (b, "B")]
+        .into_iter()
+        .filter(|(side, _)| !side.opened_anew)
+        .map(|(_, name)| name)
+        .collect();
+    match kept.as_slice() {
+        [] => Some(
+            "the servers of both sides were started anew for each block, those of A once more for A again"
+                .to_owned(),
+        ),
+        _ if a.ensemble.connect == b.ensemble.connect => None,
+        kept => Some(format!(
+            "the servers of {} ran throughout: what they happened to be like is a part of the difference, which A again \
+             can't show",
+            listed(kept)
+        )),
+    }
+}
+
+pub(crate) fn notes(file: &AbFile) -> Vec<String> {
+    let mut notes = Vec::new();
+    match file.ending {
+        Ending::Complete => {}
+        Ending::GoingOn => notes.push("the comparison was still going on when this was written".to_owned()),
+        Ending::Interrupted => notes.push(format!(
+            "interrupted after {}: judged by what was measured until then",
+            counted(file.blocks.len(), "block", "blocks")
+        )),
+        Ending::Aborted => {
+            let why = file.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            notes.push(format!("cut short{why}"));
+        }
+    }
+    notes.extend(resumed(&file.resumed_after));
+    notes.extend(starts(file));
+    notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
+    notes.extend(reasons(&file.comparisons));
+    if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
+        let until = percent(until);
+        notes.push(if reached {
+            format!("every interval is within ± {until}; only their width decided when to stop")
+        } else {
+            format!("± {until} was asked for but not reached")
+        });
+    }
+    notes
+}
+
+/// Blocks before and after are of different ensembles; both sides of a block never are.
+fn resumed(after: &[usize]) -> Option<String> {
+    let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
+    let blocks = if after == ["1"] { "block" } else { "blocks" };
+    (!after.is_empty())
+        .then(|| format!("resumed after {} {blocks}, each time on an ensemble opened anew", listed(&after)))
+}
+
+/// Why comparisons came to what they did, each reason once, however many share it.
+fn reasons(comparisons: &[Comparison]) -> Vec<String> {
+    let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
+    let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {
+        [one] => format!("{} of {}: {told}", one.figure, one.cells),
+        [first, ..] => format!(
+            "{} (such as {} of {}): {told}",
+            counted(same.len(), "comparison", "comparisons"),
+            first.figure,
+            first.cells
+        ),
+        [] => told,
+    };
+    grouped(comparisons.iter().filter_map(|one| Some((told(one)?, one)))).into_iter().map(line).collect()
+}

@@ -1,0 +1,128 @@
+//! What gates came to, for a terminal and as Markdown: the worst first, each with what was observed.
+
+use super::super::document::{Table, Tone, Value, words};
+use super::Style;
+use super::layout::{escaped, painted};
+use zklockbench_analysis::gate::{Check, Outcome, overall};
+use zklockbench_core::units::{cell_name, harmless};
+use zklockbench_core::verdict::Verdict;
+
+/// Where the gates are wider than this, what was observed is not put below each other.
+const GATE_WIDTH: usize = 60;
+
+/// The gates line by line; nothing where there is none but the one that every run has.
+pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
+    let named = worth_showing(outcomes)?;
+    let width =
+        named.iter().map(|outcome| gate_title(outcome).chars().count()).max().unwrap_or(0).min(GATE_WIDTH);
+    let mut lines = vec![format!("Gates: {}.", gates_sentence(named))];
+    for outcome in named {
+        let word = painted(&Value::verdict(format!("{:7}", outcome.word()), tone(outcome)), style);
+        let mut found = found(outcome).into_iter();
+        let first = found.next().unwrap_or_default();
+        lines.push(format!("  {word}  {:width$}  {first}", gate_title(outcome)).trim_end().to_owned());
+        lines.extend(found.map(|more| format!("  {:7}  {:width$}  {more}", "", "")));
+    }
+    // Names and labels come from outside.
+    let harmless = |line: String| -> String {
+        line.chars().map(|c| if c == '\x1b' && style.colour { c.to_string() } else { harmless(c) }).collect()
+    };
+    Some(lines.into_iter().map(harmless).collect::<Vec<_>>().join("\n") + "\n")
+}
+
+/// How many of these passed, the worst said first: `1 of 3 FAILED`.
+pub(crate) fn gates_sentence(outcomes: &[Outcome]) -> String {
+    let worst = match overall(outcomes) {
+        Verdict::Held => return format!("all {} passed", outcomes.len()),
+        Verdict::Violated(_) => "FAILED",
+        Verdict::Unknown(_) => "unknown",
+    };
+    let count = outcomes.iter().filter(|outcome| outcome.word() == worst).count();
+    format!("{count} of {} {worst}", outcomes.len())
+}
+
+pub(crate) fn gates_table(outcomes: &[Outcome]) -> Option<Table> {
+    let row = |outcome: &Outcome| {
+        let lines = found(outcome);
+        let lines = if lines.is_empty() { vec![String::new()] } else { lines };
+        let row = |line: String| {
+            vec![gate_title(outcome).into(), Value::verdict(outcome.word(), tone(outcome)), line.into()]
+        };
+        lines.into_iter().map(row).collect::<Vec<_>>()
+    };
+    Some(Table {
+        columns: vec![words("gate"), words("verdict"), words("observed")],
+        labels: 1,
+        rows: worth_showing(outcomes)?.iter().flat_map(row).collect(),
+    })
+}
+
+fn tone(outcome: &Outcome) -> Tone {
+    Value::from(&outcome.verdict).tone()
+}
+
+pub(crate) struct GateNotPassed {
+    pub word: &'static str,
+    pub tone: Tone,
+    /// The gate, and the first that was observed of it.
+    pub sentence: String,
+}
+
+/// The gates that did not pass, the worst first.
+pub(crate) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = GateNotPassed> {
+    let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
+    not_passed.map(|outcome| {
+        let first = found(outcome).into_iter().next().map_or_else(String::new, |first| format!(": {first}"));
+        let sentence = format!("{}{first}.", gate_title(outcome));
+        GateNotPassed { word: outcome.word(), tone: tone(outcome), sentence }
+    })
+}
+
+pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
+    let named = worth_showing(outcomes)?;
+    let mut text = String::from("#### Gates\n\n| | gate | observed |\n|---|---|---|\n");
+    for outcome in named {
+        let found: Vec<String> = found(outcome).iter().map(|line| escaped(line)).collect();
+        let line =
+            format!("| {} | {} | {} |\n", outcome.word(), escaped(&gate_title(outcome)), found.join("<br>"));
+        text.push_str(&line);
+    }
+    Some(text)
+}
+
+/// The gates, where the scenario has some of its own.
+pub(crate) fn worth_showing(outcomes: &[Outcome]) -> Option<&[Outcome]> {
+    outcomes.iter().any(|outcome| !outcome.is_of_every_run()).then_some(outcomes)
+}
+
+pub(crate) fn gate_title(outcome: &Outcome) -> String {
+    match &outcome.name {
+        Some(name) => format!("{name}: {}", outcome.gate),
+        None => outcome.gate.clone(),
+    }
+}
+
+/// What was observed: in every cell in which it did not pass or, where it passed in all, in the one that was nearest to its
+/// limit.
+fn found(outcome: &Outcome) -> Vec<String> {
+    let bad: Vec<String> =
+        outcome.checks.iter().filter(|check| check.verdict != Verdict::Held).map(gate_check_told).collect();
+    if !bad.is_empty() {
+        return bad;
+    }
+    match (outcome.verdict.why(), outcome.checks.as_slice()) {
+        (Some(why), _) => vec![why],
+        (None, [first, rest @ ..]) if !outcome.is_of_every_run() => {
+            let nearest = match rest.len() {
+                0 => String::new(),
+                more => format!("; nearest of {}", more + 1),
+            };
+            vec![format!("{}{nearest}", gate_check_told(first))]
+        }
+        (None, _) => Vec::new(),
+    }
+}
+
+pub(crate) fn gate_check_told(check: &Check) -> String {
+    format!("{}: {}", cell_name(&check.strategy, check.contenders), check.sentence)
+}

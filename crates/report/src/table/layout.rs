@@ -1,0 +1,207 @@
+//! How a table is laid out: in the room that a terminal has, or as Markdown, with lists and texts as that.
+
+use comfy_table::{
+    Attribute, Cell as Text, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle,
+    Table as Drawing, TableStyle,
+};
+
+use super::Table;
+use crate::document::{Tone, Value};
+use zklockbench_core::units::harmless;
+
+/// A line below the headings and nothing else: no character that a terminal or a log could lack.
+const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    pub colour: bool,
+    /// The columns of characters that there are; `None` for no limit.
+    pub width: Option<u16>,
+}
+
+/// A table that fits, what is to be read below it where such columns are left out, and which these are.
+pub(super) fn fitted_above(
+    grid: Table,
+    style: Style,
+    legend: impl FnOnce(&[&'static str]) -> String,
+) -> Vec<String> {
+    let (table, left_out) = fitted(grid, style);
+    let mut said = vec![table, String::new(), legend(&left_out)];
+    if !left_out.is_empty() {
+        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
+    }
+    said
+}
+
+/// The table without as many columns as it takes to fit, and the headings of those. Where those that must stay don't fit, its
+/// labels are wrapped between words, or stand above their rows; if that is still too wide, its rows are told one below the other.
+pub(super) fn fitted(grid: Table, style: Style) -> (String, Vec<&'static str>) {
+    let Some(width) = style.width.map(usize::from) else { return (draw(&grid, style, None), Vec::new()) };
+    let (narrow, left_out) = without_spare_columns(grid.clone(), width);
+    if width_of(&narrow) <= width {
+        return (draw(&narrow, style, None), left_out);
+    }
+    if has_room_for_labels(&narrow, width) {
+        return (draw(&narrow, style, style.width), left_out);
+    }
+    let (rest, left_out) = without_spare_columns(grid.without_labels(), width.saturating_sub(INDENT.len()));
+    if width_of(&rest) + INDENT.len() <= width {
+        return (below_labels(&grid, &draw(&rest, style, None)), left_out);
+    }
+    (stacked(&grid, style), Vec::new())
+}
+
+fn without_spare_columns(mut grid: Table, width: usize) -> (Table, Vec<&'static str>) {
+    let mut left_out = Vec::new();
+    while width_of(&grid) > width
+        && let Some((narrower, heading)) = grid.without_spare_column()
+    {
+        grid = narrower;
+        left_out.push(heading);
+    }
+    (grid, left_out)
+}
+
+const INDENT: &str = "  ";
+
+/// What was drawn without its labels, one line a row, with these above the rows that they name.
+fn below_labels(grid: &Table, drawn: &str) -> String {
+    let mut lines = drawn.lines();
+    let mut said: Vec<String> = lines.by_ref().take(2).map(|line| format!("{INDENT}{line}")).collect();
+    let mut last: &[Value] = &[];
+    for (row, line) in grid.rows.iter().zip(lines) {
+        let labels = &row[..grid.labels];
+        said.extend(named_above(labels, last));
+        said.push(format!("{INDENT}{line}"));
+        last = labels;
+    }
+    said.join("\n")
+}
+
+/// The labels of a row on a line, unless they are those of the row above.
+fn named_above(labels: &[Value], last: &[Value]) -> Option<String> {
+    (labels != last).then(|| labels.iter().map(Value::shown).collect::<Vec<_>>().join(", "))
+}
+
+/// The width that a grid takes when nothing is wrapped: measured without colours, which take none.
+fn width_of(grid: &Table) -> usize {
+    let plain = draw(grid, Style::default(), None);
+    plain.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// Whether the labels at the left have as much room as their longest word takes.
+fn has_room_for_labels(grid: &Table, width: usize) -> bool {
+    let texts = |at: usize| {
+        let values = grid.rows.iter().map(move |row| row[at].shown());
+        std::iter::once(grid.columns[at].heading.to_owned()).chain(values)
+    };
+    let longest = |at: usize, of: fn(&str) -> usize| texts(at).map(|text| of(&text)).max().unwrap_or(0);
+    let sum = |of: fn(&str) -> usize| (0..grid.labels).map(|at| longest(at, of)).sum::<usize>();
+    let whole = |text: &str| text.chars().count();
+    let word = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    width_of(grid) - sum(whole) + sum(word) <= width
+}
+
+/// Each row as a line of its own, with the headings in it, below what it is about.
+fn stacked(grid: &Table, style: Style) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut last: &[Value] = &[];
+    for row in &grid.rows {
+        let (labels, values) = row.split_at(grid.labels);
+        lines.extend(named_above(labels, last));
+        last = labels;
+        let columns = grid.columns[grid.labels..].iter().zip(values);
+        let told = columns
+            .filter(|(_, value)| !value.is_not_measured())
+            .map(|(column, value)| format!("{} {}", column.heading, painted(value, style)));
+        lines.push(format!("{INDENT}{}", told.collect::<Vec<_>>().join("; ")));
+    }
+    lines.join("\n")
+}
+
+pub(super) fn painted(value: &Value, style: Style) -> String {
+    let text = console::style(value.shown()).force_styling(style.colour);
+    match value.tone() {
+        Tone::Bad => text.red().bold(),
+        Tone::Doubtful => text.yellow(),
+        Tone::Good => text.green(),
+        Tone::Plain => text,
+    }
+    .to_string()
+}
+
+fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
+    let mut table = Drawing::new();
+    table.load_style(LEAN);
+    if style.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table.set_header(
+        grid.columns.iter().map(|column| Text::new(column.heading).add_attribute(Attribute::Bold)),
+    );
+    let mut last: &[Value] = &[];
+    for row in &grid.rows {
+        // A strategy is named once, above all its contender counts.
+        let same = row.iter().zip(last).take(grid.labels).take_while(|(value, above)| value == above).count();
+        last = row;
+        let shown = row.iter().enumerate();
+        table.add_row(shown.map(|(at, value)| if at < same { Text::new("") } else { coloured(value) }));
+    }
+    for (column, look) in table.column_iter_mut().zip(&grid.columns) {
+        column.set_padding((0, 1));
+        column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
+    }
+    if let Some(width) = width {
+        // Only the columns at the left are wrapped, whose labels are the longest.
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        for column in table.column_iter_mut().skip(grid.labels) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    table.trim_fmt()
+}
+
+fn coloured(value: &Value) -> Text {
+    let cell = Text::new(value.shown());
+    match value.tone() {
+        Tone::Bad => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        Tone::Doubtful => cell.fg(Color::Yellow),
+        Tone::Good => cell.fg(Color::Green),
+        Tone::Plain => cell,
+    }
+}
+
+pub(super) fn table(grid: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    let headings = line(grid.columns.iter().map(|column| column.heading.to_owned()).collect());
+    let rule =
+        line(grid.columns.iter().map(|column| if column.numbers { "---:" } else { "---" }.into()).collect());
+    let rows = grid.rows.iter().map(|row| line(row.iter().map(|value| escaped(&value.shown())).collect()));
+    [headings, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+}
+
+/// A text that Markdown shows as it is, on one line.
+pub(super) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '|' | '\\' | '`' | '*' | '[' | ']' => safe.extend(['\\', letter]),
+            '<' => safe.push_str("&lt;"),
+            '\n' | '\r' => safe.push(' '),
+            other => safe += &harmless(other),
+        }
+    }
+    safe
+}
+
+/// A list; `None` where there is nothing in it.
+pub(super) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Option<String> {
+    let lines: Vec<String> = lines.into_iter().map(|line| format!("- {}", escaped(line.as_ref()))).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+pub(super) fn folded(summary: &str, text: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n\n{text}\n\n</details>")
+}

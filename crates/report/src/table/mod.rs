@@ -1,0 +1,53 @@
+//! Tables of the document model, for a terminal and as Markdown, and the lines below them.
+
+pub(super) mod ab;
+pub(super) mod calibration;
+pub(super) mod comparison;
+mod counts;
+mod gates;
+pub(super) mod grids;
+mod layout;
+pub(super) mod plan;
+mod run;
+pub(super) mod sweep;
+mod trend;
+
+use super::document::{ExplainedTable, Table, numbers, words};
+use zklockbench_core::units::{distinct_sorted, grouped, listed, number, percent};
+
+pub use ab::{ab, ab_headline, ab_markdown, sides};
+pub use calibration::{calibration, headline as calibration_headline};
+pub use comparison::{comparison, comparison_markdown, power};
+pub(super) use gates::{
+    gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
+};
+pub use gates::{gates, gates_markdown};
+pub use layout::Style;
+pub use plan::{headline as plan_headline, plan};
+pub(super) use run::basis;
+pub use run::{markdown, terminal};
+pub(super) use sweep::title as sweep_title;
+pub use sweep::{headline as sweep_headline, sweep};
+pub use trend::trend;
+
+/// What stands where nothing was measured, in tables whose cells are texts.
+const NOT_MEASURED: &str = "-";
+
+/// A probability: below a thousandth how far does not matter.
+fn probability(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { number(p) }
+}
+
+/// The margin of each figure in a sentence, the figures that share one together; nothing where there is none.
+fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
+    let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
+    groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let told = |(margin, figures): &(f64, Vec<String>)| {
+        format!("{} of {}", percent(*margin), listed(&distinct_sorted(figures)))
+    };
+    match groups.as_slice() {
+        [] => String::new(),
+        [(margin, _)] => format!("Margin: {}.", percent(*margin)),
+        some => format!("Margins: {}.", some.iter().map(told).collect::<Vec<_>>().join("; ")),
+    }
+}

@@ -1,0 +1,264 @@
+//! What must be said below a table or chart: one line for each thing that was marked or went wrong.
+
+use super::{Cell, View};
+use zklockbench_core::measure::{HIGHEST_US, Measure};
+use zklockbench_core::units::{cell_name, counted, format_micros, number, percent};
+use zklockbench_record::figures::{OFFERED, THROUGHPUT};
+use zklockbench_record::{Arrived, Disagreement, Election, FaultRecord, Stuck, Trial};
+
+/// Reasons for which a lock with that many contenders was violated that are told one by one.
+const REASONS_TOLD: usize = 3;
+
+impl View<'_> {
+    /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
+    /// left behind, and counts on which client, cost model and servers disagree.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.remarks.clone();
+        notes.extend(self.marks());
+        notes.extend(self.fault_notes());
+        notes.extend(self.disagreements());
+        notes.extend(self.cells.iter().flat_map(|cell| self.notes_on_the_wire(cell)));
+        notes
+    }
+
+    /// Some lines for each cell in which a promise was broken, then one for each trial whose figures do not count, or in
+    /// which the lock stood still or contenders were not served, with the reason.
+    fn marks(&self) -> Vec<String> {
+        let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
+        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
+        let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
+        let unserved = self.cells.iter().filter_map(|cell| self.unserved_of(cell));
+        violated.chain(doubts).chain(unserved).collect()
+    }
+
+    fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
+        let of = format!("violated: {}", self.name(cell));
+        let trials = cell.all().filter(|trial| trial.is_violated());
+        let reasons = trials.flat_map(|trial| {
+            let number = trial.spec.repetition;
+            trial.judged.verdict.reasons().iter().map(move |why| (number, why))
+        });
+        let mut lines: Vec<String> =
+            reasons.map(|(number, why)| format!("{of}, repetition {number}: {why}")).collect();
+        let more = lines.len().saturating_sub(REASONS_TOLD);
+        lines.truncate(REASONS_TOLD);
+        if more > 0 {
+            let reasons = counted(more, "more reason", "more reasons");
+            lines.push(format!("{of}: {reasons}, in the files of its trials"));
+        }
+        lines
+    }
+
+    /// Waits that were not served. A few are under way whenever a phase ends; what takes long is told.
+    fn unserved_of(&self, cell: &Cell<'_>) -> Option<String> {
+        let (unserved, timed_out) = (cell.sum(Trial::unserved), cell.sum(Trial::timed_out));
+        let acquired = cell.sum(|one| one.measured.acquired());
+        let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
+        (unserved > 0 && told).then(|| {
+            format!(
+                "unserved: {}: {acquired} acquired, {timed_out} timed out, {} failed otherwise or were still waiting",
+                self.name(cell),
+                unserved.saturating_sub(timed_out)
+            )
+        })
+    }
+
+    fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
+        let of = self.repetition(cell, trial);
+        let invalid = trial.health.invalid.iter().map(|why| format!("invalid: {of}: {why}"));
+        let partial = trial.cut_short.iter().map(|cut| format!("partial: {of}: {}", cut.why));
+        let stood = trial.standstill.iter().map(|stood| {
+            let signs = match stood.signs.as_slice() {
+                [] => "cause unknown".to_owned(),
+                signs => signs.join("; "),
+            };
+            let lasted = format_micros(stood.lasted_us);
+            format!("standstill: {of}: for {lasted} the lock was free, but nobody who waited got it: {signs}")
+        });
+        let saturated = trial.measured.saturated;
+        let saturated = (saturated > 0).then(|| {
+            let samples = counted(saturated, "sample counts", "samples count");
+            let longest = format_micros(HIGHEST_US);
+            format!("too long: {of}: {samples} as {longest} but took longer")
+        });
+        let elections = trial
+            .unexplained_elections()
+            .map(|one| format!("election: {of}: {}", told(one, trial.measured_us)));
+        // Where something was broken on purpose, requests fail.
+        let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
+        let said = [("errors", errors), ("delayed", trial.sessions.told_delayed())];
+        let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?)));
+        let open = of_open_load(&of, trial);
+        invalid
+            .chain(partial)
+            .chain(stood)
+            .chain(elections)
+            .chain(saturated)
+            .chain(said)
+            .chain(open)
+            .collect()
+    }
+
+    fn disagreements(&self) -> Vec<String> {
+        let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let rows = self.accounting().into_iter().filter(|row| row.agrees == Some(false));
+        rows.map(|row| {
+            format!(
+                "counts disagree: {}: {}: client {}, cost model {}, servers {}",
+                cell_name(&row.strategy, row.contenders),
+                row.line.what.name(),
+                shown(row.line.client),
+                shown(row.line.expected),
+                shown(row.line.servers)
+            )
+        })
+        .collect()
+    }
+
+    /// What of its requests could not be counted on the wire, or was counted otherwise than by the client itself.
+    fn notes_on_the_wire(&self, cell: &Cell<'_>) -> Vec<String> {
+        let name = self.name(cell);
+        let Some(counting) = cell.on_the_wire() else {
+            let mut failed = cell.counting().filter_map(|one| one.counting.as_ref()?.missing.as_ref());
+            let why = failed.next().map(|why| format!("not counted: {name}: on the wire: {why}"));
+            return why.into_iter().collect();
+        };
+        let fan_out =
+            counting.by_release_missing.iter().map(|why| format!("not counted: {name}: fan-out: {why}"));
+        let disagree = counting.disagreements().into_iter().map(|Disagreement { what, wire, client }| {
+            format!(
+                "counts disagree: {name}: {}: on the wire {wire}, client {client}",
+                what.replace('_', " ")
+            )
+        });
+        fan_out.chain(disagree).collect()
+    }
+
+    /// One line for each stuck contender, for each trial that left nodes behind, and for each fault that was not
+    /// proved or not undone.
+    fn fault_notes(&self) -> Vec<String> {
+        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
+        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty() || !trial.stuck.is_empty());
+        broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
+    }
+
+    fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
+        let of = self.repetition(cell, trial);
+        let mut notes = stuck(trial, &of);
+        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, trial, &of)));
+        for fault in &trial.faults {
+            let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
+            notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
+        }
+        notes
+    }
+
+    fn name(&self, cell: &Cell<'_>) -> String {
+        cell_name(self.label(cell), cell.contenders)
+    }
+
+    fn repetition(&self, cell: &Cell<'_>, trial: &Trial) -> String {
+        format!("{}, repetition {}", self.name(cell), trial.spec.repetition)
+    }
+}
+
+/// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
+/// arrivals were dropped.
+fn of_open_load(of: &str, trial: &Trial) -> Vec<String> {
+    let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
+    let mut notes = Vec::new();
+    if let Some(grows) = trial.steady.as_ref().and_then(|steady| steady.grows_per_s()) {
+        notes.push(format!(
+            "unstable: {of}: the queue grew by {} a second, so waits have no percentiles",
+            number(grows)
+        ));
+    }
+    let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial));
+    if let Some((due, achieved)) = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due) {
+        notes.push(format!(
+            "missed: {of}: {} of {} acquisitions a second; in use: {}",
+            number(achieved),
+            number(due),
+            in_use(trial)
+        ));
+    }
+    if let Some(first) = trial.dispersion.iter().find(|one| one.is_off()) {
+        notes.push(format!(
+            "distorted: {of}: arrivals were not issued as scheduled: over {} windows of {} the index of dispersion \
+             is {}, but {} was scheduled",
+            first.windows,
+            format_micros(first.width_us),
+            number(first.issued),
+            number(first.scheduled)
+        ));
+    }
+    if dropped > 0 {
+        notes.push(format!("dropped: {of}: {dropped} of {offered} arrivals found no free session"));
+    }
+    notes
+}
+
+/// What may have limited the throughput, the busiest first, each with the share of it that was used.
+fn in_use(trial: &Trial) -> String {
+    let lock = trial.utilisation.map(|used| ("the busiest lock", used.busiest));
+    let generator = Some(("the generator's processor", trial.health.cpu_share));
+    let host = trial.health.host_idle_share.map(|idle| ("this host's processors", 1.0 - idle));
+    let disk = trial.busiest_disk().map(|share| ("the servers' log", share));
+    let mut used: Vec<(&str, f64)> = [lock, generator, host, disk].into_iter().flatten().collect();
+    used.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let told: Vec<String> =
+        used.into_iter().map(|(what, share)| format!("{what} {}", percent(share))).collect();
+    told.join(", ")
+}
+
+/// Who was elected and when, by whatever made the servers do that.
+fn told(election: &Election, measured_us: u64) -> String {
+    let Election { leader, seen_us, .. } = election;
+    let when = match u64::try_from(*seen_us) {
+        Err(_) => "before the measured phase".to_owned(),
+        Ok(us) if us > measured_us => "after the measured phase".to_owned(),
+        Ok(us) => format!("{} into the measured phase", format_micros(us)),
+    };
+    format!("the servers elected a new leader, {leader}, first seen {when}; no fault caused this")
+}
+
+/// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.
+const STUCK_TOLD: usize = 20;
+
+fn stuck(trial: &Trial, of: &str) -> Vec<String> {
+    let told = trial.stuck.iter().take(STUCK_TOLD);
+    let mut notes: Vec<String> = told.map(|one| format!("stuck: {of}: {}", who(one))).collect();
+    if trial.stuck.len() > STUCK_TOLD {
+        let (more, number) = (trial.stuck.len() - STUCK_TOLD, trial.spec.index);
+        notes.push(format!("stuck: {of}: {more} more; trials/{number:03}.json has them all"));
+    }
+    notes
+}
+
+fn who(stuck: &Stuck) -> String {
+    let waited = format_micros(stuck.waited_us);
+    let mut said = vec![format!("contender {} waited {waited} for lock {}", stuck.contender, stuck.lock)];
+    said.push(stuck.node.as_ref().map_or_else(|| "no node found".to_owned(), |node| format!("node {node}")));
+    said.extend(stuck.position.map(|before| format!("nodes before it: {before}")));
+    said.extend(stuck.blocked_by.as_ref().map(|first| format!("blocked by {first}")));
+    said.push(match stuck.watches.as_slice() {
+        [] => "watches nothing".to_owned(),
+        paths => format!("watches {}", paths.join(" ")),
+    });
+    said.join(", ")
+}
+
+/// Orphans that are named in a note.
+const ORPHANS_TOLD: usize = 3;
+
+fn orphans(left: u64, trial: &Trial, of: &str) -> String {
+    let nodes = counted(left, "ephemeral node was", "ephemeral nodes were");
+    let named: Vec<&str> = trial.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
+    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    format!("orphans: {of}: {nodes} left after everybody had released{named}")
+}
+
+fn doubts(fault: &FaultRecord) -> impl Iterator<Item = (&'static str, &str)> {
+    let unproved = (!fault.proved).then_some(("not proved", fault.proof.as_str()));
+    unproved.into_iter().chain(fault.left.iter().map(|why| ("not undone", why.as_str())))
+}

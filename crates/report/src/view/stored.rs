@@ -1,0 +1,250 @@
+//! From the stored run to the view.
+
+use std::borrow::Cow;
+
+use toml::Table;
+
+use super::{Cell, View};
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::{cell_name, counted, distinct_sorted, format_micros, listed, shown};
+use zklockbench_record::{EnsembleInfo, Floor, LIMITED, RunEnding, Trial};
+use zklockbench_results::{RunFile, StoredRun};
+
+impl<'a> View<'a> {
+    /// The view of a stored run. Never fails: what is missing is not shown.
+    pub fn of(stored: &'a StoredRun) -> Self {
+        let strategies = strategies(stored);
+        let position =
+            |trial: &Trial| strategies.iter().position(|label| *label == trial.spec.strategy.label);
+        let mut trials: Vec<(usize, &'a Trial)> =
+            stored.trials.iter().filter_map(|trial| Some((position(trial)?, trial))).collect();
+        trials.sort_by_key(|(strategy, trial)| {
+            (*strategy, trial.spec.contenders, trial.spec.repetition, trial.spec.index)
+        });
+        Self {
+            title: stored.run.scenario.clone(),
+            question: question(&stored.run.scenario_text),
+            place: place(&stored.run, stored.trials.first().map(|trial| trial.spec.load.name())),
+            cells: cells(&trials),
+            strategies,
+            floor: stored.run.floor.clone(),
+            unfinished: unfinished(stored),
+            remarks: [remarks(stored), not_compared(&stored.trials), made_again(&stored.replaced)].concat(),
+            judged: stored.run.judged.clone(),
+            evidence: evidence(&stored.trials),
+        }
+    }
+}
+
+fn question(scenario: &str) -> Option<String> {
+    let described: Table = toml::from_str(scenario).ok()?;
+    described.get("description")?.as_str().map(str::to_owned)
+}
+
+/// What the verdict rests on in the trial in which that is the least.
+fn evidence(trials: &[Trial]) -> Option<String> {
+    let trial = Trial::with_least_evidence(trials)?;
+    let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
+    Some(format!("weakest in {cell}: {}", trial.describe_evidence()))
+}
+
+/// The labels of the strategies that ran, in the order in which the scenario names them.
+///
+/// The trials themselves ran shuffled; colours that followed them would change from run to run.
+fn strategies(stored: &StoredRun) -> Vec<String> {
+    let ran = |label: &&String| stored.trials.iter().any(|trial| trial.spec.strategy.label == **label);
+    stored.run.strategies.iter().filter(ran).cloned().collect()
+}
+
+fn cells<'a>(trials: &[(usize, &'a Trial)]) -> Vec<Cell<'a>> {
+    let together =
+        |a: &(usize, &Trial), b: &(usize, &Trial)| a.0 == b.0 && a.1.spec.contenders == b.1.spec.contenders;
+    let cell = |same: &[(usize, &'a Trial)]| Cell {
+        strategy: same[0].0,
+        contenders: same[0].1.spec.contenders,
+        trials: same.iter().map(|(_, trial)| Cow::Borrowed(*trial)).collect(),
+    };
+    trials.chunk_by(together).map(cell).collect()
+}
+
+fn remarks(stored: &StoredRun) -> Vec<String> {
+    let run = &stored.run;
+    let precision = run.precision.as_ref().map(|found| format!("precision: {}", found.describe()));
+    ending(stored)
+        .into_iter()
+        .chain(resumed(run))
+        .chain(of_workers(stored))
+        .chain(precision)
+        .chain(run.floor.as_ref().and_then(no_floor))
+        .collect()
+}
+
+/// By which workers a run was made, and what no clock of theirs could tell.
+fn of_workers(stored: &StoredRun) -> Option<String> {
+    let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
+    if workers.is_part() {
+        let part = workers.parts.first().map_or(0, |part| part.index);
+        let merge = "merge all parts before you read any figure of the run";
+        return Some(format!(
+            "The part of worker {part} of {} of the run {}: {merge}",
+            workers.of, workers.run_id
+        ));
+    }
+    let hosts = distinct_sorted(workers.parts.iter().map(|part| part.host.as_str()));
+    let sum = |of: fn(&Trial) -> u64| stored.trials.iter().map(of).sum::<u64>();
+    let handoffs = sum(|trial| trial.histograms.get(&Measure::Handoff).map_or(0, |samples| samples.len()));
+    let acquired = sum(|trial| trial.measured.acquired());
+    let spread = stored.trials.iter().filter_map(|trial| trial.start_spread_us).max();
+    let spread =
+        spread.map_or_else(String::new, |spread| format!(", which began within {}", format_micros(spread)));
+    Some(format!(
+        "Made by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
+        counted(workers.of, "worker", "workers"),
+        counted(hosts.len(), "host", "hosts"),
+        counted(acquired, "acquisition", "acquisitions")
+    ))
+}
+
+/// What is missing of the floor. A run of a version that did not know of floors misses none.
+fn no_floor(floor: &Floor) -> Option<String> {
+    let why = floor.missing.as_ref()?;
+    let what =
+        if floor.handoff.is_some() { "the floor does not cover all servers" } else { "floor not measured" };
+    Some(format!("{what}: {why}"))
+}
+
+/// Trials that the generator spoiled and that others were made in place of.
+fn made_again(replaced: &[Trial]) -> Vec<String> {
+    let told = |trial: &Trial| {
+        let (spec, why) = (&trial.spec, trial.health.invalid.as_deref().unwrap_or_default());
+        let cell = cell_name(&spec.strategy.label, spec.contenders);
+        format!("made again: {cell}, repetition {}: {why}", spec.repetition)
+    };
+    replaced.iter().map(told).collect()
+}
+
+fn unfinished(stored: &StoredRun) -> Option<String> {
+    let how = match stored.run.outcome.ending {
+        RunEnding::Complete => return None,
+        RunEnding::Interrupted => "Interrupted",
+        RunEnding::Aborted | RunEnding::GateFailed => "Ended early,",
+    };
+    let planned = counted(stored.run.planned_trials, "trial", "trials");
+    Some(format!("{how} after {} of {planned}", stored.trials.len()))
+}
+
+fn ending(stored: &StoredRun) -> Option<String> {
+    let run = &stored.run;
+    let ran = format!("{} of {} ran", stored.trials.len(), counted(run.planned_trials, "trial", "trials"));
+    match run.outcome.ending {
+        RunEnding::Complete => None,
+        RunEnding::Interrupted => {
+            let why = run.outcome.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+            Some(format!("The run was interrupted: {ran}{why}"))
+        }
+        RunEnding::Aborted | RunEnding::GateFailed => {
+            let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
+            Some(format!("The run ended early: {why}; {ran}"))
+        }
+    }
+}
+
+/// Of a run that was resumed, which trials ran when, and how each part ended.
+fn resumed(run: &RunFile) -> Option<String> {
+    let parts = run.segments.iter().map(|part| {
+        let from = humantime::format_rfc3339_seconds(part.started_at);
+        let trials = match part.trials.as_slice() {
+            [] => "no trial".to_owned(),
+            [one] => format!("trial {one}"),
+            [first, .., last] if part.trials.windows(2).all(|two| two[0] + 1 == two[1]) => {
+                format!("trials {first} to {last}")
+            }
+            some => format!("trials {}", listed(&some.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        };
+        let again = match part.made_again.len() {
+            0 => String::new(),
+            count => format!(", {count} of them again from the beginning"),
+        };
+        let why = part.outcome.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        let how = match part.outcome.ending {
+            RunEnding::Complete => "to the end".to_owned(),
+            RunEnding::Interrupted => format!("interrupted{why}"),
+            RunEnding::Aborted | RunEnding::GateFailed => format!("ended early{why}"),
+        };
+        let floor = part.floor.as_ref().and_then(|floor| floor.handoff);
+        let floor = floor.map_or_else(String::new, |floor| {
+            format!(", floor of a handoff {}", format_micros(floor.p50_us))
+        });
+        format!("from {from} {trials}{again} ({how}{floor})")
+    });
+    let parts: Vec<String> = parts.collect();
+    let resumed = parts.len().checked_sub(1)?;
+    let times = if resumed == 1 { "once".to_owned() } else { format!("{resumed} times") };
+    Some(format!("The run was resumed {times}, each time on an ensemble opened anew: {}", parts.join("; ")))
+}
+
+/// The sentences on where a run was measured, most telling first.
+fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
+    let mut said = vec![ensemble(&run.ensemble), host(run)];
+    if !run.ensemble.placement.is_empty() {
+        said.push(format!("data: {}", run.ensemble.placement));
+    }
+    if run.ensemble.starts_cold {
+        said.push("servers not warmed up".to_owned());
+    }
+    if let Some((_, rate)) = run.ensemble.config.iter().find(|(name, _)| name == LIMITED) {
+        said.push(format!("load limited to {rate}: throughput is not the locks'"));
+    }
+    let load = load.map_or_else(String::new, |load| format!("{load} load, "));
+    said.push(format!("scenario {}, {load}seed {}", run.scenario, run.seed));
+    said.extend(
+        run.replayed.as_ref().map(|file| {
+            format!("arrivals of {} (SHA-256 {}…)", shown(&file.file, 60), shown(&file.sha256, 12))
+        }),
+    );
+    if !run.overrides.is_empty() {
+        said.push(format!("changed by options: {}", run.overrides.join(", ")));
+    }
+    said
+}
+
+/// Why the servers' counts are not beside the client's: one line for each server and reason.
+fn not_compared(trials: &[Trial]) -> Vec<String> {
+    let servers = trials.iter().flat_map(|trial| &trial.servers);
+    distinct_sorted(servers.filter_map(|server| {
+        let why = server.silent.as_ref()?;
+        Some(format!("not compared with the client's counts: {}: {why}", server.address))
+    }))
+}
+
+fn ensemble(ensemble: &EnsembleInfo) -> String {
+    let servers = match ensemble.servers.len() {
+        0 => "unknown number of servers".to_owned(),
+        servers => counted(servers, "server", "servers"),
+    };
+    let told = ensemble.servers.iter().map(|server| short(&server.version));
+    let versions = distinct_sorted(told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())));
+    let version = match versions.as_slice() {
+        [] if ensemble.servers.is_empty() => String::new(),
+        [] => " (ZooKeeper's version not known)".to_owned(),
+        some => format!(" (ZooKeeper {})", some.join(" and ")),
+    };
+    format!("{} ensemble, {servers}{version}", ensemble.kind)
+}
+
+/// `3.9.4-abc, built on …` as the server says it, without its commit and build date.
+fn short(version: &str) -> &str {
+    version.split(['-', ',', ' ']).next().unwrap_or(version)
+}
+
+fn host(run: &RunFile) -> String {
+    let cores = counted(run.host.cores, "core", "cores");
+    let (own, all) = (run.ensemble.on_generators_host(), run.ensemble.servers.len());
+    if 0 < own && own < all {
+        format!("{own} of {all} servers and the load generator share one host with {cores}")
+    } else if run.ensemble.shares_host {
+        format!("ensemble and load generator share one host with {cores}")
+    } else {
+        format!("load generator on its own host ({cores})")
+    }
+}

@@ -1,0 +1,192 @@
+//! A store of runs to compare with: copies of run directories, each with the commit that it is of.
+//!
+//! ```text
+//! baselines/
+//!   quick-2026-11-21T08-45-08Z/    a run directory as it was written
+//!     baseline.json                the commit, and when it was added
+//! ```
+//!
+//! Each copy stands for itself, so that a store can be cached, merged with another and pruned with ordinary tools.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::files::{RunFile, VersionedFile};
+use super::layout;
+use super::layout::cannot;
+use super::read::{read, read_bytes, read_run};
+use super::staging::Staging;
+use super::writer::write_json;
+use zklockbench_core::disk::{self, Unreadable};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{as_utc, distinct, shown};
+use zklockbench_record::RunEnding;
+
+const FILE: &str = "baseline.json";
+
+const VERSION: u32 = 1;
+
+const BASELINE_FILE: VersionedFile = VersionedFile {
+    of: "baseline",
+    name: FILE,
+    version: VERSION,
+    remedy: "the file was changed or damaged: add the run again, with `zklockbench baseline add RUN`",
+};
+
+/// `baseline.json`: what is known of a run since it is a baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BaselineFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// The commit of what was measured.
+    pub commit: String,
+    /// When it was added; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub added_at: SystemTime,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Baseline {
+    pub dir: PathBuf,
+    pub commit: String,
+    pub run: RunFile,
+}
+
+/// Copies a run into a store, which is made if there is none. Without a commit, it is that of the program that ran.
+///
+/// # Errors
+/// [`Error::Usage`] when that is no whole run, when it is in the store already, or when the commit isn't known;
+/// [`Error::Environment`] when it can't be copied. Then nothing stays behind.
+pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> Result<Baseline, Error> {
+    let stored = read(run)?.run;
+    let commit = match commit.map(str::to_owned).or_else(|| stored.tool_commit.clone()) {
+        Some(commit) => commit_name(&commit)?,
+        None => {
+            return Err(Error::usage(format!("{}: its commit is unknown; use --commit", run.display())));
+        }
+    };
+    if store.is_dir()
+        && let Some(same) = list(store)?.into_iter().find(|one| one.run.digest == stored.digest)
+    {
+        let (run, at, commit) = (run.display(), same.dir.display(), same.commit);
+        return Err(Error::usage(format!("{run} is in the store already: {at}, of commit {commit}")));
+    }
+    let name = layout::run_name(&stored.scenario, stored.started_at);
+    if layout::check_name(&name).is_err() {
+        let (path, scenario) = (run.join(layout::RUN), shown(&stored.scenario, 60));
+        return Err(Error::usage(format!(
+            "{}: `scenario`: `{scenario}` cannot name a directory; it was changed after the run: restore it from a copy",
+            path.display()
+        )));
+    }
+    let staging = Staging::claim_numbered(store, &name)?;
+    copy(run, &stored, staging.dir())?;
+    let file = BaselineFile { schema_version: VERSION, commit: commit.clone(), added_at: now };
+    write_json(&staging.dir().join(FILE), &file)?;
+    Ok(Baseline { dir: staging.publish()?, commit, run: stored })
+}
+
+/// Copies what the run lists and nothing else.
+fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
+    for name in run.files.keys().map(String::as_str).chain([layout::RUN]) {
+        let (source, target) = (from.join(name), to.join(name));
+        let mut opened = match disk::open(from, Path::new(name), layout::most(name)) {
+            Ok(file) => file,
+            // Charts may have been deleted to save space.
+            Err(Unreadable::Missing) => continue,
+            Err(why) => return Err(why.of(&source)),
+        };
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(|error| cannot("create", parent, &error))?;
+        }
+        File::create_new(&target)
+            .and_then(|mut copy| io::copy(&mut opened, &mut copy))
+            .map_err(|error| cannot("copy", &source, &error))?;
+    }
+    Ok(())
+}
+
+/// Every run of a store, the oldest first. Their files are not checked: reading one does that.
+pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
+    // A read-me may lie beside them, and one that is on its way is hidden.
+    let directories = disk::directories(store).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::usage(format!(
+            "there is no baseline store at {}; `zklockbench baseline add RUN` creates one",
+            store.display()
+        )),
+        std::io::ErrorKind::NotADirectory => {
+            Error::usage(format!("{} is not a directory; name a baseline store", store.display()))
+        }
+        _ => cannot("read", store, &error),
+    })?;
+    let mut baselines = Vec::new();
+    for dir in directories {
+        baselines.push(baseline(dir)?);
+    }
+    baselines.sort_by(|a, b| (a.run.started_at, &a.dir).cmp(&(b.run.started_at, &b.dir)));
+    Ok(baselines)
+}
+
+fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
+    let path = dir.join(FILE);
+    if !disk::has(&dir, FILE) {
+        return Err(Error::usage(format!(
+            "{} is not a baseline: it has no {FILE}; move it away, and add runs with `zklockbench baseline add RUN`",
+            dir.display()
+        )));
+    }
+    let file: BaselineFile = BASELINE_FILE.parse(&path, &read_bytes(&dir, &path)?)?;
+    let commit = commit_name(&file.commit).map_err(|_| {
+        Error::usage(format!("{}: `commit` is no name of a commit; remove {}", path.display(), dir.display()))
+    })?;
+    Ok(Baseline { commit, run: read_run(&dir)?, dir })
+}
+
+/// Whether a directory is a store: something in it is a baseline. A directory of runs is none.
+pub fn is_store(dir: &Path) -> bool {
+    disk::directories(dir).unwrap_or_default().iter().any(|path| disk::has(path, FILE))
+}
+
+/// The complete runs of that scenario in a directory of runs that is no store, the newest first; those whose `run.json`
+/// cannot be read are passed over, and named with the reason.
+pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>), Error> {
+    let (mut runs, mut passed_over) = (Vec::new(), Vec::new());
+    for path in layout::runs_in(dir)? {
+        match read_run(&path) {
+            Ok(run) if run.scenario == scenario && run.outcome.ending == RunEnding::Complete => {
+                runs.push((run.started_at, path));
+            }
+            Ok(_) => {}
+            Err(error) => passed_over.push(error),
+        }
+    }
+    runs.sort();
+    Ok((runs.into_iter().rev().map(|(_, path)| path).collect(), passed_over))
+}
+
+/// The directories of the runs of that scenario, those of one commit together, the newest commit first.
+pub fn by_commit(baselines: &[Baseline], scenario: &str) -> Vec<Vec<PathBuf>> {
+    let of_scenario = || baselines.iter().filter(|one| one.run.scenario == scenario);
+    let commits = distinct(of_scenario().rev().map(|one| one.commit.as_str()));
+    let runs_of =
+        |commit: &str| of_scenario().filter(|one| one.commit == commit).map(|one| one.dir.clone()).collect();
+    commits.into_iter().map(runs_of).collect()
+}
+
+/// What can be shown in a table and in a chart, and was not made to do anything else.
+fn commit_name(text: &str) -> Result<String, Error> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
+    if text.is_empty() || text.len() > 100 || !text.chars().all(fits) {
+        let text = shown(text, 60);
+        return Err(Error::usage(format!(
+            "`{text}` is no name of a commit: use 1 to 100 letters, digits, `-`, `_`, `.`, `/` and `+`"
+        )));
+    }
+    Ok(text.to_owned())
+}

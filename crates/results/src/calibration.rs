@@ -1,0 +1,91 @@
+//! The directory of a calibration: `calibration.json`, and the logs of servers that were started for it.
+//!
+//! It is filled in hiding and becomes visible at once, as that of a run does.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use super::files::VersionedFile;
+use super::layout;
+use super::staging::Staging;
+use super::writer::write_json;
+use zklockbench_core::error::Error;
+use zklockbench_record::Calibration;
+
+pub const CALIBRATION_SCHEMA_VERSION: u32 = 1;
+
+const FILE: VersionedFile = VersionedFile {
+    of: "calibration",
+    name: layout::CALIBRATION,
+    version: CALIBRATION_SCHEMA_VERSION,
+    remedy: "the file was changed or damaged: calibrate again",
+};
+
+/// `calibration.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// What was measured.
+    #[serde(flatten)]
+    pub calibration: Calibration,
+}
+
+pub fn calibration_schema() -> Schema {
+    schema_for!(CalibrationFile)
+}
+
+/// A calibration that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct CalibrationWriter {
+    staging: Staging,
+}
+
+impl CalibrationWriter {
+    /// Begins a directory named after the time below that parent, which is created if it is missing; when the name is
+    /// taken, `-2` and so on is appended.
+    pub fn create_dated(parent: &Path, began: SystemTime) -> Result<Self, Error> {
+        Ok(Self { staging: Staging::claim_dated(parent, "calibration", began)? })
+    }
+
+    /// Where the logs of servers belong. The folder is not created before there are logs.
+    pub fn server_logs(&self) -> PathBuf {
+        self.staging.dir().join(layout::SERVER_LOGS)
+    }
+
+    /// Writes what was measured and makes the directory visible. Returns its path.
+    pub fn publish(self, file: &CalibrationFile) -> Result<PathBuf, Error> {
+        write_json(&self.staging.dir().join(layout::CALIBRATION), file)?;
+        self.staging.publish()
+    }
+}
+
+pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
+    FILE.read(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_calibration_is_told_apart_from_one_of_another_version_and_a_damaged_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = || {
+            let error = read_calibration(dir.path()).unwrap_err();
+            assert!(matches!(error, Error::Usage(_)), "{error}");
+            error.to_string()
+        };
+        assert!(told().ends_with("is not the directory of a calibration: it has no calibration.json"));
+        let path = dir.path().join(layout::CALIBRATION);
+        fs::write(&path, r#"{"schema_version": 9, "future": true}"#).unwrap();
+        assert!(told().contains("schema version 9, but this program reads version 1"), "{}", told());
+        fs::write(&path, r#"{"schema_version": 1}"#).unwrap();
+        assert!(told().contains("missing field"), "{}", told());
+    }
+}

@@ -1,0 +1,250 @@
+//! The JSON files of a run directory: what was recorded, as it was recorded, with the version of the layout, and with
+//! digests, so that a change or damage afterwards is noticed, wherever it is. And how any JSON file with a version is
+//! read.
+//!
+//! Durations are whole microseconds in fields that end with `_us`; wall times are RFC 3339 text in UTC; a value that was
+//! not measured is `null`, never 0. A field may be added without a new [`SCHEMA_VERSION`], because a reader passes over
+//! what it does not know. To drop a field or to change its meaning takes a new version.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::layout;
+use zklockbench_core::disk::{self, MIB, Unreadable};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Latency, Measure};
+use zklockbench_core::units::shown;
+use zklockbench_record::{Derived, Judged, Run, Trial};
+
+/// The version of the files that this program writes, and the only one that it reads.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// `trials/NNN.json`: all that one trial yields, but for the full histograms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialFile<'a> {
+    /// The version of this layout: 2.
+    pub schema_version: u32,
+    /// What was recorded.
+    #[serde(flatten)]
+    pub trial: Cow<'a, Trial>,
+    /// What follows from the counts.
+    pub derived: Derived,
+    /// For each measure that has samples, by its name: its numbers.
+    pub latencies: BTreeMap<Measure, Latency>,
+}
+
+impl<'a> From<&'a Trial> for TrialFile<'a> {
+    fn from(trial: &'a Trial) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            trial: Cow::Borrowed(trial),
+            derived: trial.derived(),
+            latencies: trial.latencies(),
+        }
+    }
+}
+
+/// `run.json`: all that is true of a run as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunFile {
+    /// The version of this layout: 2.
+    pub schema_version: u32,
+    /// What was recorded.
+    #[serde(flatten)]
+    pub run: Run,
+    /// What was judged of it, over all trials.
+    pub judged: Judged,
+    /// Trials that ran: `trials/` holds one pair of files for each.
+    pub trials: usize,
+    /// The SHA-256 of every other file of the directory, by its path in it.
+    pub files: BTreeMap<String, String>,
+    /// The SHA-256 of this file, as it is with 64 zeros in this place.
+    pub digest: String,
+}
+
+impl std::ops::Deref for RunFile {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.run
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredRun {
+    pub run: RunFile,
+    /// What each `trials/NNN.json` and `trials/NNN.hlog` say, in the order in which the trials ran.
+    pub trials: Vec<Trial>,
+    /// The same of invalid trials in whose place others were made: what the generator spoiled, and nothing else, is not
+    /// among the run's figures.
+    pub replaced: Vec<Trial>,
+}
+
+impl StoredRun {
+    pub fn of(run: RunFile, trials: Vec<Trial>) -> Self {
+        let numbers = Trial::replaced(&trials);
+        let (replaced, trials) = trials.into_iter().partition(|trial| numbers.contains(&trial.spec.index));
+        Self { run, trials, replaced }
+    }
+}
+
+pub fn schemas() -> [(&'static str, Schema); 2] {
+    [("run.json", schema_for!(RunFile)), ("trials/NNN.json", schema_for!(TrialFile<'_>))]
+}
+
+/// A kind of file with a version. All are read here.
+#[derive(Debug, Clone, Copy)]
+pub struct VersionedFile {
+    /// What leaves a directory with such a file: `sweep`.
+    pub of: &'static str,
+    pub name: &'static str,
+    pub version: u32,
+    /// What to do about one that is damaged, as a clause that begins with what happened.
+    pub remedy: &'static str,
+}
+
+/// Bytes: more than the findings of any series of runs come to.
+const AT_MOST: u64 = 16 * MIB;
+
+#[derive(Deserialize)]
+struct Header {
+    schema_version: u32,
+    tool_version: Option<String>,
+    tool_commit: Option<String>,
+}
+
+impl VersionedFile {
+    /// Reads it from a directory that the user named.
+    pub fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<T, Error> {
+        match disk::read(dir, self.name, AT_MOST) {
+            Ok(bytes) => self.parse(&dir.join(self.name), &bytes),
+            Err(Unreadable::Missing) => Err(Error::usage(format!(
+                "{} is not the directory of a {}: it has no {}",
+                dir.display(),
+                self.of,
+                self.name
+            ))),
+            Err(why) => Err(self.unreadable(&dir.join(self.name), why)),
+        }
+    }
+
+    /// What its bytes say, of which the version is looked at first.
+    pub fn parse<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
+        let Header { schema_version, tool_version, tool_commit } = self.parsed(path, bytes)?;
+        if schema_version != self.version {
+            let writer = tool_version.map_or_else(String::new, |version| {
+                let commit = tool_commit.map_or_else(String::new, |commit| format!(" of commit {commit}"));
+                format!(": {version}{commit}")
+            });
+            return Err(Error::usage(format!(
+                "{}: schema version {schema_version}, but this program reads version {}; use the version of the \
+                 program that wrote it{writer}",
+                path.display(),
+                self.version
+            )));
+        }
+        self.parsed(path, bytes)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
+        // The error prints its own line and column.
+        let bytes = disk::tame(bytes);
+        let mut json = serde_json::Deserializer::from_slice(&bytes);
+        let read =
+            serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
+                // Of the whole, or of no field that it knows.
+                field if field == "." || field.contains('?') => self.broken(path, &error.inner().to_string()),
+                field => self.broken(path, &format!("`{}`: {}", shown(&field, 100), error.inner())),
+            })?;
+        json.end().map_err(|error| self.broken(path, &error.to_string()))?;
+        Ok(read)
+    }
+
+    /// Of one of these files, or of one beside it, something that this program would not have written.
+    pub fn broken(&self, path: &Path, what: &str) -> Error {
+        Error::usage(format!("{}: {what}; {}", path.display(), self.remedy))
+    }
+
+    pub(super) fn unreadable(&self, path: &Path, why: Unreadable) -> Error {
+        match why {
+            Unreadable::Failed(error) => layout::cannot("read", path, &error),
+            told => self.broken(path, &told.to_string()),
+        }
+    }
+}
+
+/// What stands in `run.json` in the place of its own digest while that is computed.
+pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+pub fn digest_of(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+pub fn digest_of_file(path: &Path) -> io::Result<String> {
+    digest_of_all_from(File::open(path)?)
+}
+
+pub fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(hexadecimal(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// The digests of all files below a directory but `run.json`, by their paths in it, with `/` on every system.
+pub fn digests_of_all(dir: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut digests = BTreeMap::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(dir.join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path != Path::new(layout::RUN) {
+                let steps: Vec<_> = path.iter().map(|step| step.to_string_lossy()).collect();
+                digests.insert(steps.join("/"), digest_of_file(&dir.join(&path))?);
+            }
+        }
+    }
+    Ok(digests)
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_the_one_that_sha256sum_prints() {
+        assert_eq!(digest_of(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(BLANK.len(), digest_of(b"").len());
+    }
+
+    #[test]
+    fn every_file_below_is_there_by_its_path_but_the_one_that_holds_them() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("trials")).unwrap();
+        for name in [layout::RUN, "summary.csv", "trials/000.json"] {
+            fs::write(dir.path().join(name), "abc").unwrap();
+        }
+        let digests = digests_of_all(dir.path()).unwrap();
+        assert_eq!(digests.keys().collect::<Vec<_>>(), ["summary.csv", "trials/000.json"]);
+        assert_eq!(digests["trials/000.json"], digest_of(b"abc"));
+    }
+}

@@ -1,0 +1,274 @@
+//! Writing a history: while it happens, that of a whole trial, or those of several workers as one.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::super::layout::cannot;
+use super::read::HistoryReader;
+use super::wire::{EventLine, HeaderLine};
+use zklockbench_core::error::Error;
+use zklockbench_record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What, Write};
+use zklockbench_record::{Deed, Moment, Moments, Trial};
+
+/// How long an event is kept back, so that one of another thread with an earlier stamp can still go before it.
+const KEPT_BACK_US: u64 = 1_000_000;
+
+/// A history that is being written: the events of one clock.
+///
+/// Threads stamp events before they hand them over, so they come a little out of order; the file has them in order.
+/// The header says that the history is not complete until [`HistoryWriter::finish`]. Dropped before, it leaves what
+/// it was given.
+#[derive(Debug)]
+pub struct HistoryWriter {
+    path: PathBuf,
+    out: BufWriter<File>,
+    /// Where the header says `false`.
+    complete_at: u64,
+    waiting: BinaryHeap<Reverse<(u64, u64, String)>>,
+    given: u64,
+    newest_us: u64,
+    written_us: u64,
+}
+
+impl HistoryWriter {
+    /// Begins a file that must not exist yet.
+    pub fn create(path: &Path, header: &Header) -> Result<Self, Error> {
+        Self::begin(path, header).map_err(|error| cannot("write", path, &error))
+    }
+
+    fn begin(path: &Path, header: &Header) -> io::Result<Self> {
+        let unfinished = Header { complete: Some(false), ..header.clone() };
+        let line = serde_json::to_string(&HeaderLine::from(&unfinished))?;
+        let key = "\"complete\":";
+        let complete_at = line.find(key).map(|at| at + key.len());
+        let complete_at = complete_at.ok_or_else(|| io::Error::other("a header without `complete`"))? as u64;
+        let mut out = BufWriter::new(File::create_new(path)?);
+        writeln!(out, "{line}")?;
+        out.flush()?; // A reader of a file without events yet finds a header.
+        let path = path.to_owned();
+        let waiting = BinaryHeap::new();
+        Ok(Self { path, out, complete_at, waiting, given: 0, newest_us: 0, written_us: 0 })
+    }
+
+    /// Writes one event. Events may come in any order within one second of their clock.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when the disk refuses, or when an event with a much later time was written already.
+    pub fn write(&mut self, event: &Event<'_>) -> Result<(), Error> {
+        if event.t_us < self.written_us {
+            let late = self.newest_us - event.t_us;
+            return Err(Error::environment(format!(
+                "{}: an event came {late} µs after a later one; {KEPT_BACK_US} µs is the most",
+                self.path.display()
+            )));
+        }
+        self.keep(event).map_err(|error| cannot("write", &self.path, &error))
+    }
+
+    fn keep(&mut self, event: &Event<'_>) -> io::Result<()> {
+        let line = serde_json::to_string(&EventLine::from(event))?;
+        self.waiting.push(Reverse((event.t_us, self.given, line)));
+        self.given += 1;
+        self.newest_us = self.newest_us.max(event.t_us);
+        self.write_until(self.newest_us.saturating_sub(KEPT_BACK_US))
+    }
+
+    fn write_until(&mut self, until_us: u64) -> io::Result<()> {
+        while self.waiting.peek().is_some_and(|Reverse((t_us, ..))| *t_us <= until_us) {
+            let Some(Reverse((t_us, _, line))) = self.waiting.pop() else { break };
+            self.written_us = t_us;
+            writeln!(self.out, "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was kept back, and into the header that the history is complete.
+    pub fn finish(self) -> Result<(), Error> {
+        self.close(true)
+    }
+
+    fn close(mut self, is_complete: bool) -> Result<(), Error> {
+        self.end(is_complete).map_err(|error| cannot("write", &self.path, &error))
+    }
+
+    fn end(&mut self, is_complete: bool) -> io::Result<()> {
+        self.write_until(u64::MAX)?;
+        self.out.flush()?;
+        if !is_complete {
+            return Ok(());
+        }
+        let file = self.out.get_mut();
+        file.seek(SeekFrom::Start(self.complete_at))?;
+        file.write_all(b"true ")
+    }
+}
+
+impl Drop for HistoryWriter {
+    fn drop(&mut self) {
+        // What can't be written now is missing from a history that says that it is not complete.
+        let _ = self.write_until(u64::MAX).and_then(|()| self.out.flush());
+    }
+}
+
+/// One process made it, by one clock.
+const PROCESS: &str = "run";
+
+/// Writes what the contenders of a trial did, in the order of time, if that was kept.
+pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Error> {
+    let Some(history) = &trial.history else { return Ok(()) };
+    let names: Vec<String> = (0..trial.spec.locks).map(|lock| format!("lock-{lock}")).collect();
+    let is_complete = trial.cut_short.is_none() && !history.has_gaps;
+    let locks: BTreeMap<String, LockKind> = names.iter().map(|name| (name.clone(), kind)).collect();
+    let mut writer = HistoryWriter::create(path, &Header { complete: Some(is_complete), locks })?;
+    let lost = |error: io::Error| cannot("write", path, &error);
+    let never_ended = waits_of_the_stuck(history, trial).map_err(lost)?;
+    for (place, moment) in history.iter().map_err(lost)?.enumerate() {
+        let moment = moment.map_err(lost)?;
+        if never_ended.contains(&place) {
+            continue;
+        }
+        let session = moment.session.map(|session| format!("0x{session:x}"));
+        let lock = names.get(moment.lock).map_or("", String::as_str);
+        let deleted = match moment.deed {
+            Deed::HasLeft { token: Some(token), .. } => {
+                history.lives.get(token).map_err(lost)?.and_then(|life| life.deleted)
+            }
+            _ => None,
+        };
+        writer.write(&event(&moment, session.as_deref(), lock, deleted))?;
+    }
+    writer.close(is_complete)
+}
+
+/// The places of moments that only say that the run gave up waiting: a stuck contender's last acquire has no end.
+fn waits_of_the_stuck(history: &Moments, trial: &Trial) -> io::Result<BTreeSet<usize>> {
+    let stuck: BTreeSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
+    let mut lasts = BTreeMap::new();
+    if !stuck.is_empty() {
+        for (place, moment) in history.iter()?.enumerate() {
+            let Moment { contender, deed, .. } = moment?;
+            if stuck.contains(&contender) && matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails)
+            {
+                lasts.insert(contender, (place, deed));
+            }
+        }
+    }
+    let fails = lasts.into_values().filter(|(_, deed)| matches!(deed, Deed::Fails));
+    Ok(fails.map(|(place, _)| place).collect())
+}
+
+fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: Option<i64>) -> Event<'a> {
+    let acquire = |step: Step, claim: LockClaim, token: Option<i64>, zxid: Option<i64>| {
+        What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
+    };
+    let release = |step: Step, deleted_zxid: Option<i64>, there_zxid: Option<i64>| {
+        What::Release(Release { lock, step, alone: false, deleted_zxid, there_zxid })
+    };
+    let (what, state) = match moment.deed {
+        Deed::Asks(claim) => (acquire(Step::Invoke, claim, None, None), None),
+        Deed::Enters { claim, token, zxid } => (acquire(Step::Ok, claim, token, zxid), None),
+        Deed::Fails => (acquire(Step::Fail, LockClaim::WRITE, None, None), None),
+        Deed::Leaves { alone } => {
+            let (deleted_zxid, there_zxid) = (None, None);
+            (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid, there_zxid }), None)
+        }
+        Deed::HasLeft { there, .. } => (release(Step::Ok, deleted, there), None),
+        Deed::MayHaveLeft => (release(Step::Unknown, None, None), None),
+        Deed::CouldNotLeave => (release(Step::Fail, None, None), None),
+        Deed::Writes(token, accepted) => {
+            let (step, token, accepted) = (Step::Ok, Some(token), Some(accepted));
+            (What::Write(Write { lock, step, token, accepted, zxid: None }), None)
+        }
+        Deed::Session(state) => (What::Session, Some(state)),
+    };
+    let contender = u64::try_from(moment.contender).ok();
+    Event { t_us: moment.at, process: PROCESS, clock: None, contender, session, state, what }
+}
+
+struct WorkerHistory {
+    process: String,
+    reader: HistoryReader,
+    /// The latest transaction that it has told of.
+    latest: i64,
+}
+
+impl WorkerHistory {
+    /// Its next event as a line, with the transaction by which it is put in order: that of the latest event that told one. What
+    /// contenders wrote to resources is left out, because each worker has resources of its own.
+    fn next(&mut self) -> Result<Option<(i64, String)>, Error> {
+        loop {
+            let Some(line) = self.reader.next_event()? else { return Ok(None) };
+            let number = line.place.line;
+            let event = match line.event() {
+                Ok(event) => Event { process: &self.process, ..event },
+                Err(what) => return Err(self.reader.mistake(number, &what)),
+            };
+            let told = match &event.what {
+                What::Write(_) => continue,
+                What::Acquire(acquire) => acquire.zxid.max(acquire.token),
+                What::Release(release) => release.deleted_from(),
+                What::Session => None,
+            };
+            self.latest = self.latest.max(told.unwrap_or(0));
+            let text = serde_json::to_string(&EventLine::from(&event)).map_err(Error::environment)?;
+            return Ok(Some((self.latest, text)));
+        }
+    }
+}
+
+/// Writes the histories of these workers, each with its number, into one file that must not exist yet: in the order of
+/// the ensemble's transactions, since no two of them share a clock.
+pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
+    let open = |(worker, path): &(usize, PathBuf)| {
+        Ok(WorkerHistory {
+            process: format!("worker-{worker}"),
+            reader: HistoryReader::open(path)?,
+            latest: 0,
+        })
+    };
+    let parts: Vec<WorkerHistory> = parts.iter().map(open).collect::<Result<_, Error>>()?;
+    write_all(parts, to).map_err(|error| match error {
+        Failed::Reading(error) => error,
+        Failed::Writing(error) => cannot("write", to, &error),
+    })
+}
+
+enum Failed {
+    Reading(Error),
+    Writing(io::Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Reading(error)
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Self::Writing(error)
+    }
+}
+
+fn write_all(mut parts: Vec<WorkerHistory>, to: &Path) -> Result<(), Failed> {
+    let mut out = BufWriter::new(File::create_new(to)?);
+    let mut header = Header { complete: Some(true), ..Header::default() };
+    for part in &parts {
+        let own = part.reader.header();
+        header.complete = header.complete.filter(|_| own.complete == Some(true)).or(Some(false));
+        header.locks.extend(own.locks.clone());
+    }
+    writeln!(out, "{}", serde_json::to_string(&HeaderLine::from(&header)).map_err(io::Error::other)?)?;
+    let mut waiting = BinaryHeap::new();
+    for (place, part) in parts.iter_mut().enumerate() {
+        waiting.extend(part.next()?.map(|(zxid, line)| Reverse((zxid, place, line))));
+    }
+    while let Some(Reverse((_, place, line))) = waiting.pop() {
+        writeln!(out, "{line}")?;
+        waiting.extend(parts[place].next()?.map(|(zxid, line)| Reverse((zxid, place, line))));
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,195 @@
+//! The histograms of one trial as an HDR interval log: one interval, one tag for each measure.
+//!
+//! Values are microseconds. The log's column of maxima is for people only; it is divided by 1000 and so in
+//! milliseconds, as the format's own tools write it. Start times are labels: seconds after the trial began.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, LogIteratorError, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+
+use zklockbench_core::measure::{Histogram, Measure, new_histogram};
+use zklockbench_record::Trial;
+
+const US_PER_MS: f64 = 1000.0;
+
+#[derive(Debug, Clone, Copy)]
+pub struct SampledSpan {
+    pub began: SystemTime,
+    /// When its measured phase began, since then.
+    pub start: Duration,
+    pub length: Duration,
+}
+
+impl SampledSpan {
+    pub fn measured(trial: &Trial) -> Self {
+        Self {
+            began: trial.started_at,
+            start: Duration::from_micros(trial.measured_from_us),
+            length: Duration::from_micros(trial.measured_us),
+        }
+    }
+}
+
+pub fn write(
+    mut out: impl io::Write,
+    span: SampledSpan,
+    histograms: &BTreeMap<Measure, Histogram>,
+) -> io::Result<()> {
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("[Histogram log format version 1.3]")
+        .add_comment("[Values are microseconds; the maxima on each line are milliseconds]")
+        .with_start_time(span.began)
+        .with_base_time(span.began)
+        .with_max_value_divisor(US_PER_MS)
+        .begin_log_with(&mut out, &mut serializer)?;
+    for (measure, histogram) in histograms.iter().filter(|(_, histogram)| !histogram.is_empty()) {
+        let name = &measure.name();
+        let tag = Tag::new(name).ok_or_else(|| io::Error::other(format!("`{name}` cannot be a tag")))?;
+        log.write_histogram(histogram, span.start, span.length, Some(tag)).map_err(io::Error::other)?;
+    }
+    out.flush()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub line: usize,
+    pub what: String,
+}
+
+pub fn read(log: &[u8]) -> Result<BTreeMap<Measure, Histogram>, Broken> {
+    let mut histograms = BTreeMap::new();
+    for entry in IntervalLogIterator::new(log) {
+        let interval = match entry {
+            Ok(LogEntry::Interval(interval)) => interval,
+            Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => continue,
+            Err(LogIteratorError::ParseError { offset }) => {
+                return Err(Broken { line: line_of(log, offset), what: "not a line of an HDR log".into() });
+            }
+        };
+        let line = line_of(log, offset_of(log, &interval));
+        let (measure, histogram) = decode(&interval).map_err(|what| Broken { line, what })?;
+        if histograms.insert(measure, histogram).is_some() {
+            return Err(Broken { line, what: format!("a second histogram of `{}`", measure.name()) });
+        }
+    }
+    Ok(histograms)
+}
+
+fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), String> {
+    let tag = interval.tag().ok_or("a histogram without a tag")?;
+    let name = tag.as_str();
+    let measure = Measure::try_from(name.to_owned())?;
+    let bytes = STANDARD
+        .decode(interval.encoded_histogram())
+        .map_err(|error| format!("the histogram of `{name}` is not base64 ({error})"))?;
+    let undecoded =
+        |why: &dyn std::fmt::Display| format!("the histogram of `{name}` cannot be decoded ({why})");
+    is_of_a_measure(&bytes).map_err(|why| undecoded(&why))?;
+    let histogram =
+        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| undecoded(&error))?;
+    Ok((measure, histogram))
+}
+
+/// Whether it announces a histogram such as this program writes. What decodes it makes room for what is announced, of up to
+/// 4 GiB, before it looks whether that is there.
+fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
+    // The cookie and the length of what is compressed; then, within: the cookie, the length of the counts, an offset, the
+    // digits, the lowest and the highest value.
+    const OUTER: usize = 8;
+    const MOST_BYTES_OF_A_COUNT: usize = 9;
+    let mut header = [0; 32];
+    flate2::read::ZlibDecoder::new(bytes.get(OUTER..).unwrap_or_default())
+        .read_exact(&mut header)
+        .map_err(|error| error.to_string())?;
+    let number = |at: std::ops::Range<usize>| {
+        header[at].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let own = new_histogram();
+    if (number(12..16), number(16..24), number(24..32)) != (u64::from(own.sigfig()), own.low(), own.high()) {
+        return Err("it has another range than this program's".into());
+    }
+    if number(4..8) > (own.distinct_values() * MOST_BYTES_OF_A_COUNT) as u64 {
+        return Err("it announces more counts than it can have".into());
+    }
+    Ok(())
+}
+
+fn line_of(log: &[u8], offset: usize) -> usize {
+    1 + log.iter().take(offset).filter(|byte| **byte == b'\n').count()
+}
+
+/// The entry borrows from the log, so its place follows from its address.
+fn offset_of(log: &[u8], interval: &IntervalLogHistogram<'_>) -> usize {
+    (interval.encoded_histogram().as_ptr() as usize).saturating_sub(log.as_ptr() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use zklockbench_core::measure::HIGHEST_US;
+
+    fn log(histograms: &BTreeMap<Measure, Histogram>) -> Vec<u8> {
+        let (start, length) = (Duration::from_millis(1_030), Duration::from_secs(2));
+        let mut log = Vec::new();
+        write(&mut log, SampledSpan { began: SystemTime::UNIX_EPOCH, start, length }, histograms).unwrap();
+        log
+    }
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = new_histogram();
+        values.iter().for_each(|value| histogram.saturating_record(*value));
+        histogram
+    }
+
+    #[test]
+    fn a_line_has_tag_start_length_and_maximum_in_milliseconds() {
+        let text = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1_500]))]))).unwrap();
+        assert!(text.contains("#[StartTime: 0.000 (seconds since epoch)]\n"), "{text}");
+        assert!(text.contains("\nTag=wait,1.030,2.000,1.500,H"), "{text}");
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_told_by_its_number() {
+        assert_eq!(read(b"#a comment\nTag=wait,x\n").unwrap_err().line, 2);
+        let twice = "Tag=wait,0.0,1.0,1.0,".to_owned();
+        let line = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1]))]))).unwrap();
+        let payload = line.trim_end().rsplit(',').next().unwrap();
+        let broken = read(format!("{twice}{payload}\n{twice}{payload}\n").as_bytes()).unwrap_err();
+        assert_eq!(broken, Broken { line: 2, what: "a second histogram of `wait`".into() });
+        let broken = read(format!("0.0,1.0,1.0,{payload}\n").as_bytes()).unwrap_err();
+        assert_eq!(broken, Broken { line: 1, what: "a histogram without a tag".into() });
+    }
+
+    proptest! {
+        #[test]
+        fn any_histograms_come_back_as_they_were(
+            samples in prop::collection::btree_map(
+                0..Measure::COUNT,
+                prop::collection::vec(prop_oneof![1..1_000_u64, 1..=HIGHEST_US], 1..200),
+                0..4,
+            )
+        ) {
+            let histograms: BTreeMap<_, _> =
+                samples.iter().map(|(measure, values)| (Measure::all()[*measure], of(values))).collect();
+            prop_assert_eq!(read(&log(&histograms)).unwrap(), histograms);
+        }
+
+        #[test]
+        fn a_damaged_log_is_an_error_or_a_log_but_never_a_panic(at in 0..400_usize, byte in any::<u8>()) {
+            let mut log = log(&BTreeMap::from([(Measure::Wait, of(&[1, 20, 300, 4_000]))]));
+            let at = at % log.len();
+            log[at] = byte;
+            let _ = read(&log);
+        }
+    }
+}

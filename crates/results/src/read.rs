@@ -1,0 +1,355 @@
+//! Reading a run directory, also one that was packed to be kept: all of it, or an error that says which file is at fault
+//! and what to do.
+//!
+//! What is wrong with a directory that the user named is a usage error; what the disk refuses is an error of
+//! the environment.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use serde::de::DeserializeOwned;
+use tar::Archive;
+
+use super::files::{
+    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, VersionedFile, digest_of, digest_of_all_from,
+};
+use super::{hlog, layout};
+use zklockbench_core::disk::{self, MIB, Unreadable};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Latency, Measure};
+use zklockbench_core::units::counted;
+use zklockbench_record::{Run, RunEnding, Trial};
+
+/// `run.json`, and the files of trials.
+const RUN_FILE: VersionedFile = VersionedFile {
+    of: "run",
+    name: layout::RUN,
+    version: SCHEMA_VERSION,
+    remedy: "the directory was modified or damaged after the run: restore it from a copy, or run the scenario again",
+};
+
+/// More than a run leaves that anybody keeps packed.
+const PACKED_AT_MOST: u64 = 64 * MIB;
+const UNPACKED_AT_MOST: u64 = 1024 * MIB;
+
+pub fn read(dir: &Path) -> Result<StoredRun, Error> {
+    let run = read_run(dir)?;
+    let trials = trial_numbers(dir, &run)?;
+    unchanged(dir, &run)?;
+    let trials = trials.into_iter().map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
+    Ok(StoredRun::of(run, trials))
+}
+
+/// What is recorded of the run that left a directory, by its final name or by its hidden one, without its trials.
+pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
+    Ok(read_run(&super::staging::left_at(dir))?.run)
+}
+
+pub fn read_packed(dir: &Path) -> Result<StoredRun, Error> {
+    let path = dir.join(layout::PACKED);
+    let packed = disk::open(dir, Path::new(layout::PACKED), PACKED_AT_MOST).map_err(|why| why.of(&path))?;
+    let place = tempfile::tempdir().map_err(Error::environment)?;
+    unpack(GzDecoder::new(packed).take(UNPACKED_AT_MOST), place.path())
+        .map_err(|why| Error::usage(format!("{}: {why}; restore it from a copy", path.display())))?;
+    read(place.path())
+}
+
+fn unpack(packed: impl Read, into: &Path) -> Result<(), String> {
+    let mut archive = Archive::new(packed);
+    let told = |error: std::io::Error| format!("not a whole archive: {error}");
+    for entry in archive.entries().map_err(told)? {
+        let mut entry = entry.map_err(told)?;
+        let kind = entry.header().entry_type();
+        if !(kind.is_file() || kind.is_dir()) || !entry.unpack_in(into).map_err(told)? {
+            return Err(format!(
+                "holds `{}`, which is not a file or folder of a run",
+                String::from_utf8_lossy(&entry.path_bytes())
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
+    let path = dir.join(layout::RUN);
+    match disk::read(dir, layout::RUN, layout::most(layout::RUN)) {
+        Ok(bytes) => {
+            let run: RunFile = of_this_version::<_, Run>(&path, &bytes)?;
+            return if is_own_digest(&bytes, &run.digest) { Ok(run) } else { Err(changed(&path)) };
+        }
+        // What is not there, and a directory that is none, are told below.
+        Err(Unreadable::Missing) => {}
+        Err(_) if !dir.is_dir() => {}
+        Err(why) => return Err(unreadable(&path, why)),
+    }
+    let dir_shown = dir.display();
+    Err(Error::usage(if !dir.is_dir() {
+        format!("{dir_shown} is not a directory; name the directory that a run left")
+    } else if dir.join(layout::TRIALS).is_dir() {
+        format!(
+            "{dir_shown} is only half a run: it has no {}, because no trial had ended when the run was killed, or has \
+             ended yet; run the scenario again",
+            layout::RUN
+        )
+    } else {
+        format!("{dir_shown} is not a run directory: it has no {}", layout::RUN)
+    }))
+}
+
+fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let blank = |(head, tail): (&str, &str)| [head, BLANK, tail].concat();
+    digest.len() == BLANK.len()
+        && text.rsplit_once(digest).map(blank).is_some_and(|blank| digest_of(blank.as_bytes()) == digest)
+}
+
+/// What is drawn or copied for people, and may be deleted to save space. What is there must still be as it was.
+const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layout::REPORT];
+
+fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
+    for (name, digest) in &run.files {
+        let path = dir.join(name);
+        let opened = disk::open(dir, Path::new(name), layout::most(name));
+        match opened.and_then(|file| Ok(digest_of_all_from(file)?)) {
+            Ok(now) if now == *digest => {}
+            // It can be made again, and is drawn from the others.
+            Ok(_) if name == layout::REPORT => {}
+            Ok(_) => return Err(changed(&path)),
+            Err(Unreadable::Missing) if CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) => {}
+            Err(why) => return Err(unreadable(&path, why)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a run that is to be resumed, all its trials together: also those that were replaced, and those that had ended, but
+/// that `run.json` does not count yet, if they are whole.
+pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
+    let mut stored = read(dir)?;
+    stored.trials.append(&mut stored.replaced);
+    stored.trials.sort_by_key(|trial| trial.spec.index);
+    if may_have_more(dir, &stored.run) {
+        let uncounted =
+            numbers_in(dir)?.into_iter().filter(|number| undigested(dir, &stored.run, *number).is_some());
+        stored.trials.extend(uncounted.filter_map(|number| read_trial(dir, number).ok()).collect::<Vec<_>>());
+        stored.trials.sort_by_key(|trial| trial.spec.index);
+    }
+    Ok(stored)
+}
+
+/// Whether trials may lie in a directory that its run does not count: it is going on, was killed, or a full disk ended it.
+fn may_have_more(dir: &Path, run: &RunFile) -> bool {
+    layout::is_partial(dir) || run.outcome.ending != RunEnding::Complete
+}
+
+/// The numbers of all trials in a directory, in order.
+fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
+    let folder = dir.join(layout::TRIALS);
+    // No link to another folder, either.
+    if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        return Err(broken(&folder, "is no directory"));
+    }
+    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error.into()))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A file of that trial of which the run has no digest.
+fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
+    let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
+    files.into_iter().find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !run.files.contains_key(&format!("{}/{name}", layout::TRIALS))
+    })
+}
+
+/// The numbers of the trials that are there, in order: as many as the run counts, each with the digests of its files. A
+/// trial that could not begin leaves a gap, so the numbers need not follow each other. In a run that has not come to its
+/// end, more may lie beside them.
+fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
+    let mut numbers = numbers_in(dir)?;
+    let undigested = |number: &usize| undigested(dir, run, *number);
+    if may_have_more(dir, run) {
+        numbers.retain(|number| undigested(number).is_none());
+    }
+    let trials = || counted(run.trials, "trial", "trials");
+    if numbers.len() < run.trials {
+        let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
+        let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
+        return Err(broken(&path, &format!("is missing, though the run had {}", trials())));
+    }
+    if let Some(beyond) = numbers.get(run.trials) {
+        let path = layout::trial_json(dir, *beyond);
+        return Err(broken(&path, &format!("is one too many: {} counts {}", layout::RUN, trials())));
+    }
+    match numbers.iter().find_map(undigested) {
+        Some(path) => Err(broken(&path, &format!("has no digest in {}", layout::RUN))),
+        None => Ok(numbers),
+    }
+}
+
+fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
+    let json = layout::trial_json(dir, index);
+    let mut file: TrialFile<'static> = of_this_version::<_, Trial>(&json, &read_bytes(dir, &json)?)?;
+    let path = layout::trial_hlog(dir, index);
+    let log = read_bytes(dir, &path)?;
+    let trial = file.trial.to_mut();
+    trial.histograms = hlog::read(&log)
+        .map_err(|hlog::Broken { line, what }| broken(&path, &format!("line {line}: {what}")))?;
+    if trial.spec.index != index {
+        return Err(broken(&json, &format!("holds trial {}", trial.spec.index)));
+    }
+    match contradictions(&file).into_iter().next() {
+        Some(what) => Err(broken(&json, &format!("contradicts itself: {what}"))),
+        None => Ok(file.trial.into_owned()),
+    }
+}
+
+/// Reads a file of this version, most of whose fields are those of a record. In the file they stand among its own, and there
+/// an error does not know of which field it is: the record, read by itself, does.
+fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<T, Error> {
+    RUN_FILE
+        .parse(path, bytes)
+        .map_err(|error| RUN_FILE.parse::<Recorded>(path, bytes).err().unwrap_or(error))
+}
+
+/// Reads a file of a directory of results, whose path it is.
+pub(super) fn read_bytes(dir: &Path, path: &Path) -> Result<Vec<u8>, Error> {
+    let name = path.strip_prefix(dir).unwrap_or(path);
+    disk::read(dir, name, layout::most(&name.to_string_lossy())).map_err(|why| unreadable(path, why))
+}
+
+fn unreadable(path: &Path, why: Unreadable) -> Error {
+    RUN_FILE.unreadable(path, why)
+}
+
+fn broken(path: &Path, what: &str) -> Error {
+    RUN_FILE.broken(path, what)
+}
+
+fn changed(path: &Path) -> Error {
+    broken(path, "is not as it was written: its digest in run.json is another")
+}
+
+/// Numbers of one trial that cannot both be true, each pair as a sentence: the sign of a file that was changed or
+/// damaged, and its digest with it.
+fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
+    let mut found = in_spans(&file.trial);
+    found.extend(in_histograms(file));
+    found.extend(in_violations(&file.trial));
+    if file.derived.contradicts(&file.trial.derived()) {
+        found.push("`derived` does not follow from the counts".to_owned());
+    }
+    found
+}
+
+/// Says so when two numbers that must be the same are not.
+fn same(what: &str, said: u64, found: u64) -> Option<String> {
+    (said != found).then(|| format!("{what}: {said} in one place, {found} in another"))
+}
+
+/// The measured phase is a part of the trial, and all that a contender acquired was acquired by one.
+fn in_spans(trial: &Trial) -> Vec<String> {
+    let (part, whole) = (&trial.measured, &trial.whole);
+    // What was not seen of the whole is not there.
+    let seen = |count: u64| (whole.unseen == 0).then_some(count);
+    let pairs = [
+        ("requests", part.requests.total(), seen(whole.requests.total())),
+        ("notifications", part.notifications.total(), seen(whole.notifications.total())),
+        ("acquisitions", part.acquired(), Some(whole.acquired())),
+        ("releases", part.releases, Some(whole.releases)),
+    ];
+    let known = pairs.into_iter().filter_map(|(what, part, whole)| Some((what, part, whole?)));
+    let larger = known.filter(|(_, part, whole)| part > whole).map(|(what, part, whole)| {
+        format!("{what}: {part} in the measured phase, but {whole} in the whole trial")
+    });
+    let tallies = trial.tallies.iter().map(|tally| tally.acquired).sum();
+    larger.chain(same("acquisitions", part.acquired(), tallies)).collect()
+}
+
+/// The JSON and the `.hlog` were written from the same histograms.
+fn in_histograms(file: &TrialFile<'_>) -> Vec<String> {
+    let found = file.trial.latencies();
+    let names = file.latencies.keys().chain(found.keys()).collect::<std::collections::BTreeSet<_>>();
+    let differ = |measure: &&Measure| {
+        let [said, found] = [&file.latencies, &found].map(|all| all.get(measure));
+        // Earlier versions told of the parts of a wait only what was served.
+        let served = || file.trial.histograms.get(*measure).and_then(Latency::of);
+        let is_part = measure.open_parts().is_some() && **measure != Measure::Wait;
+        let agrees = said == found || is_part && said.copied() == served();
+        (!agrees).then(|| format!("`{}`: the JSON and the .hlog have other numbers", measure.name()))
+    };
+    names.iter().filter_map(differ).collect()
+}
+
+fn violations(count: u64) -> String {
+    counted(count, "violation", "violations")
+}
+
+/// Several inside at once were either violations, or excused.
+fn in_violations(trial: &Trial) -> Vec<String> {
+    let detailed = trial.violations.len() as u64;
+    let more = (detailed > trial.violation_count)
+        .then(|| format!("{} in detail, but {} counted", violations(detailed), trial.violation_count));
+    let none = trial.violation_count > 0 && trial.most_inside < 2;
+    let alone = none.then(|| format!("{}, but never two inside", violations(trial.violation_count)));
+    [more, alone].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(dir: &Path) -> String {
+        let error = read(dir).unwrap_err();
+        assert!(matches!(error, Error::Usage(_)), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn what_is_no_run_directory_is_told_apart_from_half_of_one() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(told(&dir.path().join("absent")).contains("is not a directory"));
+        assert!(told(dir.path()).contains("is not a run directory: it has no run.json"));
+        fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
+        assert!(told(dir.path()).contains("is only half a run"));
+    }
+
+    #[test]
+    fn a_packed_run_is_the_run_and_what_leads_elsewhere_is_refused() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/example");
+        let packed = |name: &str, kind| {
+            let mut archive = tar::Builder::new(Vec::new());
+            archive.append_dir_all(".", &example).unwrap();
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(0);
+            header.set_mode(0o644);
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            archive.append(&header, std::io::empty()).unwrap();
+            archive.into_inner().unwrap()
+        };
+        let unpacked = |name, kind| {
+            let place = tempfile::tempdir().unwrap();
+            unpack(&packed(name, kind)[..], place.path())?;
+            read(place.path()).map_err(|error| error.to_string())
+        };
+        // Given the example, packed with one more file
+        let whole = unpacked("note", tar::EntryType::Regular).unwrap();
+        assert_eq!(whole.trials.len(), read(&example).unwrap().trials.len());
+        // Then a way out, a link, and half of it are refused
+        assert!(unpacked("../note", tar::EntryType::Regular).unwrap_err().contains("`../note`"));
+        assert!(unpacked("link", tar::EntryType::Symlink).unwrap_err().contains("`link`"));
+        let half = &packed("note", tar::EntryType::Regular)[..10_000];
+        let place = tempfile::tempdir().unwrap();
+        assert!(unpack(half, place.path()).is_err() || read(place.path()).is_err());
+    }
+}

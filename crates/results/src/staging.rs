@@ -1,0 +1,364 @@
+//! The directory of a run that is not over, owned by a guard.
+//!
+//! All is written into `.<name>.partial` beside the final directory and becomes visible by one rename. So
+//! the files within need no renames of their own: they aren't looked for before all of them are there.
+//! Creating the partial directory also claims the name, because only one process can create it.
+//!
+//! What stays behind when the guard is dropped: nothing, unless something was measured ([`Staging::keep`]). Then the
+//! directory becomes visible all the same if it can be read, and else stays under its hidden name. When the program
+//! panics or is killed (`kill -9`, out of memory, power), it stays under that name, too; the next run removes it, unless a
+//! trial had ended: that can be read, and is deleted by hand.
+//!
+//! A directory that has no writer any more is told by its lock, which the system lets go with its owner. A run that is
+//! resumed goes back under the hidden name ([`ClaimedDirectory`]), with all that it has.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Result as IoResult};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::layout;
+use super::layout::cannot;
+use zklockbench_core::error::Error;
+
+/// A directory that is removed when it is dropped without having been published, unless it is to be kept.
+#[derive(Debug)]
+pub struct Staging {
+    parent: PathBuf,
+    name: String,
+    dir: PathBuf,
+    published: bool,
+    /// Whether something was measured that must not get lost.
+    keeps: bool,
+    /// Who hears where it is when it was dropped and kept.
+    tell_kept: Option<fn(&Path)>,
+    /// Held as long as a program writes there; `None` on a file system that has no locks.
+    _lock: Option<File>,
+}
+
+impl Staging {
+    /// Claims a name made of that one and the time, below that parent; when it is taken, `-2` and so on is appended.
+    pub fn claim_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
+        Self::claim_numbered(parent, &layout::run_name(name, began))
+    }
+
+    /// Claims that name below that parent; when it is taken, `-2` and so on is appended.
+    pub fn claim_numbered(parent: &Path, name: &str) -> Result<Self, Error> {
+        let mut attempt = 1;
+        loop {
+            if let Some(staging) = Self::claim(parent, &layout::numbered(name, attempt))? {
+                return Ok(staging);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Claims the name below that parent, which is created if it is missing. `None` when the name is taken.
+    pub fn claim(parent: &Path, name: &str) -> Result<Option<Self>, Error> {
+        fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
+        let dir = layout::partial(parent, name);
+        if parent.join(name).symlink_metadata().is_ok() {
+            return Ok(None);
+        }
+        match fs::create_dir(&dir) {
+            Ok(()) => Ok(Some(Self::of(parent.into(), name.into(), lock(&dir), dir))),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(cannot("create", &dir, &e)),
+        }
+    }
+
+    fn of(parent: PathBuf, name: String, lock: Option<File>, dir: PathBuf) -> Self {
+        Self { parent, name, dir, published: false, keeps: false, tell_kept: None, _lock: lock }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn end(&self) -> PathBuf {
+        self.parent.join(&self.name)
+    }
+
+    /// From now on it is not removed, whatever happens.
+    pub fn keep(&mut self) {
+        self.keeps = true;
+    }
+
+    pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
+        self.tell_kept = Some(tell);
+    }
+
+    /// Makes the files durable and the directory visible under its final name, which is returned.
+    pub fn publish(mut self) -> Result<PathBuf, Error> {
+        self.show()
+    }
+
+    fn show(&mut self) -> Result<PathBuf, Error> {
+        sync_all_below(&self.dir).map_err(|e| cannot("flush", &self.dir, &e))?;
+        let end = self.end();
+        fs::rename(&self.dir, &end).map_err(|e| cannot("move the finished run to", &end, &e))?;
+        self.published = true;
+        sync(&self.parent).map_err(|e| cannot("flush", &self.parent, &e))?;
+        Ok(end)
+    }
+}
+
+/// Where the directory of a run lies that is named by its final name or by its hidden one.
+pub fn left_at(dir: &Path) -> PathBuf {
+    let named = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let other = match layout::of_partial(&named) {
+        Some(name) => dir.with_file_name(name),
+        None => layout::partial(dir.parent().unwrap_or(Path::new("")), &named),
+    };
+    if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
+}
+
+/// A directory that a run left, published or not, in which there is no other writer from now on. Dropped, it stays as it is.
+#[derive(Debug)]
+pub struct ClaimedDirectory {
+    parent: PathBuf,
+    name: String,
+    dir: PathBuf,
+    lock: File,
+}
+
+impl ClaimedDirectory {
+    /// Claims what a run left, by its final name or by its hidden one, whichever is there.
+    pub fn of(dir: &Path) -> Result<Self, Error> {
+        let found = left_at(dir);
+        let dir = found.canonicalize().map_err(|error| {
+            Error::usage(format!("{}: {error}; name the directory that a run left", dir.display()))
+        })?;
+        let (parent, last) = (dir.parent().unwrap_or(&dir), dir.file_name().unwrap_or_default());
+        let last = last.to_string_lossy();
+        let name = layout::of_partial(&last).unwrap_or(&last);
+        layout::check_name(name)?;
+        let (parent, name) = (parent.to_owned(), name.to_owned());
+        let in_the_way =
+            if layout::is_partial(&dir) { parent.join(&name) } else { layout::partial(&parent, &name) };
+        if in_the_way.symlink_metadata().is_ok() {
+            return Err(Error::usage(format!(
+                "{} cannot be resumed while {} is there: move one of them away",
+                dir.display(),
+                in_the_way.display()
+            )));
+        }
+        let lock = File::open(&dir).map_err(|error| cannot("open", &dir, &error))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            // Not one that was renamed meanwhile.
+            Ok(()) if is_at(&lock, &dir) => Ok(Self { parent, name, dir, lock }),
+            Ok(()) | Err(Errno::WOULDBLOCK) => Err(Error::usage(format!(
+                "{} is in use: its run is still going on, or is being resumed by another process",
+                dir.display()
+            ))),
+            Err(error) => Err(Error::environment(format!(
+                "cannot tell whether a run is still writing to {}: it cannot be locked ({error}); copy it to a disk \
+                 whose file system has locks, and resume it there",
+                dir.display()
+            ))),
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn is_published(&self) -> bool {
+        !layout::is_partial(&self.dir)
+    }
+
+    /// Takes it back under its hidden name, to be written to. It becomes visible again however that ends.
+    pub fn take_back(self) -> Result<Staging, Error> {
+        let Self { parent, name, dir, lock } = self;
+        let hidden = layout::partial(&parent, &name);
+        fs::rename(&dir, &hidden).map_err(|error| cannot("rename", &dir, &error))?;
+        let mut staging = Staging::of(parent, name, Some(lock), hidden);
+        staging.keep();
+        Ok(staging)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if self.published || std::thread::panicking() {
+            return;
+        }
+        if !self.keeps {
+            let _ = fs::remove_dir_all(&self.dir);
+            return;
+        }
+        let shown = if self.dir.join(layout::RUN).is_file() { self.show().ok() } else { None };
+        if let Some(tell) = self.tell_kept {
+            tell(shown.as_deref().unwrap_or(&self.dir));
+        }
+    }
+}
+
+/// Makes a directory that is visible from the start, because what is put there is whole by itself: named after what it
+/// is for and the time, with `-2` and so on appended when the name is taken. Returns its path.
+pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<PathBuf, Error> {
+    fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
+    let name = layout::run_name(name, began);
+    layout::check_name(&name)?;
+    let mut attempt = 1;
+    loop {
+        let path = parent.join(layout::numbered(&name, attempt));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => attempt += 1,
+            Err(e) => return Err(cannot("create", &path, &e)),
+        }
+    }
+}
+
+/// A file where a directory should be is no matter of the disk, but of what was asked for.
+fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
+    match directory.ancestors().find(|above| above.symlink_metadata().is_ok()) {
+        Some(file) if !file.is_dir() => Error::usage(format!(
+            "cannot write results to {}: {} is not a directory; choose another with --out",
+            directory.display(),
+            file.display()
+        )),
+        _ => cannot("create", directory, error),
+    }
+}
+
+/// Removes what killed runs left below that parent and is of no use to anybody. Returns the directories that
+/// hold trials which had ended.
+pub fn tidy(parent: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();
+    let (with_trials, without): (Vec<_>, Vec<_>) =
+        left.into_iter().partition(|dir| holds_something(&dir.join(layout::TRIALS)));
+    for dir in without {
+        // It may belong to another user.
+        let _ = fs::remove_dir_all(dir);
+    }
+    with_trials
+}
+
+/// Whether it has no writer any more. An empty one may just be on its way.
+fn is_left(dir: &Path) -> bool {
+    holds_something(dir) && lock(dir).is_some()
+}
+
+/// Whether it is there and not empty. A calibration has no trials.
+fn holds_something(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Whether an open directory is the one of that path.
+fn is_at(open: &File, path: &Path) -> bool {
+    let both = (open.metadata(), fs::metadata(path));
+    matches!(both, (Ok(one), Ok(other)) if (one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+fn lock(dir: &Path) -> Option<File> {
+    let lock = File::open(dir).ok()?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(lock)
+}
+
+/// Flushes every file and directory to the disk, so that the rename cannot outlive their content. This is
+/// done once at the end, and not after each trial, because it would disturb an ensemble on the same disk.
+fn sync_all_below(dir: &Path) -> IoResult<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            sync_all_below(&entry.path())?;
+        } else if kind.is_file() {
+            sync(&entry.path())?;
+        }
+    }
+    sync(dir)
+}
+
+fn sync(path: &Path) -> IoResult<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_directory_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let staging = Staging::claim(parent.path(), "quick").unwrap().unwrap();
+        fs::write(staging.dir().join("a"), "a").unwrap();
+        drop(staging);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_was_measured_stays_when_it_is_dropped_and_is_visible_if_it_can_be_read() {
+        let parent = tempfile::tempdir().unwrap();
+        for (name, is_readable) in [("whole", true), ("half", false)] {
+            let mut staging = Staging::claim(parent.path(), name).unwrap().unwrap();
+            staging.keep();
+            fs::write(staging.dir().join("a"), "a").unwrap();
+            if is_readable {
+                fs::write(staging.dir().join(layout::RUN), "{}").unwrap();
+            }
+            drop(staging);
+            let (end, partial) = (parent.path().join(name), layout::partial(parent.path(), name));
+            assert_eq!((end.join("a").exists(), partial.join("a").exists()), (is_readable, !is_readable));
+        }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_unless_a_trial_had_ended_or_somebody_writes_there() {
+        let parent = tempfile::tempdir().unwrap();
+        let partial = |name: &str| {
+            let dir = layout::partial(parent.path(), name);
+            fs::create_dir_all(dir.join(layout::TRIALS)).unwrap();
+            dir
+        };
+        let (left, measured, foreign) = (partial("left"), partial("measured"), parent.path().join(".other"));
+        // That of a calibration, which has no trials
+        let calibration = layout::partial(parent.path(), "calibration");
+        fs::create_dir_all(calibration.join(layout::SERVER_LOGS)).unwrap();
+        fs::write(layout::trial_json(&measured, 0), "{}").unwrap();
+        fs::create_dir(&foreign).unwrap();
+        let going = Staging::claim(parent.path(), "going").unwrap().unwrap();
+        fs::create_dir(going.dir().join(layout::TRIALS)).unwrap();
+        assert_eq!(tidy(parent.path()), [measured.as_path()]);
+        assert!(!left.exists() && !calibration.exists());
+        assert!(measured.exists() && foreign.exists() && going.dir().exists());
+        // And one that is only just made is not taken from its maker
+        let new = layout::partial(parent.path(), "new");
+        fs::create_dir(&new).unwrap();
+        tidy(parent.path());
+        assert!(new.exists());
+    }
+
+    #[test]
+    fn a_name_is_claimed_by_one_writer_only_before_and_after_it_is_published() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = Staging::claim(parent.path(), "quick").unwrap().unwrap();
+        assert!(Staging::claim(parent.path(), "quick").unwrap().is_none());
+        assert_eq!(first.publish().unwrap(), parent.path().join("quick"));
+        assert!(Staging::claim(parent.path(), "quick").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_panic_leaves_the_partial_directory_to_be_looked_at() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = parent.path().to_owned();
+        let crashed = std::thread::spawn(move || {
+            let _staging = Staging::claim(&at, "quick").unwrap().unwrap();
+            panic!("a crash in the middle of a run");
+        });
+        assert!(crashed.join().is_err());
+        assert!(layout::partial(parent.path(), "quick").is_dir());
+        assert!(!parent.path().join("quick").exists());
+    }
+}

@@ -1,0 +1,303 @@
+//! What can be run but may not be what the writer wants.
+
+use std::time::Duration;
+
+use super::arrivals::{Arrivals, Popularity};
+use super::fields::{CLIENT, FAULT, POLL_INTERVAL_PARAM};
+use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
+use super::plan::{HANDOFF, Offered, TrialPlan, scaled_fault};
+use super::read::written;
+use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target};
+use zklockbench_core::catalog::{Holders, LockCard};
+use zklockbench_core::units::{contenders, counted, format_duration, number};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    pub key: &'static str,
+    /// Which of the faults it is about, from 0, if it is about one.
+    pub fault: Option<usize>,
+    pub message: String,
+    pub help: String,
+}
+
+/// Too few to say anything of a 99th percentile, or even of a median.
+const ACQUISITIONS_FEW: f64 = 20.0;
+/// From here on queues are long enough to make results of short trials vary.
+const NEAR_SATURATION: f64 = 0.8;
+/// A queue that arrives at once lists as many names as it has members, each.
+const BURST: usize = 2_000;
+
+pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
+    let trials = TrialPlan::of(&Scenario { repetitions: 1, ..scenario.clone() }).trials;
+    let all = [
+        repetitions(scenario),
+        trials.first().and_then(short_hold),
+        warm_up(scenario),
+        few_acquisitions(&trials),
+        impatience(&trials),
+        idle_locks(scenario),
+        session_timeout(scenario),
+        burst(scenario, &trials),
+        nobody_reads(scenario, &trials, locks),
+        saturation(scenario, &trials, locks),
+        missing_kind(&trials),
+        small_pool(&trials),
+        one_popular_lock(scenario),
+        unused_steps(scenario),
+    ];
+    let each = || (0..).zip(&scenario.faults);
+    let lasting = each().filter_map(|(at, fault)| no_service(scenario, at, fault, faults));
+    let alone = each().filter_map(|(at, fault)| nobody_waits(scenario, at, fault));
+    let late = each().filter_map(|(at, fault)| ends_late(&trials, at, fault));
+    all.into_iter().flatten().chain(lasting).chain(alone).chain(late).collect()
+}
+
+fn advice(key: &'static str, message: impl Into<String>, help: &str) -> Advice {
+    Advice { key, fault: None, message: message.into(), help: help.to_owned() }
+}
+
+fn repetitions(scenario: &Scenario) -> Option<Advice> {
+    let message = "one repetition shows no spread, so differences cannot be told from noise";
+    let help = "use at least 3 repetitions to compare times; a batch's counts are exact anyway";
+    (scenario.repetitions <= 1).then(|| advice("repetitions", message, help))
+}
+
+fn short_hold(trial: &TrialSpec) -> Option<Advice> {
+    let inexact = |mean: &Duration| !mean.is_zero() && *mean < Duration::from_millis(1);
+    let mean = trial.kinds().iter().map(|kind| kind.hold.mean()).find(inexact)?;
+    let message = format!("a hold of {} is inexact: timers tick in milliseconds", format_duration(mean));
+    Some(advice("hold", message, "use 0ms or at least 1ms; the overshoot is recorded"))
+}
+
+fn warm_up(scenario: &Scenario) -> Option<Advice> {
+    // Every arrival of a replay is measured.
+    let replays = scenario.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_)));
+    let has_none = matches!(scenario.stop, Stop::After(_)) && scenario.warm_up.is_zero();
+    let message = "without a warm-up, the slower first acquisitions count too";
+    (has_none && !replays).then(|| advice("duration", message, "add a line such as warm_up = \"1s\""))
+}
+
+fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
+    let timed = trials.iter().filter(|trial| matches!(trial.stop, Stop::After(_)));
+    let few = timed.map(|trial| (trial.estimated_acquisitions(), trial));
+    let (count, TrialSpec { strategy, contenders: number, load, .. }) =
+        few.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count < ACQUISITIONS_FEW)?;
+    let (label, with) = (&strategy.label, contenders(*number));
+    let message = format!("`{label}` with {with} will acquire only about {count:.0} times");
+    let help = match load.open() {
+        Some(_) => "measure longer, or raise the rate".to_owned(),
+        None => format!(
+            "measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"
+        ),
+    };
+    Some(advice("duration", message, &help))
+}
+
+fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
+    let waiting = trials.iter().max_by_key(|trial| trial.estimated_wait())?;
+    let (timeout, wait) = (waiting.acquire_timeout?, waiting.estimated_wait());
+    let (label, with) = (&waiting.strategy.label, contenders(waiting.contenders));
+    let message =
+        format!("`{label}` with {with} will often time out: waits are about {}", format_duration(wait));
+    let help = "use a longer `acquire_timeout`, unless timeouts are the point";
+    (wait > timeout).then(|| advice("acquire_timeout", message, help))
+}
+
+fn idle_locks(scenario: &Scenario) -> Option<Advice> {
+    let fewest = scenario.contenders.iter().min()?;
+    let (locks, are) = (counted(scenario.locks, "lock", "locks"), if *fewest == 1 { "is" } else { "are" });
+    let message = format!("with {} only {fewest} of {locks} {are} used", contenders(*fewest));
+    let is_idle = scenario.locks > *fewest && scenario.load.open().is_none();
+    is_idle.then(|| advice("locks", message, "list larger contender counts, or fewer locks"))
+}
+
+fn session_timeout(scenario: &Scenario) -> Option<Advice> {
+    let timeout = scenario.session_timeout;
+    let usual = Duration::from_secs(4)..=Duration::from_secs(40);
+    if scenario.ensemble.is_external() && !usual.contains(&timeout) {
+        let timeout = written(timeout);
+        let message = format!("a server with the default tickTime grants 4s to 40s, not {timeout}");
+        let help = "use a timeout between the two, or raise the servers' maxSessionTimeout";
+        return Some(advice("session_timeout", message, help));
+    }
+    let message =
+        format!("a pause of {} in a server's JVM or on this host expires sessions", written(timeout));
+    let help = "use at least 2s, unless expiry is the point";
+    (timeout < Duration::from_secs(2)).then(|| advice("session_timeout", message, help))
+}
+
+fn burst(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
+    let most = scenario.contenders.iter().max()?;
+    let queue = most.div_ceil(scenario.locks.max(1));
+    let together = scenario.load == Load::Closed && scenario.ramp_up.is_zero();
+    let thinks = trials.iter().any(|trial| !trial.mean_think().is_zero());
+    let message =
+        format!("{queue} contenders arriving together each list {queue} names: sessions may expire");
+    let help = "add a line such as ramp_up = \"10s\"";
+    (queue > BURST && together && !thinks).then(|| advice("contenders", message, help))
+}
+
+fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
+    let mut listed = cards.iter().filter(|card| scenario.strategies.iter().any(|one| one.name == card.name));
+    let in_vain =
+        trials.iter().any(TrialSpec::has_readers) && !listed.any(|card| card.guarantees.has_read_side());
+    let message = "no listed strategy has a read side, so every request is a write";
+    let help = "list a strategy that lets readers in together, or leave `read_ratio` out";
+    in_vain.then(|| advice("read_ratio", message, help))
+}
+
+fn rate_key(scenario: &Scenario) -> &'static str {
+    match (scenario.load.open().map(|open| &open.arrivals), scenario.rate_of) {
+        (Some(Arrivals::Ramp { .. } | Arrivals::Steps(_) | Arrivals::Replay(_)), _) => "arrivals",
+        (_, RateOf::All) => "rate",
+        (_, RateOf::Each) => "rate_each",
+    }
+}
+
+/// Whether a lock serves one request of this trial at a time.
+fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
+    let one = match card.guarantees.holders {
+        Holders::One => true,
+        Holders::ReadersOrOneWriter => !trial.has_readers(),
+        Holders::Leases(_) => false,
+    };
+    card.guarantees.exclusive && one
+}
+
+fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
+    let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
+    let alone = trials.iter().filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
+    let offered = alone
+        .filter_map(Offered::of)
+        .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;
+    let lock = match scenario.locks {
+        1 => "the lock".to_owned(),
+        locks => format!("the busiest of {locks} locks"),
+    };
+    let at = |rate: f64, share: f64| {
+        let (rate, hold, share) = (number(rate), format_duration(offered.hold), number(share * 100.0));
+        format!(
+            "at {rate} arrivals a second, each with a hold of {hold}, {lock} would be busy {share} % of the time"
+        )
+    };
+    let (mean, peak) = (offered.utilisation(), offered.peak_utilisation());
+    let changes = scenario.load.open().is_some_and(|open| {
+        matches!(open.arrivals, Arrivals::Day { .. } | Arrivals::Ramp { .. } | Arrivals::Steps(_))
+    });
+    let (message, help) = if mean >= 1.0 {
+        (
+            format!("{}: this cannot work, the queue grows without end", at(offered.rate, mean)),
+            "lower the rate, hold shorter or use more locks, unless overload is the point",
+        )
+    } else if changes && peak >= 1.0 {
+        (
+            format!("{} at the peak, while the queue grows", at(offered.peak_rate, peak)),
+            "lower the rate or hold shorter, unless overload is the point",
+        )
+    } else if mean >= NEAR_SATURATION {
+        (
+            format!("{}: near saturation", at(offered.rate, mean)),
+            "waits are long there and vary between repetitions; stay below 80 %, or measure for a long time",
+        )
+    } else {
+        return None;
+    };
+    Some(advice(rate_key(scenario), message, help))
+}
+
+/// A pool of sessions that is too small even for holds without any wait.
+fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
+    let busy = |trial: &TrialSpec| Some((trial.contenders, Offered::of(trial)?.busy_sessions(HANDOFF)));
+    let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;
+    let (count, busy) =
+        trials.iter().filter_map(busy).max_by(|one, other| short(one).total_cmp(&short(other)))?;
+    let (with, handoff) = (contenders(count), format_duration(HANDOFF));
+    let message = format!(
+        "{with} are too few: by Little's law {} sessions are busy at once (rate × (hold + {handoff} for the handoff))",
+        number(busy)
+    );
+    let help = "use more contenders: otherwise arrivals wait for a free session, and the pool is measured instead of \
+                the lock";
+    (busy > count as f64).then(|| advice("contenders", message, help))
+}
+
+/// Fewer contenders than it takes to have one of each kind.
+fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
+    let is_missing =
+        |trial: &&TrialSpec| trial.load.open().is_none() && trial.contenders_by_kind().contains(&0);
+    let trial = trials.iter().filter(is_missing).min_by_key(|trial| trial.contenders)?;
+    let kind = trial.contenders_by_kind().iter().position(|count| *count == 0)? + 1;
+    let of = contenders(trial.contenders);
+    let message = format!("of {of} none is of kind {kind}: its share is too small");
+    Some(advice(CLIENT, message, "use more contenders, or give that kind a larger share"))
+}
+
+fn one_popular_lock(scenario: &Scenario) -> Option<Advice> {
+    let Popularity::Zipf(_) = scenario.load.open()?.popularity else { return None };
+    let message = "a single lock cannot be more popular than others";
+    let help = "use more `locks`, or leave the key out";
+    (scenario.locks <= 1).then(|| advice("popularity", message, help))
+}
+
+fn unused_steps(scenario: &Scenario) -> Option<Advice> {
+    let (Arrivals::Steps(steps), Stop::After(measured)) = (&scenario.load.open()?.arrivals, scenario.stop)
+    else {
+        return None;
+    };
+    let before = steps.iter().rev().skip(1).map(|step| step.lasts).sum::<Duration>();
+    let message = format!("the last step would start after {}, when the trial is over", written(before));
+    (before >= measured).then(|| advice("duration", message, "measure longer, or drop the last steps"))
+}
+
+/// While no server serves, no session can be kept alive.
+fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[FaultCard]) -> Option<Advice> {
+    let card = cards.iter().find(|card| card.name == fault.kind)?;
+    let alone = matches!(scenario.ensemble, EnsembleChoice::Local { servers: 1, .. });
+    let everywhere = card.needs.reaches_servers() && (alone || fault.target == Target::Word("all"));
+    let (lasts, timeout) = (scaled_fault(fault, scenario.time_scale).duration?, scenario.session_timeout);
+    let message = format!(
+        "`{}` lasts {}, longer than the session timeout of {}: sessions may expire",
+        fault.label,
+        written(lasts),
+        written(timeout)
+    );
+    let help = "use a shorter `duration` or a longer `session_timeout`, unless expiry is the point";
+    let expires = lasts > timeout && (card.stops_service || everywhere);
+    expires.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
+}
+
+/// What it may take until the effect of a fault is seen.
+const TAKES_EFFECT: Duration = Duration::from_millis(500);
+
+/// A fault that the end of the load may cut short.
+fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Advice> {
+    let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let end_of = |trial: &TrialSpec| {
+        let (measured, fault) = (trial.measured(), trial.faults.get(at)?);
+        let begins = match fault.start {
+            Start::At(at) => at,
+            Start::AfterAcquisitions(count) => time(measured * count as f64 / trial.estimated_acquisitions()),
+        };
+        let starts = fault.every.saturating_mul(fault.times.saturating_sub(1));
+        let parts = [starts, fault.jitter, fault.duration.unwrap_or_default()];
+        let end = parts.into_iter().fold(begins, Duration::saturating_add);
+        (end.saturating_add(TAKES_EFFECT) > time(measured)).then_some((end, time(measured)))
+    };
+    let (end, measured) = trials.iter().filter_map(end_of).max()?;
+    let (end, measured) = (format_duration(end), format_duration(measured));
+    let message = format!(
+        "`{}` may last until about {end} of the {measured} measured; a fault that the end of the load cuts short is not \
+         proved",
+        fault.label
+    );
+    let help =
+        "let it begin earlier, last shorter or fire less often, or give a longer `duration` at the top";
+    Some(Advice { fault: Some(at), ..advice(FAULT, message, help) })
+}
+
+fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {
+    let is_alone = fault.target == Target::Word("waiter") && scenario.contenders.contains(&1);
+    let message = format!("with 1 contender nobody ever waits, so `{}` hits nobody there", fault.label);
+    let help = "drop 1 from `contenders`, or choose another target";
+    is_alone.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
+}

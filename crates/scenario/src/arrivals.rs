@@ -1,0 +1,357 @@
+//! An open load: arrivals that come when they come, however slow the lock is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::units::{as_us, format_duration, number};
+
+/// How arrivals come, and what becomes of those that find no free session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Open {
+    /// When they come.
+    pub arrivals: Arrivals,
+    /// Which lock each asks for.
+    pub popularity: Popularity,
+    /// What becomes of those that find no free session.
+    pub late: Late,
+    /// How long after the measured phase the backlog may take to be served.
+    #[serde(rename = "backlog_at_most_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub backlog_at_most: Duration,
+}
+
+/// A process of arrivals. Rates are in arrivals a second, over all contenders and locks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Evenly spaced.
+    Constant {
+        /// Arrivals a second.
+        rate: f64,
+    },
+    /// Independent of each other: exponential gaps.
+    Poisson {
+        /// Arrivals a second.
+        rate: f64,
+    },
+    /// An interrupted Poisson process: bursts of exponential length, and nothing in between.
+    Bursts {
+        /// Arrivals a second on average.
+        rate: f64,
+        /// The rate within a burst, as a multiple of the average; more than 1.
+        peak: f64,
+        /// The mean length of a burst.
+        #[serde(rename = "length_us", with = "as_us")]
+        #[schemars(with = "u64")]
+        length: Duration,
+    },
+    /// A Poisson process whose rate goes up and down as a sine does.
+    Day {
+        /// Arrivals a second on average.
+        rate: f64,
+        /// By which share of the average the rate goes up and down, 0 to 1.
+        amplitude: f64,
+        /// How long a day takes.
+        #[serde(rename = "period_us", with = "as_us")]
+        #[schemars(with = "u64")]
+        period: Duration,
+    },
+    /// A Poisson process whose rate changes evenly from the beginning of the measured phase to its end.
+    Ramp {
+        /// Arrivals a second at first.
+        from: f64,
+        /// Arrivals a second at the end.
+        to: f64,
+    },
+    /// A Poisson process whose rate changes at once; the last step lasts.
+    Steps(Vec<Step>),
+    /// What a file says.
+    Replay(Replay),
+}
+
+/// A time of one rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// Arrivals a second.
+    pub rate: f64,
+    /// How long it lasts.
+    #[serde(rename = "lasts_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub lasts: Duration,
+}
+
+/// Arrivals from a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Replay {
+    /// The file, as the scenario names it.
+    pub file: PathBuf,
+    /// How many arrivals it has.
+    pub count: usize,
+    /// The arrivals themselves, by their time; not kept with the results.
+    #[serde(skip)]
+    pub trace: Arc<[TraceArrival]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceArrival {
+    /// Microseconds after the first.
+    pub at_us: u64,
+    /// The lock that it asks for, where the file says so: a number from 0.
+    pub lock: Option<usize>,
+    pub hold: Option<Duration>,
+}
+
+/// Which of many locks an arrival asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Popularity {
+    /// Each as often as any other.
+    #[default]
+    Uniform,
+    /// The k-th most popular in proportion to 1 / k to this power.
+    Zipf(f64),
+}
+
+/// What becomes of an arrival that finds no free session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Late {
+    /// It waits for one, and that is part of its wait.
+    #[default]
+    Keep,
+    /// It is dropped, and counted.
+    Drop,
+}
+
+impl Arrivals {
+    /// Arrivals a second, on average over that time from the beginning of the measured phase.
+    pub fn mean_rate(&self, over: Duration) -> f64 {
+        match self {
+            Self::Constant { rate } | Self::Poisson { rate } | Self::Bursts { rate, .. } => *rate,
+            Self::Day { rate, amplitude, period } => {
+                // Only whole days have as many arrivals as the rate says.
+                let turned = std::f64::consts::TAU * over.as_secs_f64() / period.as_secs_f64().max(1e-9);
+                rate * (1.0 + amplitude * (1.0 - turned.cos()) / turned.max(1e-9))
+            }
+            Self::Ramp { from, to } => f64::midpoint(*from, *to),
+            Self::Steps(steps) => mean_of_steps(steps, over.as_secs_f64()),
+            Self::Replay(replay) => {
+                let over_us = zklockbench_core::clock::micros(over);
+                let within = replay.trace.iter().filter(|arrival| arrival.at_us < over_us).count();
+                within as f64 / over.as_secs_f64().max(f64::MIN_POSITIVE)
+            }
+        }
+    }
+
+    /// Arrivals a second before the measured phase: the rate with which it begins.
+    pub fn first_rate(&self) -> f64 {
+        match self {
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::Bursts { rate, .. }
+            | Self::Day { rate, .. } => *rate,
+            Self::Ramp { from, .. } => *from,
+            Self::Steps(steps) => steps.first().map_or(0.0, |step| step.rate),
+            Self::Replay(_) => 0.0,
+        }
+    }
+
+    /// The highest rate within that time from the beginning of the measured phase, in arrivals a second. Of a replay,
+    /// which has no rate at any one moment, the mean.
+    pub fn peak_rate(&self, over: Duration) -> f64 {
+        match self {
+            Self::Constant { rate } | Self::Poisson { rate } => *rate,
+            Self::Bursts { rate, peak, .. } => rate * peak,
+            Self::Day { rate, amplitude, period } => {
+                // A day that is cut off before noon has its highest rate at the end.
+                let quarters =
+                    (over.as_secs_f64() / period.as_secs_f64().max(f64::MIN_POSITIVE) * 4.0).min(1.0);
+                rate * (1.0 + amplitude * (quarters * std::f64::consts::FRAC_PI_2).sin())
+            }
+            Self::Ramp { from, to } => from.max(*to),
+            Self::Steps(steps) => {
+                let mut begins = Duration::ZERO;
+                let within = steps.iter().filter(|step| {
+                    let is_within = begins < over;
+                    begins = begins.saturating_add(step.lasts);
+                    is_within
+                });
+                within.map(|step| step.rate).fold(0.0, f64::max)
+            }
+            Self::Replay(_) => self.mean_rate(over),
+        }
+    }
+
+    /// How many arrivals are to be reckoned with: the mean, and for bursts, which may happen to fill the whole time, as
+    /// many as come at their peak.
+    pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
+        let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
+        peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())
+    }
+
+    /// Whether the process is the same at all times, so that there can be a steady state.
+    pub fn is_stationary(&self) -> bool {
+        matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
+    }
+
+    /// The process in words, without its rate where a scenario has that in a key of its own, with all times multiplied.
+    pub fn described(&self, scale: f64) -> String {
+        let time = |time: &Duration| format_duration(time.mul_f64(scale));
+        match self {
+            Self::Constant { .. } => "evenly spaced".to_owned(),
+            Self::Poisson { .. } => "poisson".to_owned(),
+            Self::Bursts { peak, length, .. } => {
+                format!("in bursts of {} at {} times the rate", time(length), number(*peak))
+            }
+            Self::Day { amplitude, period, .. } => {
+                format!("up and down by {} % every {}", number(amplitude * 100.0), time(period))
+            }
+            Self::Ramp { from, to } => {
+                format!("from {} to {} a second", number(from / scale), number(to / scale))
+            }
+            Self::Steps(steps) => {
+                let rates: Vec<_> = steps.iter().map(|step| number(step.rate / scale)).collect();
+                format!("in steps of {} a second", rates.join(", "))
+            }
+            Self::Replay(replay) => format!("as {} has them", replay.file.display()),
+        }
+    }
+
+    /// The same with every rate multiplied: what a rate for each contender is for all of them.
+    pub fn times(self, factor: f64) -> Self {
+        self.with(factor, 1.0)
+    }
+
+    /// The same with all times multiplied: as many arrivals, within another time.
+    pub fn scaled(self, factor: f64) -> Self {
+        self.with(1.0 / factor, factor)
+    }
+
+    /// The same with every rate and every time multiplied; a replay has only times.
+    fn with(self, rates: f64, times: f64) -> Self {
+        match self {
+            Self::Constant { rate } => Self::Constant { rate: rate * rates },
+            Self::Poisson { rate } => Self::Poisson { rate: rate * rates },
+            Self::Bursts { rate, peak, length } => {
+                Self::Bursts { rate: rate * rates, peak, length: length.mul_f64(times) }
+            }
+            Self::Day { rate, amplitude, period } => {
+                Self::Day { rate: rate * rates, amplitude, period: period.mul_f64(times) }
+            }
+            Self::Ramp { from, to } => Self::Ramp { from: from * rates, to: to * rates },
+            Self::Steps(steps) => {
+                let step = |Step { rate, lasts }| Step { rate: rate * rates, lasts: lasts.mul_f64(times) };
+                Self::Steps(steps.into_iter().map(step).collect())
+            }
+            Self::Replay(replay) => Self::Replay(replay.scaled(times)),
+        }
+    }
+}
+
+impl Popularity {
+    /// The share of all arrivals that ask for the lock that most ask for.
+    pub fn hottest(&self, locks: usize) -> f64 {
+        match self {
+            Self::Uniform => 1.0 / locks.max(1) as f64,
+            Self::Zipf(power) => 1.0 / harmonic(locks.max(1), *power),
+        }
+    }
+}
+
+/// 1 + 2^-power + … + count^-power. Beyond a thousand terms an integral stands for the rest; the relative error is below
+/// a millionth.
+fn harmonic(count: usize, power: f64) -> f64 {
+    const SUMMED: usize = 1_000;
+    let sum: f64 = (1..=count.min(SUMMED)).map(|rank| (rank as f64).powf(-power)).sum();
+    if count <= SUMMED {
+        return sum;
+    }
+    let (from, to) = (SUMMED as f64 + 0.5, count as f64 + 0.5);
+    let left = 1.0 - power;
+    let rest = if left.abs() < 1e-6 { (to / from).ln() } else { (to.powf(left) - from.powf(left)) / left };
+    sum + rest
+}
+
+impl Replay {
+    /// From its first arrival to just after its last, in whole milliseconds.
+    pub fn lasts(&self) -> Duration {
+        Duration::from_millis(self.trace.last().map_or(0, |last| last.at_us / 1_000) + 1)
+    }
+
+    /// How many locks it needs: one more than the highest number that it names.
+    pub fn locks(&self) -> usize {
+        self.trace
+            .iter()
+            .filter_map(|arrival| arrival.lock)
+            .max()
+            .map_or(0, |highest| highest.saturating_add(1))
+    }
+
+    fn scaled(self, factor: f64) -> Self {
+        if (factor - 1.0).abs() < f64::EPSILON {
+            return self;
+        }
+        let scaled = |arrival: &TraceArrival| TraceArrival {
+            at_us: (arrival.at_us as f64 * factor) as u64,
+            lock: arrival.lock,
+            hold: arrival.hold.map(|hold| hold.mul_f64(factor)),
+        };
+        Self { trace: self.trace.iter().map(scaled).collect(), ..self }
+    }
+}
+
+fn mean_of_steps(steps: &[Step], over_s: f64) -> f64 {
+    let mut left_s = over_s;
+    let mut arrivals = 0.0;
+    for step in steps {
+        let lasts_s = step.lasts.as_secs_f64().min(left_s);
+        arrivals += step.rate * lasts_s;
+        left_s -= lasts_s;
+    }
+    arrivals += steps.last().map_or(0.0, |step| step.rate) * left_s;
+    arrivals / over_s.max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(seen: f64, expected: f64) {
+        assert!((seen / expected - 1.0).abs() < 1e-6, "{seen} where {expected} is expected");
+    }
+
+    #[test]
+    fn the_hottest_of_a_hundred_locks_gets_nineteen_percent_by_zipf() {
+        close(Popularity::Zipf(1.0).hottest(100), 1.0 / 5.187_377_517_639_621);
+        close(Popularity::Zipf(0.0).hottest(100), 0.01);
+        close(Popularity::Uniform.hottest(100), 0.01);
+        close(Popularity::Zipf(3.0).hottest(1), 1.0);
+    }
+
+    #[test]
+    fn of_many_locks_the_sum_is_as_exact_as_term_by_term() {
+        for power in [0.0, 0.5, 0.999_999_9, 1.0, 1.5, 5.0] {
+            let sum: f64 = (1..=50_000).map(|rank| f64::from(rank).powf(-power)).sum();
+            close(harmonic(50_000, power), sum);
+        }
+    }
+
+    #[test]
+    fn the_mean_rate_is_that_of_the_time_asked_for() {
+        let seconds = Duration::from_secs;
+        let day = Arrivals::Day { rate: 30.0, amplitude: 1.0, period: seconds(60) };
+        close(day.mean_rate(seconds(120)), 30.0);
+        close(day.mean_rate(seconds(30)), 30.0 * (1.0 + std::f64::consts::FRAC_2_PI));
+        close(day.peak_rate(seconds(15)), 60.0);
+        close(day.peak_rate(seconds(5)), 45.0);
+        let step = |rate, lasts| Step { rate, lasts: seconds(lasts) };
+        let steps = Arrivals::Steps(vec![step(10.0, 5), step(40.0, 5)]);
+        close(steps.mean_rate(seconds(20)), 32.5);
+        close(steps.mean_rate(seconds(4)), 10.0);
+        close(steps.peak_rate(seconds(5)), 10.0);
+    }
+}

@@ -1,0 +1,272 @@
+//! Gates as they are written: what a run must show so that a build may go on.
+//!
+//! ```text
+//! condition = [ "every" | "median" ] subject ( relation limit | "not" "regressed" "by" percent "against" "baseline" )
+//! subject   = figure [ "of" strategy ] [ "at" number ( "contenders" | "contender" ) ]
+//! relation  = "<" | "<=" | ">" | ">=" | "=="
+//! limit     = number unit | [ number "*" ] ( "floor" | subject )
+//! unit      = "us" | "ms" | "s" | "/s" | "%" | "B" | "kB" | "MB" | nothing
+//! percent   = number "%"
+//! number    = digits [ "." digits ]
+//! strategy  = word | '"' label '"' | "'" label "'"
+//! ```
+//!
+//! Whether it holds is decided by the module `gate`, which reads runs.
+
+mod parse;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use zklockbench_core::measure::{Figure, Measure, Unit};
+
+pub use parse::{Known, KnownCells, Mistake, parse};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// What reports call it; `None` where its condition says enough.
+    pub name: Option<String>,
+    pub condition: Condition,
+}
+
+/// What must be true of every cell (a strategy at a number of contenders) of its subject. [`parse()`] reads its text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// Which of the repetitions decides; `None` where it isn't said: every one of a count, the median of anything else.
+    pub across: Option<Across>,
+    pub subject: Subject,
+    pub rule: Rule,
+}
+
+/// What of the repetitions has to stand in a relation to a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Across {
+    Every,
+    Median,
+}
+
+impl Across {
+    pub const ALL: [Self; 2] = [Self::Every, Self::Median];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Every => "every",
+            Self::Median => "median",
+        }
+    }
+
+    /// Where nothing is said of it.
+    pub fn usual(figure: Figure) -> Self {
+        if figure.is_count() { Self::Every } else { Self::Median }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    pub figure: Figure,
+    pub scope: Scope,
+}
+
+/// Which cells: those of one strategy, with one number of contenders, or all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Scope {
+    /// The strategy's label; `None` for all of them.
+    pub strategy: Option<String>,
+    /// The number of contenders; `None` for all of them.
+    pub contenders: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rule {
+    /// It stands in this relation to the limit.
+    Compare(Relation, Limit),
+    /// A comparison with a baseline does not find it worse by this share or more.
+    NotRegressed { percent: f64 },
+}
+
+/// How a figure must stand to its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Relation {
+    /// Below it.
+    #[serde(rename = "<")]
+    Less,
+    /// At most as large.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// Above it.
+    #[serde(rename = ">")]
+    More,
+    /// At least as large.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// As large; of counts only.
+    #[serde(rename = "==")]
+    Equal,
+}
+
+impl Relation {
+    /// All of them. Those of two characters come before those that they begin with.
+    pub const ALL: [Self; 5] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Less, Self::More];
+
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::More => ">",
+            Self::AtLeast => ">=",
+            Self::Equal => "==",
+        }
+    }
+
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::AtMost => value <= limit,
+            Self::More => value > limit,
+            Self::AtLeast => value >= limit,
+            #[expect(clippy::float_cmp, reason = "counts, which are whole numbers")]
+            Self::Equal => value == limit,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Limit {
+    Value(Quantity),
+    /// So many times something that the same run measured.
+    Times(f64, Reference),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// The median of the ensemble's floor: of a handoff or of an uncontended acquire, as the figure is.
+    Floor,
+    /// A figure. Where its scope names no strategy or no number of contenders, it is that of the cell it is compared with.
+    Figure(Subject),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantity {
+    /// The number: finite and not negative.
+    pub number: f64,
+    pub unit: Written,
+}
+
+impl Quantity {
+    /// Its value in the unit of the figures that it is compared with.
+    pub fn value(self) -> f64 {
+        self.number * self.unit.times / self.unit.per
+    }
+}
+
+/// A unit as gates write it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Written {
+    pub text: &'static str,
+    /// The units of the figures that are compared with numbers in this one.
+    fits: &'static [Unit],
+    /// How much one is in that unit: so many times as much, or a part of it.
+    times: f64,
+    per: f64,
+}
+
+impl Written {
+    pub const NOTHING: Self = Self::of("", &[Unit::Amount, Unit::Share], 1.0);
+
+    pub const ALL: [Self; 11] = [
+        Self::NOTHING,
+        Self::of("us", &[Unit::Micros], 1.0),
+        Self::of("ms", &[Unit::Micros], 1e3),
+        Self::of("s", &[Unit::Micros], 1e6),
+        // As scenarios write them.
+        Self::of("m", &[Unit::Micros], 6e7),
+        Self::of("h", &[Unit::Micros], 3.6e9),
+        Self::of("/s", &[Unit::PerSecond], 1.0),
+        Self { per: 1e2, ..Self::of("%", &[Unit::Share], 1.0) },
+        Self::of("B", &[Unit::Bytes], 1.0),
+        Self::of("kB", &[Unit::Bytes], 1e3),
+        Self::of("MB", &[Unit::Bytes], 1e6),
+    ];
+
+    const fn of(text: &'static str, fits: &'static [Unit], times: f64) -> Self {
+        Self { text, fits, times, per: 1.0 }
+    }
+
+    pub fn fits(self, unit: Unit) -> bool {
+        self.fits.contains(&unit)
+    }
+}
+
+impl Condition {
+    pub fn needs_baseline(&self) -> bool {
+        matches!(self.rule, Rule::NotRegressed { .. })
+    }
+}
+
+impl Scope {
+    pub fn covers(&self, strategy: &str, contenders: usize) -> bool {
+        self.strategy.as_ref().is_none_or(|label| label == strategy)
+            && self.contenders.is_none_or(|count| count == contenders)
+    }
+}
+
+pub fn has_floor(figure: Figure) -> bool {
+    matches!(figure, Figure::Latency(Measure::Handoff | Measure::Uncontended, _))
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name}: {}", self.condition),
+            None => self.condition.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(across) = self.across {
+            write!(f, "{} ", across.word())?;
+        }
+        write!(f, "{} ", self.subject)?;
+        match &self.rule {
+            Rule::Compare(relation, limit) => write!(f, "{} {limit}", relation.sign()),
+            Rule::NotRegressed { percent } => write!(f, "not regressed by {percent}% against baseline"),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.figure.fmt(f)?;
+        if let Some(label) = &self.scope.strategy {
+            write!(f, " of {}", parse::quoted(label))?;
+        }
+        match self.scope.contenders {
+            None => Ok(()),
+            Some(1) => f.write_str(" at 1 contender"),
+            Some(count) => write!(f, " at {count} contenders"),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(Quantity { number, unit }) => write!(f, "{number}{}", unit.text),
+            Self::Times(1.0, reference) => reference.fmt(f),
+            Self::Times(factor, reference) => write!(f, "{factor} * {reference}"),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Floor => f.write_str("floor"),
+            Self::Figure(subject) => subject.fmt(f),
+        }
+    }
+}

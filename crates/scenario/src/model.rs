@@ -1,0 +1,484 @@
+//! What a scenario file says, once it has been read and found right: the scenario and its trials, which clients of a trial
+//! are of which kind, and distance, which is a fault that makes every round trip longer for the whole measured phase.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::arrivals::Open;
+use super::distribution::{Distribution, MeasuredTimes};
+use crate::gate::Gate;
+use zklockbench_core::catalog::ParamValue;
+use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
+use zklockbench_core::clock::micros;
+use zklockbench_core::evidence::Sensitivity;
+use zklockbench_core::units::{as_us, as_us_if_any};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnsembleChoice {
+    /// A local one, started and stopped by the suite.
+    Local {
+        /// 1, 3 or 5.
+        servers: usize,
+        /// Where their data goes; `None` for the default.
+        data_dir: Option<PathBuf>,
+    },
+    /// One of containers, brought up and taken down by the suite: a Compose file.
+    Compose(PathBuf),
+    Connect(String),
+}
+
+impl EnsembleChoice {
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Local { .. })
+    }
+
+    /// Whether others have started it.
+    pub fn is_external(&self) -> bool {
+        matches!(self, Self::Connect(_))
+    }
+}
+
+/// One strategy as a scenario names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StrategyChoice {
+    /// Its name in the catalog.
+    #[serde(rename = "strategy")]
+    pub name: String,
+    /// The parameters in force: the catalog's defaults, overridden by the scenario.
+    pub params: BTreeMap<String, ParamValue>,
+    /// Name plus the parameters that the scenario set for it, as written (before `time_scale`), e.g.
+    /// `predecessor-watch watch=exists`; of another system's lock it ends with `(not ZooKeeper)`.
+    pub label: String,
+    /// The system whose lock it is, where that is another one than ZooKeeper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Of a driver's lock, over how many processes its contenders are spread, where the scenario says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<DriverProcesses>,
+}
+
+/// Over how many processes of a driver the contenders are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverProcesses {
+    /// All are in one, as far as it takes so many.
+    One,
+    PerContender,
+    /// So many, with contenders as evenly as can be.
+    Count(usize),
+}
+
+impl std::fmt::Display for DriverProcesses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::One => f.write_str("one"),
+            Self::PerContender => f.write_str("per-contender"),
+            Self::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+/// How contenders arrive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// Each contender again and again, with think time.
+    Closed,
+    /// The first holds until all are queued, then each acquires once.
+    Batch,
+    /// Arrivals that come when they come; the contenders are the sessions that serve them.
+    Open(Open),
+}
+
+impl Load {
+    /// The word in the scenario file and in outputs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Batch => "batch",
+            Self::Open(_) => "open",
+        }
+    }
+
+    pub fn open(&self) -> Option<&Open> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Closed | Self::Batch => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RateOf {
+    #[default]
+    All,
+    /// Of each contender: a trial's are as many times higher.
+    Each,
+}
+
+/// When the measured phase ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// After this time.
+    #[serde(rename = "after_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    After(Duration),
+    /// When each contender has acquired so many times.
+    Acquisitions(u64),
+}
+
+impl Stop {
+    /// How long the measured phase is, where the clock ends it: never in a batch.
+    pub fn lasts(self) -> Option<Duration> {
+        if let Self::After(duration) = self { Some(duration) } else { None }
+    }
+}
+
+/// Until when combinations are repeated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Precision {
+    /// How far the 95 % confidence interval of a mean may reach to either side, as a share of it.
+    pub share: f64,
+    pub repetitions_at_most: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Every repetition holds every combination once, shuffled by the seed.
+    Shuffled,
+    AsWritten,
+}
+
+/// What a contender does when its lock has told it that it can't be known whether something was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InDoubt {
+    /// It ends its session, and goes on with another one and a new lock object.
+    #[default]
+    EndSession,
+    /// It goes on with both for as long as the session lives.
+    KeepSession,
+}
+
+/// Clients that are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientKind {
+    /// Their part of all contenders or, in an open load, of all arrivals; the shares of all kinds need not add up to 1.
+    pub share: f64,
+    /// Hold time.
+    pub hold: Distribution,
+    /// Think time.
+    pub think: Distribution,
+    /// Share of acquires that ask to read.
+    pub read_ratio: f64,
+}
+
+impl ClientKind {
+    pub(super) fn scaled(&self, factor: f64) -> Self {
+        let Self { share, read_ratio, .. } = *self;
+        Self { share, hold: self.hold.scaled(factor), think: self.think.scaled(factor), read_ratio }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Short name; the results directory begins with it.
+    pub name: String,
+    pub description: String,
+    pub ensemble: EnsembleChoice,
+    pub strategies: Vec<StrategyChoice>,
+    pub contenders: Vec<usize>,
+    pub locks: usize,
+    pub hold: Distribution,
+    pub think: Distribution,
+    pub read_ratio: f64,
+    /// Its kinds of clients, where they are not all alike.
+    pub clients: Vec<ClientKind>,
+    pub depth: u32,
+    pub load: Load,
+    pub rate_of: RateOf,
+    pub stop: Stop,
+    pub ramp_up: Duration,
+    pub warm_up: Duration,
+    pub warm_up_at_most: Duration,
+    pub repetitions: u32,
+    /// How precise the figures are to be; `None` where the repetitions alone decide when the run ends.
+    pub precision: Option<Precision>,
+    pub order: Order,
+    pub seed: u64,
+    pub session_timeout: Duration,
+    /// How long an acquire may take; `None` for ever.
+    pub acquire_timeout: Option<Duration>,
+    pub give_up_after: Duration,
+    pub in_doubt: InDoubt,
+    pub evidence: Sensitivity,
+    /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults, by which
+    /// rates are divided; 1 leaves them as written.
+    pub time_scale: f64,
+    /// What goes wrong on purpose, in the order of the file.
+    pub faults: Vec<FaultChoice>,
+    /// What its results must show, in the order of the file.
+    pub gates: Vec<Gate>,
+}
+
+/// One trial, ready to run: all times already scaled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialSpec {
+    /// Position in the order of running, from 0.
+    pub index: usize,
+    /// The strategy.
+    #[serde(flatten)]
+    pub strategy: StrategyChoice,
+    /// How many contenders.
+    pub contenders: usize,
+    /// Repetition, from 1.
+    pub repetition: u32,
+    /// Lock paths shared.
+    pub locks: usize,
+    /// Hold time, where all clients are alike.
+    pub hold: Distribution,
+    /// Think time, where all clients are alike.
+    pub think: Distribution,
+    /// Share of acquires that ask to read, where all clients are alike.
+    pub read_ratio: f64,
+    /// The kinds of clients, where they are not all alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientKind>,
+    /// How many times each turn takes the lock.
+    pub depth: u32,
+    /// Load model.
+    pub load: Load,
+    /// End of the measured phase.
+    pub stop: Stop,
+    /// Ramp-up.
+    #[serde(rename = "ramp_up_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub ramp_up: Duration,
+    /// Warm-up.
+    #[serde(rename = "warm_up_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub warm_up: Duration,
+    /// How long the warm-up may take where it goes on until the load is steady; runs recorded before there were such
+    /// have 0.
+    #[serde(rename = "warm_up_at_most_us", with = "as_us", default)]
+    #[schemars(with = "u64")]
+    pub warm_up_at_most: Duration,
+    /// Session timeout asked for.
+    #[serde(rename = "session_timeout_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub session_timeout: Duration,
+    /// Limit of an acquire.
+    #[serde(rename = "acquire_timeout_us", with = "as_us_if_any")]
+    #[schemars(with = "Option<u64>")]
+    pub acquire_timeout: Option<Duration>,
+    /// How long a measured phase that acquisitions end goes on without any, beside all that takes its time by itself.
+    #[serde(rename = "give_up_after_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub give_up_after: Duration,
+    /// What contenders do when in doubt.
+    pub in_doubt: InDoubt,
+    /// How small an error rate its acquisitions must exclude for a verdict of held.
+    // In a trial's file it stands beside the evidence itself.
+    #[serde(rename = "evidence_asked", default, skip_serializing_if = "Sensitivity::is_default")]
+    pub evidence: Sensitivity,
+    /// What goes wrong on purpose. Random parts (which one `any` means, jitter) are drawn from the seed when it fires.
+    #[serde(rename = "fault_plan")]
+    pub faults: Vec<FaultChoice>,
+    /// How long it may take to settle once nothing is broken any more.
+    pub settling: Settling,
+    /// The trial's own seed, derived from the scenario's.
+    pub seed: u64,
+    /// The index of the invalid trial in whose place this one was made; it is the same in all else. `None` for the trials
+    /// of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub makes_up_for: Option<usize>,
+}
+
+impl TrialSpec {
+    /// Whether its warm-up ends when it is over, and not by the clock alone.
+    pub fn has_open_end(&self) -> bool {
+        let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());
+        self.load != Load::Batch && stationary && self.warm_up_at_most > self.warm_up
+    }
+
+    pub fn kinds(&self) -> Vec<ClientKind> {
+        if !self.clients.is_empty() {
+            return self.clients.clone();
+        }
+        let Self { hold, think, read_ratio, .. } = self;
+        vec![ClientKind { share: 1.0, hold: hold.clone(), think: think.clone(), read_ratio: *read_ratio }]
+    }
+
+    /// The kind of that contender, counted from 0, where contenders are the clients: the first ones are of the first kind.
+    pub fn kind_of(&self, contender: usize) -> ClientKind {
+        let of_each = self.contenders_by_kind();
+        let ends = of_each.iter().scan(0, |end, count| (*end += count, Some(*end)).1);
+        let before = ends.take_while(|end| *end <= contender).count();
+        let mut kinds = self.kinds();
+        kinds.swap_remove(before.min(kinds.len() - 1))
+    }
+
+    /// How many contenders are of each kind, in a load whose clients they are.
+    pub fn contenders_by_kind(&self) -> Vec<usize> {
+        let kinds = self.kinds();
+        let ends = shares(&kinds).into_iter().map(|share| (share * self.contenders as f64).round() as usize);
+        let mut before = 0;
+        ends.map(|end| end - std::mem::replace(&mut before, end)).collect()
+    }
+
+    pub fn mean_hold(&self) -> Duration {
+        self.mean(|kind| &kind.hold)
+    }
+
+    pub fn mean_think(&self) -> Duration {
+        self.mean(|kind| &kind.think)
+    }
+
+    fn mean(&self, of: impl Fn(&ClientKind) -> &Distribution) -> Duration {
+        let kinds = self.kinds();
+        let all: f64 = kinds.iter().map(|kind| kind.share).sum();
+        let one = |kind: &ClientKind| of(kind).mean().mul_f64(kind.share / all);
+        kinds.iter().map(one).sum()
+    }
+
+    pub fn hold_rarely_exceeded(&self) -> Duration {
+        self.kinds().iter().map(|kind| kind.hold.rarely_exceeded()).max().unwrap_or_default()
+    }
+
+    pub fn think_rarely_exceeded(&self) -> Duration {
+        self.kinds().iter().map(|kind| kind.think.rarely_exceeded()).max().unwrap_or_default()
+    }
+
+    /// Whether anybody asks to read. Asked at each acquisition, so it allocates nothing.
+    pub fn has_readers(&self) -> bool {
+        match &*self.clients {
+            [] => self.read_ratio > 0.0,
+            kinds => kinds.iter().any(|kind| kind.read_ratio > 0.0),
+        }
+    }
+
+    /// The holds of all kinds together, as one distribution; of several kinds as many drawn values as a scenario can list.
+    pub fn all_holds(&self) -> Distribution {
+        self.together(|kind| &kind.hold)
+    }
+
+    /// The same of their think times.
+    pub fn all_thinks(&self) -> Distribution {
+        self.together(|kind| &kind.think)
+    }
+
+    fn together(&self, of: impl Fn(&ClientKind) -> &Distribution) -> Distribution {
+        let kinds = self.kinds();
+        if let [kind] = &*kinds {
+            return of(kind).clone();
+        }
+        // Ten times as many as are kept, so that the means of neighbours are what is kept.
+        const DRAWN: usize = 10 * MeasuredTimes::MOST;
+        let (shares, mut rng) = (shares(&kinds), ChaCha8Rng::seed_from_u64(1));
+        let draw = |at: usize| {
+            let kind = which(&shares, (at as f64 + 0.5) / DRAWN as f64);
+            of(&kinds[kind]).sample(&mut rng)
+        };
+        Distribution::Measured(MeasuredTimes::condensed((0..DRAWN).map(draw).collect()))
+    }
+
+    /// How much longer its round trips are; `None` where something else is broken in it, too, or nothing is.
+    pub fn added_round_trip(&self) -> Option<Duration> {
+        let ([fault], Stop::After(lasts)) = (self.faults.as_slice(), self.stop) else { return None };
+        let FaultChoice { kind, target, start, duration, times, params, .. } = fault;
+        let for_all = *target == Target::Word("all") && *times == 1;
+        let throughout = *start == Start::At(Duration::ZERO) && *duration == Some(lasts);
+        let each_way = params.iter().try_fold(Duration::ZERO, |found, (name, value)| match value {
+            ParamValue::Duration(time) if name == LATENCY => Some(*time),
+            // Nothing else about it may make a round trip longer.
+            ParamValue::Duration(Duration::ZERO) => Some(found),
+            _ => None,
+        })?;
+        (kind == DELAY && for_all && throughout).then_some(2 * each_way)
+    }
+}
+
+/// How long a trial may take to settle after its faults, before what does not settle is held against it. No scenario
+/// says so; a trial in which nothing is slow, or never settles, need not wait as long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Settling {
+    /// How long a lock may go without an acquisition, or a contender wait while others are served.
+    #[serde(rename = "progress_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub progress: Duration,
+    /// How long nodes of sessions that have been abandoned may stay.
+    #[serde(rename = "orphans_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub orphans: Duration,
+}
+
+impl Settling {
+    /// Long enough for sessions of that timeout on a loaded host: what an unused session may still live, a
+    /// round of elections, and what the load adds to both.
+    pub fn of(session_timeout: Duration) -> Self {
+        Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
+    }
+
+    /// Where sessions live so much longer.
+    pub fn and_for(self, longer: Duration) -> Self {
+        Self { progress: self.progress + 3 * longer, orphans: self.orphans + 2 * longer }
+    }
+}
+
+pub(super) struct KindDraw {
+    kinds: Vec<ClientKind>,
+    shares: Vec<f64>,
+    rng: ChaCha8Rng,
+}
+
+impl KindDraw {
+    pub(super) fn new(kinds: Vec<ClientKind>, rng: ChaCha8Rng) -> Self {
+        Self { shares: shares(&kinds), kinds, rng }
+    }
+
+    pub(super) fn next(&mut self) -> &ClientKind {
+        &self.kinds[which(&self.shares, self.rng.random())]
+    }
+}
+
+/// For each kind the share of all that are of this kind or of one before it.
+fn shares(kinds: &[ClientKind]) -> Vec<f64> {
+    let all: f64 = kinds.iter().map(|kind| kind.share).sum();
+    let mut sum = 0.0;
+    kinds.iter().map(|kind| (sum += kind.share, sum / all).1).collect()
+}
+
+fn which(shares: &[f64], at: f64) -> usize {
+    shares.partition_point(|share| *share <= at).min(shares.len() - 1)
+}
+
+/// The kind of fault that makes round trips longer.
+const DELAY: &str = "delay";
+/// Its parameter: how much longer each direction takes.
+const LATENCY: &str = "latency";
+
+/// What must be said beside figures that were measured so.
+pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contenders and servers, half of it in each direction, \
+    from the beginning of the measured phase on; the servers stay as near to each other as they are.";
+
+/// How much longer each direction takes where a round trip takes that much longer: half of it, in whole microseconds.
+pub fn each_way(round_trip: Duration) -> Duration {
+    Duration::from_micros(micros(round_trip).div_ceil(2))
+}
+
+/// A scenario's `[[fault]]` that makes round trips so much longer, for a measured phase of that `duration`, as written.
+pub fn distance(round_trip: Duration, duration: &str) -> Table {
+    let latency = format!("{}us", each_way(round_trip).as_micros());
+    [("kind", DELAY), ("at", "0s"), ("duration", duration), (LATENCY, latency.as_str())]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), Value::from(value)))
+        .collect()
+}

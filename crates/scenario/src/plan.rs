@@ -1,0 +1,502 @@
+//! From a scenario to the list of trials in the order in which they run, about how long they take, and what an open load
+//! asks of its locks and sessions: arithmetic on the scenario, before anything runs.
+
+use std::time::Duration;
+
+use rand::seq::SliceRandom;
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::arrivals::{Arrivals, Open, Replay};
+use super::fields::POLL_INTERVAL_PARAM;
+use super::model::{
+    EnsembleChoice, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
+};
+use zklockbench_core::catalog::fault::{FaultChoice, Start};
+use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_core::clock::micros;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialPlan {
+    pub scenario: Scenario,
+    pub trials: Vec<TrialSpec>,
+}
+
+impl TrialPlan {
+    /// Expands strategies × contenders × repetitions.
+    ///
+    /// Every repetition holds every combination once, so a drift of the machine meets all strategies alike;
+    /// within a repetition the order is shuffled by the seed unless the scenario wants it as written. The same
+    /// scenario gives the same plan on every platform.
+    pub fn of(scenario: &Scenario) -> Self {
+        let load = scaled_load(scenario);
+        let trials =
+            (1..=scenario.repetitions).flat_map(|repetition| round(scenario, &load, repetition)).collect();
+        Self { scenario: scenario.clone(), trials }
+    }
+
+    /// The trials of that repetition, from 1, in the order of running: those of the plan, and those that would follow.
+    pub fn round(&self, repetition: u32) -> Vec<TrialSpec> {
+        round(&self.scenario, &scaled_load(&self.scenario), repetition)
+    }
+}
+
+/// The same trials once more, in a shuffled order of their own, numbered from `first`: each makes up for an invalid one.
+pub fn again(invalid: &[TrialSpec], first: usize) -> Vec<TrialSpec> {
+    let mut again: Vec<TrialSpec> =
+        invalid.iter().map(|spec| TrialSpec { makes_up_for: Some(spec.index), ..spec.clone() }).collect();
+    let seed = again.first().map_or(0, |spec| spec.seed);
+    again.shuffle(&mut stream(seed, Purpose::Again, first as u64));
+    for (index, spec) in (first..).zip(&mut again) {
+        spec.index = index;
+    }
+    again
+}
+
+/// Every combination once, in the order of running.
+fn round(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
+    let mut round = one_of_each(scenario, load, repetition);
+    if scenario.order == Order::Shuffled {
+        round.shuffle(&mut stream(scenario.seed, Purpose::Order, u64::from(repetition)));
+    }
+    let before = usize::try_from(repetition.saturating_sub(1)).unwrap_or(usize::MAX);
+    let first = before.saturating_mul(round.len());
+    for (position, trial) in round.iter_mut().enumerate() {
+        trial.index = first.saturating_add(position);
+    }
+    round
+}
+
+/// Every combination once, as written.
+fn one_of_each(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
+    let mut round = Vec::new();
+    for strategy in &scenario.strategies {
+        for contenders in &scenario.contenders {
+            let load = offered(load, scenario.rate_of, *contenders);
+            round.push(trial(scenario, strategy, load, *contenders, repetition));
+        }
+    }
+    // Counted as written, not as shuffled: another order leaves each trial its seed.
+    let first = u64::from(repetition).saturating_mul(round.len() as u64);
+    for (position, trial) in (0..).zip(&mut round) {
+        trial.seed = stream(scenario.seed, Purpose::Trial, first.saturating_add(position)).next_u64();
+    }
+    round
+}
+
+fn trial(
+    scenario: &Scenario,
+    strategy: &StrategyChoice,
+    load: Load,
+    contenders: usize,
+    repetition: u32,
+) -> TrialSpec {
+    let scale = scenario.time_scale;
+    let stop = match scenario.stop {
+        Stop::After(duration) => Stop::After(duration.mul_f64(scale)),
+        Stop::Acquisitions(each) => Stop::Acquisitions(each),
+    };
+    TrialSpec {
+        index: 0,
+        strategy: scaled(strategy, scale),
+        contenders,
+        repetition,
+        locks: scenario.locks,
+        hold: scenario.hold.scaled(scale),
+        think: scenario.think.scaled(scale),
+        read_ratio: scenario.read_ratio,
+        clients: scenario.clients.iter().map(|kind| kind.scaled(scale)).collect(),
+        depth: scenario.depth,
+        load,
+        stop,
+        ramp_up: scenario.ramp_up.mul_f64(scale),
+        warm_up: scenario.warm_up.mul_f64(scale),
+        warm_up_at_most: scenario.warm_up_at_most.mul_f64(scale),
+        session_timeout: scenario.session_timeout,
+        acquire_timeout: scenario.acquire_timeout,
+        give_up_after: scenario.give_up_after,
+        in_doubt: scenario.in_doubt,
+        evidence: scenario.evidence,
+        faults: scenario.faults.iter().map(|fault| scaled_fault(fault, scale)).collect(),
+        settling: Settling::of(scenario.session_timeout),
+        seed: 0,
+        makes_up_for: None,
+    }
+}
+
+/// The load with its times scaled, for all trials: what a file replays is long, and shared by them.
+fn scaled_load(scenario: &Scenario) -> Load {
+    let Load::Open(open) = &scenario.load else { return scenario.load.clone() };
+    Load::Open(Open { arrivals: open.arrivals.clone().scaled(scenario.time_scale), ..open.clone() })
+}
+
+fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
+    match (load, rate_of) {
+        (Load::Open(open), RateOf::Each) => {
+            Load::Open(Open { arrivals: open.arrivals.clone().times(contenders as f64), ..open.clone() })
+        }
+        _ => load.clone(),
+    }
+}
+
+/// Its durations scaled; the label stays as written, because it names the strategy in every output.
+fn scaled(strategy: &StrategyChoice, scale: f64) -> StrategyChoice {
+    let mut strategy = strategy.clone();
+    scale_params(&mut strategy.params, scale);
+    strategy
+}
+
+fn scale_params(params: &mut Params, scale: f64) {
+    for value in params.values_mut() {
+        if let ParamValue::Duration(time) = value {
+            *time = time.mul_f64(scale);
+        }
+    }
+}
+
+/// All its times scaled; the label stays as written here, too.
+pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
+    let mut fault = fault.clone();
+    if let Start::At(at) = &mut fault.start {
+        *at = at.mul_f64(scale);
+    }
+    for time in fault.duration.iter_mut().chain([&mut fault.every, &mut fault.jitter]) {
+        *time = time.mul_f64(scale);
+    }
+    scale_params(&mut fault.params, scale);
+    fault
+}
+
+/// What random numbers are for; each purpose has its own key, so that none disturbs another.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Order = 1,
+    Trial = 2,
+    Again = 3,
+}
+
+fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    key[8] = purpose as u8;
+    let mut rng = ChaCha8Rng::from_seed(key);
+    rng.set_stream(number);
+    rng
+}
+
+pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ramp-up, warm-up, measured phase \
+                         and drain (0.3 s and 1 ms per contender); 0.25 ms per lock to create and remove its node; for a number of acquisitions, that number on \
+                         the busiest lock times the mean hold plus 3 ms for the handoff and, when polling, half \
+                         an interval; what an open load leaves unserved, up to `backlog_at_most`; 8 s to start \
+                         and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
+
+pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 bytes per name when all \
+                                contenders of a lock list its queue at once (less for locks that list none), \
+                                130 bytes per lock, 2.5 kB per lock that is used, 120 bytes per acquisition up to \
+                                0.5 MB per lock, 500 bytes per lock and contender that uses it in an open load, \
+                                8 bytes per arrival of an open load, and 500 bytes per second";
+
+/// With 20 MB for what waits to be written where the disk is slow.
+const MEMORY_BYTES: u64 = 90_000_000;
+const CONTENDER_BYTES: u64 = 90_000;
+/// Measured with names of 12 to 55 bytes, as they are in the reply and in the list that is made of it.
+const NAME_BYTES: u64 = 85;
+/// What is there of a lock before it is used.
+const LOCK_BYTES: u64 = 130;
+/// The state of a lock that has been used once.
+const USED_LOCK_BYTES: u64 = 2_500;
+/// What a lock remembers of an acquisition and its release.
+const REMEMBERED_BYTES: u64 = 120;
+/// As much as a lock remembers at most, and as much more for each contender.
+const REMEMBERED_AT_MOST: [u64; 2] = [500_000, 2_500];
+/// A contender's object of a lock.
+const OBJECT_BYTES: u64 = 500;
+/// What has become of an arrival, and how late the generator was with it.
+const ARRIVAL_BYTES: u64 = 8;
+/// The size of an arrival of a file that is replayed.
+const REPLAYED_BYTES: u64 = 40;
+/// Of the timeline: of each thread, of all, and as it is written.
+const SECOND_BYTES: u64 = 500;
+
+pub const DISK_BASIS: &str = "300 bytes per acquisition on servers of its own, until its trial is judged; with --history \
+                              1,000 more, of which 900 stay; each of these servers keeps about the last hour, 300 bytes \
+                              per acquisition";
+
+/// What is kept of an acquisition until its trial is judged, and what judging it takes.
+const DISK_BYTES: f64 = 300.0;
+
+const ENSEMBLE_START_S: f64 = 8.0;
+const PHASE_S: f64 = 0.3;
+const CONNECT_S: f64 = 0.003;
+const DRAIN_S: f64 = 0.001;
+/// A lock's directory is created, and listed and deleted after the trial, with 63 others under way.
+const CREATE_S: f64 = 0.000_1;
+const REMOVE_S: f64 = 0.000_15;
+/// Of a queue lock: create, list, watch, delete, and one more for what others add.
+const REQUESTS_PER_ACQUISITION: f64 = 5.0;
+/// From one holder to the next, where nothing better is known.
+pub(super) const HANDOFF: Duration = Duration::from_millis(3);
+/// A batch queues up one contender after the other.
+const ENQUEUE_S: f64 = 0.005;
+/// Longer than any plan, and short enough that sums cannot overflow.
+const FOREVER_S: f64 = 1e12;
+
+impl TrialSpec {
+    /// How long the whole trial takes, from connecting to the end of the drain; see [`BASIS`].
+    pub fn estimated_duration(&self) -> Duration {
+        time(self.seconds())
+    }
+
+    /// The most memory that this process takes in this trial, roughly; see `MEMORY_BASIS`.
+    pub fn estimated_memory(&self) -> u64 {
+        let contenders = self.contenders as u64;
+        let queue = contenders.div_ceil(self.locks.max(1) as u64);
+        // Each contender has a list of as many names as its lock has contenders.
+        let names = contenders.saturating_mul(queue);
+        MEMORY_BYTES
+            .saturating_add(CONTENDER_BYTES.saturating_mul(contenders))
+            .saturating_add(NAME_BYTES.saturating_mul(names))
+            .saturating_add(self.memory_of_locks())
+            .saturating_add(ARRIVAL_BYTES.saturating_mul(self.drawn()))
+            .saturating_add(REPLAYED_BYTES.saturating_mul(self.replayed()))
+            .saturating_add(SECOND_BYTES.saturating_mul(self.measured() as u64))
+    }
+
+    fn memory_of_locks(&self) -> u64 {
+        let (locks, contenders) = (self.locks as u64, self.contenders as u64);
+        let acquisitions = self.estimated_acquisitions() as u64;
+        let [of_lock, of_contender] = REMEMBERED_AT_MOST;
+        let (used, objects) = match self.load {
+            Load::Open(_) => (locks.min(acquisitions), acquisitions.min(locks.saturating_mul(contenders))),
+            // Each contender has a lock of its own choice for the whole trial.
+            Load::Closed | Load::Batch => (locks.min(contenders), 0),
+        };
+        let at_most = of_contender.saturating_mul(contenders).saturating_add(of_lock).saturating_mul(used);
+        (LOCK_BYTES * locks)
+            .saturating_add(USED_LOCK_BYTES * used)
+            .saturating_add(REMEMBERED_BYTES.saturating_mul(acquisitions).min(at_most))
+            .saturating_add(OBJECT_BYTES.saturating_mul(objects))
+    }
+
+    /// The most that a trial keeps on disk until it is judged, without a history, in bytes; see [`DISK_BASIS`].
+    fn estimated_disk(&self) -> u64 {
+        (DISK_BYTES * self.estimated_acquisitions()) as u64
+    }
+
+    pub fn estimated_acquisitions(&self) -> f64 {
+        match self.stop {
+            Stop::Acquisitions(each) => each as f64 * self.contenders as f64,
+            Stop::After(duration) => {
+                let by_lock = duration.as_secs_f64() / self.cycle() * self.locks.min(self.contenders) as f64;
+                let by_contender = duration.as_secs_f64() / self.own_cycle() * self.contenders as f64;
+                let arrives = Offered::of(self).map_or(f64::INFINITY, |offered| offered.arrivals);
+                by_lock.min(by_contender).min(arrives)
+            }
+        }
+    }
+
+    /// Requests per second in the measured phase: of a closed load at least about so many, as it sends the next request when
+    /// the one before is answered.
+    pub fn estimated_requests_per_s(&self) -> f64 {
+        let lasts = self.measured().max(1e-3);
+        let polling = self.strategy.poll_interval().map_or(0.0, |every| {
+            let waiting = self.contenders.saturating_sub(self.locks) as f64;
+            waiting / every.as_secs_f64().max(1e-3)
+        });
+        REQUESTS_PER_ACQUISITION * self.estimated_acquisitions() / lasts + polling
+    }
+
+    /// How many arrivals are drawn for the longest warm-up and the measured phase.
+    fn drawn(&self) -> u64 {
+        match (&self.load, self.stop) {
+            (Load::Open(open), Stop::After(measured)) => {
+                let warm_up = open.arrivals.first_rate() * self.warm_up_at_most.as_secs_f64();
+                (warm_up + open.arrivals.mean_rate(measured) * measured.as_secs_f64()) as u64
+            }
+            _ => 0,
+        }
+    }
+
+    /// How many arrivals are kept as a file has them.
+    fn replayed(&self) -> u64 {
+        match self.load.open().map(|open| &open.arrivals) {
+            Some(Arrivals::Replay(replay)) => replay.count as u64,
+            _ => 0,
+        }
+    }
+
+    /// How long the last of the contenders that queue for one lock waits, and in an open load an arrival on average, or
+    /// the last one where more come than can be served.
+    pub fn estimated_wait(&self) -> Duration {
+        if let Some(busy) = self.service_utilisation() {
+            let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
+            return time(waits);
+        }
+        time(self.busiest().max(1.0) * self.cycle() - self.mean_hold().as_secs_f64())
+    }
+
+    fn seconds(&self) -> f64 {
+        let around = 2.0 * PHASE_S
+            + self.contenders as f64 * (CONNECT_S + DRAIN_S)
+            + self.locks as f64 * (CREATE_S + REMOVE_S);
+        let left = self.service_utilisation().map_or(0.0, |busy| self.backlog(busy));
+        around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
+    }
+
+    /// The share of time for which the lock that most arrivals of an open load ask for is busy, handoffs included; above
+    /// 1 where more come than it can serve.
+    fn service_utilisation(&self) -> Option<f64> {
+        let offered = Offered::of(self)?;
+        Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
+    }
+
+    /// How long it takes to serve what still waits when the measured phase of an open load ends.
+    fn backlog(&self, busy: f64) -> f64 {
+        let most = self.load.open().map_or(0.0, |open| open.backlog_at_most.as_secs_f64());
+        ((busy - 1.0) * self.measured()).clamp(0.0, most)
+    }
+
+    /// Seconds of the measured phase; about that many where acquisitions end it.
+    pub(super) fn measured(&self) -> f64 {
+        let queueing = if self.load == Load::Batch { self.contenders as f64 * ENQUEUE_S } else { 0.0 };
+        match self.stop {
+            Stop::After(duration) => duration.as_secs_f64(),
+            Stop::Acquisitions(each) => {
+                queueing + each as f64 * (self.busiest() * self.cycle()).max(self.own_cycle())
+            }
+        }
+    }
+
+    fn busiest(&self) -> f64 {
+        self.contenders.div_ceil(self.locks.max(1)) as f64
+    }
+
+    /// From one acquisition of a busy lock to the next.
+    fn cycle(&self) -> f64 {
+        let looking = self.strategy.poll_interval().unwrap_or_default().as_secs_f64();
+        // Alone, a poller sleeps a whole interval before its first look; in a queue the next is halfway on average.
+        let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
+        self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
+    }
+
+    /// From one acquisition of a contender to its next, if there were no others.
+    fn own_cycle(&self) -> f64 {
+        self.cycle() + self.mean_think().as_secs_f64()
+    }
+}
+
+impl TrialPlan {
+    pub fn estimated_requests_per_s(&self) -> f64 {
+        self.trials.iter().map(TrialSpec::estimated_requests_per_s).fold(0.0, f64::max)
+    }
+
+    /// How many requests per second an ensemble gets.
+    pub fn requests_in_words(&self) -> String {
+        let (rate, is_open) = (self.estimated_requests_per_s(), self.scenario.load.open().is_some());
+        // A closed load without holds and pauses has no rate of its own.
+        let at_least = if is_open { "" } else { "at least " };
+        format!("{at_least}about {rate:.0} requests/s")
+    }
+
+    pub fn estimated_memory(&self) -> u64 {
+        self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
+    }
+
+    pub fn estimated_disk(&self) -> u64 {
+        self.trials.iter().map(TrialSpec::estimated_disk).max().unwrap_or(0)
+    }
+
+    pub fn estimated_duration(&self) -> Duration {
+        let start = match self.scenario.ensemble {
+            EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => ENSEMBLE_START_S,
+            EnsembleChoice::Connect(_) => 0.0,
+        };
+        time(start + self.trials.iter().map(TrialSpec::seconds).sum::<f64>())
+    }
+}
+
+impl StrategyChoice {
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
+        match self.params.get(POLL_INTERVAL_PARAM) {
+            Some(ParamValue::Duration(interval)) => Some(*interval),
+            _ => None,
+        }
+    }
+}
+
+fn time(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.clamp(0.0, FOREVER_S))
+}
+
+/// What arrives in the measured phase of one trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Offered {
+    /// Arrivals a second, on average.
+    pub(super) rate: f64,
+    /// Arrivals a second when most come.
+    pub(super) peak_rate: f64,
+    pub(super) arrivals: f64,
+    pub(super) hold: Duration,
+    /// The share of all that asks for the lock that most ask for.
+    pub(super) hottest: f64,
+}
+
+impl Offered {
+    /// Of an open load whose end a clock decides; `None` for all others.
+    pub(super) fn of(trial: &TrialSpec) -> Option<Self> {
+        let (open, Stop::After(measured)) = (trial.load.open()?, trial.stop) else { return None };
+        let rate = open.arrivals.mean_rate(measured);
+        let (hold, hottest) = match &open.arrivals {
+            Arrivals::Replay(replay) => of_replay(replay, open, trial, measured),
+            _ => (trial.mean_hold(), open.popularity.hottest(trial.locks)),
+        };
+        let peak_rate = open.arrivals.peak_rate(measured);
+        Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
+    }
+
+    /// The share of time for which the lock that most ask for is held. Of 1 or more there isn't enough, and the time from
+    /// one holder to the next comes on top.
+    pub(super) fn utilisation(&self) -> f64 {
+        self.rate * self.hottest * self.hold.as_secs_f64()
+    }
+
+    /// The same while most arrive.
+    pub(super) fn peak_utilisation(&self) -> f64 {
+        self.peak_rate * self.hottest * self.hold.as_secs_f64()
+    }
+
+    /// The mean number of busy sessions, at least, if one is busy for a hold and this much longer (Little's law).
+    pub(super) fn busy_sessions(&self, longer: Duration) -> f64 {
+        self.rate * (self.hold + longer).as_secs_f64()
+    }
+}
+
+impl TrialSpec {
+    /// The share of all acquisitions that ask for the lock that most ask for; in a closed load all locks are alike.
+    pub fn hottest_share(&self) -> f64 {
+        Offered::of(self).map_or(1.0 / self.locks.max(1) as f64, |offered| offered.hottest)
+    }
+}
+
+/// The mean hold of what a file replays within that time, and the share of the lock that most of it asks for.
+fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
+    let end = micros(measured);
+    let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);
+    let count = within().count();
+    if count == 0 {
+        return (trial.mean_hold(), open.popularity.hottest(trial.locks));
+    }
+    let drawn = trial.mean_hold().as_secs_f64();
+    let held: f64 = within().map(|arrival| arrival.hold.map_or(drawn, |hold| hold.as_secs_f64())).sum();
+    let mut asks = vec![0_usize; replay.locks()];
+    let mut unnamed = 0_usize;
+    for arrival in within() {
+        match arrival.lock.and_then(|lock| asks.get_mut(lock)) {
+            Some(count) => *count += 1,
+            None => unnamed += 1,
+        }
+    }
+    let most = asks.iter().max().copied().unwrap_or(0) as f64;
+    let hottest = (most + unnamed as f64 * open.popularity.hottest(trial.locks)) / count as f64;
+    (Duration::try_from_secs_f64(held / count as f64).unwrap_or(Duration::MAX), hottest)
+}

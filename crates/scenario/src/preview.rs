@@ -1,0 +1,325 @@
+//! What `validate` shows: the trials that a scenario expands to, and how long they take.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::arrivals::{Late, Popularity};
+use super::diagnostic::MachineDiagnostic;
+use super::model::{EnsembleChoice, Precision, RateOf, Scenario, Stop, TrialSpec};
+use super::parse::Parsed;
+use super::plan::{BASIS, DISK_BASIS, MEMORY_BASIS, Offered, TrialPlan, scaled_fault};
+use crate::gate::Gate;
+use zklockbench_core::catalog::fault::{FaultChoice, Start};
+use zklockbench_core::clock::micros;
+use zklockbench_core::units::{contenders, counted, format_duration, number, percent};
+
+/// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Preview {
+    pub name: String,
+    pub description: String,
+    pub ensemble: String,
+    /// The load and when it ends, in words.
+    pub load: String,
+    /// What arrives in an open load: once, or for each number of contenders where the rate is theirs; not written where
+    /// nothing does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offered: Vec<OfferedPreview>,
+    /// What goes wrong on purpose in each trial, in the order of the file; not written where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultPreview>,
+    /// What its results must show, in the order of the file; not written where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GatePreview>,
+    /// How far trials may go on being repeated; not written where their number is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<PrecisionPreview>,
+    /// Every trial in the order of running; with a precision, those that run in any case.
+    pub trials: Vec<TrialPreview>,
+    pub estimated_us: u64,
+    pub estimate_basis: &'static str,
+    /// Requests per second that the ensemble gets; of a closed load, at least about so many.
+    pub estimated_requests_per_s: f64,
+    /// The most memory that the program takes, without servers of its own; in bytes.
+    pub estimated_memory_bytes: u64,
+    pub memory_basis: &'static str,
+    /// The most that a trial takes on disk until it is judged, beside its results and its servers; in bytes.
+    pub estimated_disk_bytes: u64,
+    pub disk_basis: &'static str,
+    pub warnings: Vec<MachineDiagnostic>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GatePreview {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub require: String,
+    /// Whether it can be decided only with a baseline to compare with.
+    pub needs_baseline: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PrecisionPreview {
+    /// How precise the figures are to be, as a share.
+    pub asked: f64,
+    pub repetitions_at_most: u32,
+    pub trials_at_most: usize,
+    /// How long those take, in microseconds.
+    pub estimated_at_most_us: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TrialPreview {
+    /// Position in the order of running, from 0.
+    pub index: usize,
+    pub strategy: String,
+    pub contenders: usize,
+    pub repetition: u32,
+    pub seed: u64,
+    pub estimated_us: u64,
+}
+
+/// What arrives in the measured phase of an open load, as `validate` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OfferedPreview {
+    /// With how many contenders; nothing where the rate is the same with any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contenders: Option<usize>,
+    /// Arrivals a second, on average.
+    pub rate: f64,
+    /// Arrivals a second when most come.
+    pub peak_rate: f64,
+    pub arrivals: f64,
+    /// The share of time for which the busiest lock is held: its arrivals a second times the mean hold, without handoffs.
+    pub utilisation: f64,
+    /// The same while most arrive.
+    pub peak_utilisation: f64,
+}
+
+/// One fault as `validate` shows it. Times are microseconds, scaled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FaultPreview {
+    pub kind: String,
+    /// Its target: a word or a number; empty where the kind says so.
+    pub target: String,
+    pub label: String,
+    /// When it fires and how long it lasts, in words.
+    pub when: String,
+    /// When it fires first, counted from the beginning of the measured phase.
+    pub at_us: Option<u64>,
+    pub after_acquisitions: Option<u64>,
+    /// How long it lasts; nothing where it ends by itself.
+    pub duration_us: Option<u64>,
+    pub times: u32,
+    /// From one start to the next.
+    pub every_us: u64,
+    /// Each start is delayed by a random part of this.
+    pub jitter_us: u64,
+}
+
+impl Preview {
+    pub fn of(parsed: &Parsed) -> Self {
+        let plan = TrialPlan::of(&parsed.scenario);
+        Self {
+            name: plan.scenario.name.clone(),
+            description: plan.scenario.description.clone(),
+            ensemble: ensemble(&plan.scenario),
+            load: format!("{}{}", load(&plan.scenario), requests(&plan)),
+            offered: offered(&plan),
+            faults: plan.scenario.faults.iter().map(|one| fault(one, plan.scenario.time_scale)).collect(),
+            gates: plan.scenario.gates.iter().map(gate).collect(),
+            estimated_us: micros(plan.estimated_duration()),
+            precision: plan.scenario.precision.map(|asked| precision(&plan.scenario, asked)),
+            trials: plan.trials.iter().map(trial).collect(),
+            estimate_basis: BASIS,
+            estimated_requests_per_s: plan.estimated_requests_per_s().round(),
+            estimated_memory_bytes: plan.estimated_memory(),
+            estimated_disk_bytes: plan.estimated_disk(),
+            disk_basis: DISK_BASIS,
+            memory_basis: MEMORY_BASIS,
+            warnings: parsed.warnings.machine(),
+        }
+    }
+}
+
+fn precision(scenario: &Scenario, asked: Precision) -> PrecisionPreview {
+    let whole = TrialPlan::of(&Scenario { repetitions: asked.repetitions_at_most, ..scenario.clone() });
+    PrecisionPreview {
+        asked: asked.share,
+        repetitions_at_most: asked.repetitions_at_most,
+        trials_at_most: whole.trials.len(),
+        estimated_at_most_us: micros(whole.estimated_duration()),
+    }
+}
+
+fn offered(plan: &TrialPlan) -> Vec<OfferedPreview> {
+    let is_each = plan.scenario.rate_of == RateOf::Each;
+    let counts = plan.scenario.contenders.iter().take(if is_each { usize::MAX } else { 1 });
+    let preview = |count: &usize| {
+        let offered = plan.trials.iter().find(|trial| trial.contenders == *count).and_then(Offered::of)?;
+        Some(OfferedPreview {
+            contenders: is_each.then_some(*count),
+            rate: offered.rate,
+            peak_rate: offered.peak_rate,
+            arrivals: offered.arrivals,
+            utilisation: offered.utilisation(),
+            peak_utilisation: offered.peak_utilisation(),
+        })
+    };
+    counts.filter_map(preview).collect()
+}
+
+impl fmt::Display for OfferedPreview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(count) = self.contenders {
+            write!(f, "with {}, ", contenders(count))?;
+        }
+        write!(f, "{} arrivals a second, about {:.0} in all", number(self.rate), self.arrivals)?;
+        write!(f, "; the busiest lock is held {} % of the time", number(self.utilisation * 100.0))?;
+        if self.peak_rate > self.rate {
+            let (rate, share) = (number(self.peak_rate), number(self.peak_utilisation * 100.0));
+            write!(f, "; at the peak {rate} a second and {share} %")?;
+        }
+        Ok(())
+    }
+}
+
+fn trial(spec: &TrialSpec) -> TrialPreview {
+    TrialPreview {
+        index: spec.index,
+        strategy: spec.strategy.label.clone(),
+        contenders: spec.contenders,
+        repetition: spec.repetition,
+        seed: spec.seed,
+        estimated_us: micros(spec.estimated_duration()),
+    }
+}
+
+fn fault(written: &FaultChoice, scale: f64) -> FaultPreview {
+    let fault = scaled_fault(written, scale);
+    let (at, after_acquisitions) = match fault.start {
+        Start::At(at) => (Some(at), None),
+        Start::AfterAcquisitions(count) => (None, Some(count)),
+    };
+    FaultPreview {
+        when: fault.when(),
+        at_us: at.map(micros),
+        after_acquisitions,
+        duration_us: fault.duration.map(micros),
+        times: fault.times,
+        every_us: micros(fault.every),
+        jitter_us: micros(fault.jitter),
+        target: fault.target.to_string(),
+        kind: fault.kind,
+        label: fault.label,
+    }
+}
+
+fn gate(gate: &Gate) -> GatePreview {
+    GatePreview {
+        name: gate.name.clone(),
+        require: gate.condition.to_string(),
+        needs_baseline: gate.condition.needs_baseline(),
+    }
+}
+
+fn ensemble(scenario: &Scenario) -> String {
+    match &scenario.ensemble {
+        EnsembleChoice::Connect(connect) => format!("existing, {connect}"),
+        EnsembleChoice::Compose(file) => format!("own, in containers, {}", file.display()),
+        EnsembleChoice::Local { servers, data_dir } => {
+            let place = data_dir.as_ref().map(|path| format!(", data in {}", path.display()));
+            let servers = counted(*servers, "server", "servers");
+            format!("own, {servers} on this host{}", place.unwrap_or_default())
+        }
+    }
+}
+
+/// What an existing ensemble gets, to follow the load.
+fn requests(plan: &TrialPlan) -> String {
+    if !plan.scenario.ensemble.is_external() {
+        return String::new();
+    }
+    format!("; {} to the ensemble (200 at most where other clients are connected)", plan.requests_in_words())
+}
+
+fn load(scenario: &Scenario) -> String {
+    let end = match scenario.stop {
+        Stop::After(duration) => format!("for {}", format_duration(duration.mul_f64(scenario.time_scale))),
+        Stop::Acquisitions(1) => "until each has acquired once".to_owned(),
+        Stop::Acquisitions(each) => format!("until each has acquired {each} times"),
+    };
+    let kinds = match scenario.clients.len() {
+        0 => String::new(),
+        kinds => format!(", {}", counted(kinds, "kind of clients", "kinds of clients")),
+    };
+    let Some(open) = scenario.load.open() else { return format!("{}{kinds}, {end}", scenario.load.name()) };
+    let locks = match (open.popularity, scenario.locks) {
+        (_, 1) => String::new(),
+        (Popularity::Uniform, locks) => format!(", {locks} locks alike"),
+        (Popularity::Zipf(power), locks) => format!(", {locks} locks by Zipf's law ({})", number(power)),
+    };
+    let late = match open.late {
+        Late::Keep => "",
+        Late::Drop => ", dropped where no contender is free",
+    };
+    format!("open, {}{locks}{kinds}{late}, {end}", open.arrivals.described(scenario.time_scale))
+}
+
+impl fmt::Display for Preview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = format_duration(Duration::from_micros(self.estimated_us));
+        let trials = counted(self.trials.len(), "trial", "trials");
+        match &self.precision {
+            None => writeln!(f, "{} is valid: {trials}, about {whole} in all", self.name)?,
+            Some(precision) => writeln!(
+                f,
+                "{} is valid: at least {trials}, about {whole} in all; for ± {} at most {}, about {}",
+                self.name,
+                percent(precision.asked),
+                counted(precision.trials_at_most, "trial", "trials"),
+                format_duration(Duration::from_micros(precision.estimated_at_most_us))
+            )?,
+        }
+        if !self.description.is_empty() {
+            writeln!(f, "asks: {}", self.description)?;
+        }
+        writeln!(f, "ensemble: {}", self.ensemble)?;
+        writeln!(f, "load: {}", self.load)?;
+        for offered in &self.offered {
+            writeln!(f, "offered: {offered}")?;
+        }
+        for fault in &self.faults {
+            writeln!(f, "fault: {}, {}", fault.label, fault.when)?;
+        }
+        for gate in &self.gates {
+            let name = gate.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+            writeln!(f, "gate: {name}{}", gate.require)?;
+        }
+        let width = self.trials.iter().map(|trial| trial.strategy.chars().count()).max().unwrap_or(0).max(8);
+        writeln!(
+            f,
+            "\n{:>5}  {:width$}  {:>10}  {:>10}  {:>9}",
+            "trial", "strategy", "contenders", "repetition", "estimated"
+        )?;
+        for trial in &self.trials {
+            writeln!(
+                f,
+                "{:>5}  {:width$}  {:>10}  {:>10}  {:>9}",
+                trial.index,
+                trial.strategy,
+                trial.contenders,
+                trial.repetition,
+                format_duration(Duration::from_micros(trial.estimated_us))
+            )?;
+        }
+        writeln!(f)?;
+        writeln!(f, "({})", self.estimate_basis)?;
+        let megabytes = self.estimated_memory_bytes.div_ceil(1_000_000);
+        writeln!(f, "at most about {megabytes} MB of memory ({})", self.memory_basis)?;
+        let megabytes = self.estimated_disk_bytes.div_ceil(1_000_000);
+        writeln!(f, "about {megabytes} MB of disk beside the results ({})", self.disk_basis)
+    }
+}

@@ -1,0 +1,368 @@
+//! The arrivals of an open load, all drawn before the load begins: the same seed gives the same arrivals, however fast the
+//! lock or the host is.
+//!
+//! Of several workers every one draws the whole load and keeps its [`Slice`], so that all parts together are the load that
+//! one worker would make. `docs/arrivals.md` has the formulas.
+
+use std::f64::consts::TAU;
+use std::fmt;
+use std::time::Duration;
+
+use rand::seq::SliceRandom;
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution as _, Exp1};
+
+use super::model::KindDraw;
+use super::{Arrivals, Open, Popularity, Stop, TraceArrival, TrialSpec};
+use zklockbench_core::catalog::Mode;
+use zklockbench_core::clock;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it is due, in microseconds after the load's start.
+    pub at_us: u64,
+    /// The lock that it asks for, counted from 0.
+    pub lock: usize,
+    pub mode: Mode,
+    pub hold: Duration,
+}
+
+/// What random numbers are for: each purpose has a stream of its own, so that none disturbs another.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Gap = 1,
+    Lock = 2,
+    Hold = 3,
+    Mode = 4,
+    Rank = 5,
+    /// How long bursts and the pauses between them last.
+    Burst = 6,
+    /// Which candidates a changing rate lets pass.
+    Thinning = 7,
+    Kind = 8,
+}
+
+pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
+
+/// All arrivals of a trial that are due within this time from the load's start, which is that of the warm-up, by their
+/// times; each is drawn when it is asked for. Empty for other loads.
+///
+/// A process that is the same at all times goes on from the warm-up into the measured phase. Any other begins when the
+/// spec's warm-up is over, and before that arrivals come at its first rate; a replay has none there.
+pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
+    let Some(open) = spec.load.open() else { return Box::new(std::iter::empty()) };
+    let wanted = wanted(spec, open, lasts);
+    let locks = Locks::new(spec, open.popularity);
+    let (mut which, mut holds, mut modes) = (
+        stream(spec.seed, Purpose::Lock),
+        stream(spec.seed, Purpose::Hold),
+        stream(spec.seed, Purpose::Mode),
+    );
+    let mut kinds = KindDraw::new(spec.kinds(), stream(spec.seed, Purpose::Kind));
+    Box::new(wanted.map(move |wanted| {
+        // Drawn even where the file says it, so that what one arrival says leaves the others as they are.
+        let kind = kinds.next();
+        let (lock, hold) = (locks.draw(&mut which), kind.hold.sample(&mut holds));
+        let reads = modes.random::<f64>() < kind.read_ratio;
+        Arrival {
+            at_us: wanted.at_us,
+            lock: wanted.lock.unwrap_or(lock),
+            mode: if reads { Mode::Read } else { Mode::Write },
+            hold: wanted.hold.unwrap_or(hold),
+        }
+    }))
+}
+
+pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
+    coming(spec, lasts).collect()
+}
+
+/// The arrivals with what is known of each before anything else is drawn.
+fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<Item = TraceArrival> + Send> {
+    let times: Box<dyn Iterator<Item = u64> + Send> = match &open.arrivals {
+        Arrivals::Replay(replay) => {
+            let (from, end) = (clock::micros(spec.warm_up), clock::micros(lasts));
+            let trace = std::sync::Arc::clone(&replay.trace);
+            let of = move |number: usize| {
+                let arrival = trace.get(number)?;
+                Some(TraceArrival { at_us: from + arrival.at_us, ..*arrival })
+            };
+            return Box::new((0..).map_while(of).take_while(move |arrival| arrival.at_us < end));
+        }
+        Arrivals::Constant { rate } => Box::new(evenly(*rate, lasts)),
+        Arrivals::Bursts { rate, peak, length } => Box::new(bursts(*rate, *peak, *length, lasts, spec.seed)),
+        Arrivals::Poisson { rate } => {
+            Box::new(changing(vec![Stretch::flat(0.0, lasts.as_secs_f64(), *rate)], spec.seed))
+        }
+        Arrivals::Day { .. } | Arrivals::Ramp { .. } | Arrivals::Steps(_) => {
+            Box::new(changing(stretches(spec, &open.arrivals, lasts.as_secs_f64()), spec.seed))
+        }
+    };
+    Box::new(times.map(|at_us| TraceArrival { at_us, lock: None, hold: None }))
+}
+
+fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
+    let mut seeds = ChaCha8Rng::seed_from_u64(seed);
+    seeds.set_stream(1 << 62);
+    let mut rng = ChaCha8Rng::seed_from_u64(seeds.next_u64());
+    rng.set_stream(purpose as u64);
+    rng
+}
+
+fn exponential(rng: &mut ChaCha8Rng) -> f64 {
+    Exp1.sample(rng)
+}
+
+fn micros(seconds: f64) -> u64 {
+    (seconds * 1e6) as u64
+}
+
+fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
+    let (gap_us, end) = (1e6 / rate, clock::micros(lasts));
+    (0_u64..).map(move |number| (number as f64 * gap_us) as u64).take_while(move |at| *at < end)
+}
+
+/// An interrupted Poisson process with this mean rate, `peak` times as much in a burst, and bursts that last so long on
+/// average: bursts and pauses have exponential lengths, and the first state is drawn by the share of time that each takes.
+fn bursts(
+    mean: f64,
+    peak: f64,
+    length: Duration,
+    lasts: Duration,
+    seed: u64,
+) -> impl Iterator<Item = u64> + Send {
+    // How often a second a burst ends, while there is one, and one begins, while there is none:
+    // mean = rate × begins / (begins + ends), and rate = peak × mean.
+    let ends = 1.0 / length.as_secs_f64().max(1e-9);
+    let (rate, begins) = (mean * peak, ends / (peak - 1.0).max(f64::EPSILON));
+    let (mut gaps, mut states) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Burst));
+    let end = lasts.as_secs_f64();
+    let mut within = states.random::<f64>() < begins / (begins + ends);
+    let mut from = 0.0;
+    let mut burst: Option<Candidates> = None;
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(at) = burst.as_mut().and_then(|burst| burst.next(&mut gaps)) {
+                return Some(micros(at));
+            }
+            burst = None;
+            if from >= end {
+                return None;
+            }
+            let leaves = if within { ends } else { begins };
+            let to = (from + exponential(&mut states) / leaves).min(end);
+            burst = within.then_some(Candidates { at: from, to, rate });
+            (from, within) = (to, !within);
+        }
+    })
+}
+
+/// Every arrival of a Poisson process of that rate between the two times, in seconds.
+struct Candidates {
+    at: f64,
+    to: f64,
+    rate: f64,
+}
+
+impl Candidates {
+    fn next(&mut self, gaps: &mut ChaCha8Rng) -> Option<f64> {
+        // Without a rate the gap has no end.
+        self.at += exponential(gaps) / self.rate;
+        (self.at < self.to).then_some(self.at)
+    }
+}
+
+/// A time in which one formula has the rate. Times are seconds after the load's start.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    from: f64,
+    to: f64,
+    highest: f64,
+    rate: Rate,
+}
+
+/// Arrivals a second, as a function of the time since a stretch began.
+#[derive(Debug, Clone, Copy)]
+enum Rate {
+    Flat,
+    /// The mean, the amplitude and the period.
+    Sine {
+        mean: f64,
+        amplitude: f64,
+        period: f64,
+    },
+    Line {
+        from: f64,
+        to: f64,
+    },
+}
+
+impl Stretch {
+    fn flat(from: f64, to: f64, rate: f64) -> Self {
+        Self { from, to, highest: rate, rate: Rate::Flat }
+    }
+
+    fn rate_at(&self, at: f64) -> f64 {
+        let since = at - self.from;
+        match self.rate {
+            Rate::Flat => self.highest,
+            Rate::Sine { mean, amplitude, period } => mean * (1.0 + amplitude * (TAU * since / period).sin()),
+            Rate::Line { from, to } => from + (to - from) * (since / (self.to - self.from)).min(1.0),
+        }
+    }
+}
+
+/// Lewis and Shedler: candidates come at the highest rate of their stretch, and each stays with the probability that the
+/// rate of its moment is of that.
+fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + Send {
+    let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
+    let of = |stretch: &Stretch| Candidates { at: stretch.from, to: stretch.to, rate: stretch.highest };
+    let candidates: Vec<_> = stretches.into_iter().map(|stretch| (of(&stretch), stretch)).collect();
+    let mut left = candidates.into_iter();
+    let mut current = left.next();
+    std::iter::from_fn(move || {
+        loop {
+            let (candidates, stretch) = current.as_mut()?;
+            match candidates.next(&mut gaps) {
+                None => current = left.next(),
+                Some(at) if thinning.random::<f64>() * stretch.highest < stretch.rate_at(at) => {
+                    return Some(micros(at));
+                }
+                Some(_) => {}
+            }
+        }
+    })
+}
+
+/// The warm-up at the first rate, what changes, and, where that has an end, its last rate.
+fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
+    let begin = spec.warm_up.as_secs_f64().min(end);
+    let mut stretches = vec![Stretch::flat(0.0, begin, arrivals.first_rate())];
+    match arrivals {
+        Arrivals::Day { rate, amplitude, period } => {
+            let sine =
+                Rate::Sine { mean: *rate, amplitude: *amplitude, period: period.as_secs_f64().max(1e-9) };
+            stretches.push(Stretch { from: begin, to: end, highest: rate * (1.0 + amplitude), rate: sine });
+        }
+        Arrivals::Ramp { from, to } => {
+            let over = match spec.stop {
+                Stop::After(measured) => begin + measured.as_secs_f64(),
+                Stop::Acquisitions(_) => end,
+            };
+            let line = Rate::Line { from: *from, to: *to };
+            stretches.push(Stretch { from: begin, to: over, highest: from.max(*to), rate: line });
+            stretches.push(Stretch::flat(over, end, *to));
+        }
+        Arrivals::Steps(steps) => {
+            let mut from = begin;
+            for step in steps {
+                let to = from + step.lasts.as_secs_f64();
+                stretches.push(Stretch::flat(from, to, step.rate));
+                from = to;
+            }
+            stretches.extend(steps.last().map(|last| Stretch::flat(from, end, last.rate)));
+        }
+        _ => {}
+    }
+    stretches.iter_mut().for_each(|stretch| stretch.to = stretch.to.min(end));
+    stretches.retain(|stretch| stretch.from < stretch.to);
+    stretches
+}
+
+struct Locks {
+    /// For each rank the share of arrivals that ask for a lock of this or a lower rank; empty where all are alike.
+    shares: Vec<f64>,
+    ranked: Vec<usize>,
+    count: usize,
+}
+
+/// So many locks by rank, the hottest first: which is which is drawn from the seed.
+pub fn ranked(seed: u64, count: usize) -> Vec<usize> {
+    let mut ranked: Vec<usize> = (0..count).collect();
+    ranked.shuffle(&mut stream(seed, Purpose::Rank));
+    ranked
+}
+
+impl Locks {
+    fn new(spec: &TrialSpec, popularity: Popularity) -> Self {
+        let count = spec.locks.max(1);
+        let Popularity::Zipf(power) = popularity else {
+            return Self { shares: Vec::new(), ranked: Vec::new(), count };
+        };
+        let mut shares: Vec<f64> = (1..=count)
+            .scan(0.0, |sum, rank| {
+                *sum += (rank as f64).powf(-power);
+                Some(*sum)
+            })
+            .collect();
+        let whole = shares.last().copied().unwrap_or(1.0);
+        shares.iter_mut().for_each(|share| *share /= whole);
+        Self { shares, ranked: ranked(spec.seed, count), count }
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> usize {
+        if self.shares.is_empty() {
+            return rng.random_range(0..self.count);
+        }
+        let drawn = rng.random::<f64>();
+        let rank = self.shares.partition_point(|share| *share <= drawn).min(self.count - 1);
+        self.ranked.get(rank).copied().unwrap_or(0)
+    }
+}
+
+/// Every n-th contender, arrival and fault, beginning with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    pub index: usize,
+    pub of: usize,
+}
+
+impl Slice {
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    pub fn has(self, ordinal: usize) -> bool {
+        ordinal % self.of == self.index
+    }
+
+    /// This worker's ordinals below a number, rising.
+    pub fn below(self, count: usize) -> impl Iterator<Item = usize> + Clone {
+        (self.index..count).step_by(self.of)
+    }
+
+    /// Whether others make the rest of the load.
+    pub fn is_part(self) -> bool {
+        self.of > 1
+    }
+
+    /// Whether it does what must be done once: reads the servers' counters, prepares and removes nodes.
+    pub fn leads(self) -> bool {
+        self.index == 0
+    }
+}
+
+impl fmt::Display for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} of {}", self.index, self.of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_ordinal_belongs_to_one_worker_and_to_no_other(of in 1..9_usize, count in 0..100_usize) {
+            let slices = (0..of).map(|index| Slice { index, of });
+            let mut all: Vec<usize> = slices.clone().flat_map(|slice| slice.below(count)).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..count).collect::<Vec<_>>());
+            for ordinal in 0..count {
+                prop_assert_eq!(slices.clone().filter(|slice| slice.has(ordinal)).count(), 1);
+            }
+        }
+    }
+}

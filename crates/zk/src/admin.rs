@@ -1,0 +1,273 @@
+//! The servers' four-letter words: what one server says of itself.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use zklockbench_core::units::harmless_lines;
+
+/// How long a server may take to answer before it counts as silent.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What a server without a quorum says to most words.
+pub(super) const NOT_SERVING: &str = "not currently serving";
+/// What a server says to a word that it does not allow.
+pub(super) const NOT_ALLOWED: &str = "not in the whitelist";
+/// The longest reply that is read, in bytes: `mntr` of a busy server is about 100 kB, `wchc` has a line for each watch.
+fn longest(command: &str) -> usize {
+    match command {
+        "wchc" => 16 << 20,
+        "mntr" => 4 << 20,
+        _ => 1 << 18,
+    }
+}
+/// The most watches that are kept of a reply.
+const WATCHES_KEPT: usize = 100_000;
+
+/// The answer to `mntr`: everything that a server counts. It stays text: a server decides how many keys there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mntr {
+    text: String,
+}
+
+impl Mntr {
+    fn parse(answer: String) -> Self {
+        Self { text: answer }
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t')).map(str::trim)
+    }
+
+    /// A counter or gauge, without fraction; `None` where the server has no such key.
+    pub fn number(&self, key: &str) -> Option<i64> {
+        let value = self.value(key)?;
+        value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))
+    }
+
+    /// `leader`, `follower`, `observer` or `standalone`.
+    pub fn state(&self) -> Option<&str> {
+        self.value("zk_server_state")
+    }
+
+    /// The version without build details, e.g. `3.8.0`.
+    pub fn version(&self) -> Option<&str> {
+        without_build(self.value("zk_version")?)
+    }
+
+    pub fn synced_followers(&self) -> Option<i64> {
+        self.number("zk_synced_followers")
+    }
+}
+
+fn without_build(version: &str) -> Option<&str> {
+    version.split(['-', ',']).next().map(str::trim).filter(|version| !version.is_empty())
+}
+
+/// Asks one server for `mntr`.
+///
+/// # Errors
+/// When the server cannot be reached, does not answer within 2 s, does not serve (no quorum), or does not
+/// allow the word ([`io::ErrorKind::PermissionDenied`]): by default ZooKeeper allows only `srvr`.
+pub async fn mntr(address: &str) -> io::Result<Mntr> {
+    let answer = ask(address, "mntr", PATIENCE).await?;
+    if answer.contains("zk_server_state") {
+        return Ok(Mntr::parse(answer));
+    }
+    Err(refused("mntr", &answer))
+}
+
+/// Asks one server for its configuration (`conf`), key by key.
+pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
+    let answer = ask(address, "conf", PATIENCE).await?;
+    let pairs: Vec<_> = answer
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
+        .collect();
+    if pairs.iter().any(|(key, _)| key == "tickTime") {
+        return Ok(pairs);
+    }
+    Err(refused("conf", &answer))
+}
+
+/// Asks one server which session watches what (`wchc`): pairs of a session's identifier and a path.
+pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
+    let answer = ask(address, "wchc", PATIENCE).await?;
+    if answer.contains(NOT_ALLOWED) {
+        return Err(refused("wchc", &answer));
+    }
+    let mut session = None;
+    let mut watches = Vec::new();
+    for line in answer.lines() {
+        if watches.len() == WATCHES_KEPT {
+            break;
+        }
+        match (line.strip_prefix("0x"), line.trim_start(), session) {
+            (Some(digits), _, _) => session = u64::from_str_radix(digits, 16).ok(),
+            (None, path, Some(of)) if path.starts_with('/') => watches.push((of as i64, path.to_owned())),
+            _ => {}
+        }
+    }
+    Ok(watches)
+}
+
+/// The answer to `srvr`: what one server is, and how far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Srvr {
+    /// `leader`, `follower`, `observer` or `standalone`.
+    pub mode: String,
+    /// The version without build details, where it tells it.
+    pub version: Option<String>,
+    /// The last transaction that it has applied. Its upper half is the epoch: it grows with each election.
+    pub zxid: u64,
+    /// Open connections, the one that asks included.
+    pub connections: Option<u64>,
+}
+
+impl Srvr {
+    fn parse(answer: &str) -> Option<Self> {
+        let value = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let zxid = u64::from_str_radix(value("Zxid:")?.strip_prefix("0x")?, 16).ok()?;
+        let version = value("Zookeeper version:").and_then(without_build).map(str::to_owned);
+        let connections = value("Connections:").and_then(|count| count.parse().ok());
+        Some(Self { mode: value("Mode:")?.to_owned(), version, zxid, connections })
+    }
+
+    /// In whose leadership the last transaction was made.
+    pub fn epoch(&self) -> u64 {
+        self.zxid >> 32
+    }
+}
+
+/// Asks one server for `srvr`; `None` when it answers that it does not serve.
+pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>> {
+    let answer = ask(address, "srvr", patience).await?;
+    match Srvr::parse(&answer) {
+        None if answer.contains(NOT_SERVING) => Ok(None),
+        None => Err(refused("srvr", &answer)),
+        told => Ok(told),
+    }
+}
+
+/// Asks one server whether its process is alive (`ruok`): it says so whether or not it serves.
+///
+/// # Errors
+/// When the server cannot be reached, does not answer in time ([`io::ErrorKind::TimedOut`]), or does not allow
+/// the word.
+pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
+    let answer = ask(address, "ruok", patience).await?;
+    if answer.contains("imok") { Ok(()) } else { Err(refused("ruok", &answer)) }
+}
+
+/// What one server answers to a word, whatever that is.
+pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Result<String> {
+    let conversation = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(word.as_bytes()).await?;
+        let mut answer = Vec::new();
+        let longest = longest(word);
+        stream.take(longest as u64 + 1).read_to_end(&mut answer).await?;
+        if answer.len() > longest {
+            let why = format!(
+                "{address} answers `{word}` with more than {} KiB (no ZooKeeper server?)",
+                longest >> 10
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        // Versions and settings come to terminals and pages: nothing in them may do more than be read.
+        Ok(harmless_lines(String::from_utf8_lossy(&answer).into_owned()))
+    };
+    tokio::time::timeout(patience, conversation).await.unwrap_or_else(|_| {
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")))
+    })
+}
+
+/// All words that the suite asks, as a server's configuration (`4lw.commands.whitelist`) allows them.
+pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
+
+/// What a server that did not answer a word means by it.
+fn refused(word: &str, answer: &str) -> io::Error {
+    if answer.contains(NOT_ALLOWED) {
+        let why = format!(
+            "`{word}` is not allowed there; this line in the server's zoo.cfg allows it: 4lw.commands.whitelist={WORDS}"
+        );
+        return io::Error::new(io::ErrorKind::PermissionDenied, why);
+    }
+    io::Error::other(if answer.contains(NOT_SERVING) {
+        "the server is up, but not serving (no quorum yet)".to_owned()
+    } else if answer.is_empty() {
+        format!("no answer to `{word}`: the connection was closed, as a TLS port closes it")
+    } else {
+        format!("what answers `{word}` is no ZooKeeper server")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_gives_numbers_state_and_version() {
+        let mntr = Mntr::parse(
+            "zk_version\t3.8.0--1, built on 2023-01-01\nzk_server_state\tleader\nzk_synced_followers\t2\n\
+             zk_avg_latency\t0.75\nnonsense\n"
+                .to_owned(),
+        );
+        assert_eq!(mntr.state(), Some("leader"));
+        assert_eq!(mntr.version(), Some("3.8.0"));
+        assert_eq!(mntr.synced_followers(), Some(2));
+        assert_eq!(mntr.number("zk_avg_latency"), Some(0));
+        assert_eq!(mntr.number("zk_unheard_of"), None);
+    }
+
+    #[test]
+    fn the_upper_half_of_a_zxid_is_the_epoch() {
+        let answer = "Zookeeper version: 3.8.0--1, built on 2023-01-01\nZxid: 0x30000001f\nMode: leader\nNode count: 5\n";
+        let srvr = Srvr::parse(answer).unwrap();
+        assert_eq!(srvr.version.as_deref(), Some("3.8.0"));
+        assert_eq!((srvr.mode.as_str(), srvr.zxid, srvr.epoch()), ("leader", 0x3_0000_001f, 3));
+        assert_eq!(Srvr::parse("This ZooKeeper instance is not currently serving requests"), None);
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let whitelist = "mntr is not executed because it is not in the whitelist.";
+        let told = |answer: &str| refused("mntr", answer).to_string();
+        assert!(told(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
+        assert_eq!(refused("mntr", whitelist).kind(), io::ErrorKind::PermissionDenied);
+        assert!(told("This ZooKeeper instance is not currently serving requests").contains("quorum"));
+        assert!(told("").contains("TLS port"));
+        assert!(told("HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
+    }
+
+    #[tokio::test]
+    async fn a_port_that_answers_nothing_is_told_from_one_that_refuses() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let silent = ruok(&address, Duration::from_millis(50)).await.unwrap_err();
+        assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
+        drop(listener);
+        let closed = ruok(&address, PATIENCE).await.unwrap_err();
+        assert_eq!(closed.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_given_up_and_said_so() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let streaming = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            while stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {}
+            std::future::pending::<()>().await;
+        };
+        let answer = tokio::select! {
+            answer = ask(&address, "mntr", Duration::from_secs(60)) => answer,
+            () = streaming => unreachable!("it streams for ever"),
+        };
+        let told = answer.unwrap_err();
+        let expected = format!("{address} answers `mntr` with more than 4096 KiB (no ZooKeeper server?)");
+        assert_eq!(told.to_string(), expected);
+    }
+}

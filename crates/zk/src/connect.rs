@@ -1,0 +1,407 @@
+//! Opening sessions: connect string, chroot, digest authentication, TLS, and which server a session goes to.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use zookeeper_client::{Client, Connector, TlsOptions};
+
+use super::inner::Observed;
+use super::session::Session;
+use super::whose::{self, Password, SessionKey};
+use super::{Failure, reactor};
+use zklockbench_core::error::Error;
+
+/// PEM files for TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificate authority that signed the servers' certificates; `None` for those that the system trusts.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate, where servers ask for one.
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+/// TLS, with files that have been read once and found right.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    options: TlsOptions,
+    /// The files; the authorities' is the one in use.
+    pub files: TlsFiles,
+}
+
+/// What nothing that is printed shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// The secret itself, for a place that others cannot look into.
+    pub fn told(&self) -> &str {
+        &self.0
+    }
+
+    pub fn drawn() -> Self {
+        Self(format!("zklockbench:{}", uuid::Uuid::new_v4()))
+    }
+
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        let text = read(file)?;
+        Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
+    }
+}
+
+/// The most bytes of a server's reply that are read. The longest that a run causes is a list of children, whose names are at
+/// most about 60 bytes long: this has room for 250,000 contenders in one queue. Java's clients take 1 MiB unless
+/// `jute.maxbuffer` says more.
+const LONGEST_FRAME: usize = 16 << 20;
+/// After this long a session that is to be expired is asked for once more.
+const TRIES_AGAIN: Duration = Duration::from_millis(100);
+
+/// How the suite identifies itself to an ensemble.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// `user:password` of digest authentication; nodes are then created for this identity alone.
+    pub digest: Option<Secret>,
+    pub tls: Option<Tls>,
+}
+
+impl Access {
+    /// Reads the TLS files, where there are any. No error repeats an identity.
+    pub fn new(digest: Option<Secret>, files: Option<&TlsFiles>) -> Result<Self, Error> {
+        let is_whole =
+            |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
+        if !digest.as_ref().is_none_or(is_whole) {
+            return Err(Error::usage(
+                "--auth needs USER:PASSWORD (and so does the first line of --auth-file)",
+            ));
+        }
+        Ok(Self { digest, tls: files.map(tls).transpose()? })
+    }
+}
+
+fn tls(files: &TlsFiles) -> Result<Tls, Error> {
+    // The client library trusts no authority by itself.
+    let system = || system_authorities(std::env::var_os(AUTHORITIES), &SYSTEM_AUTHORITIES.map(Path::new));
+    let ca = files.ca.clone().map_or_else(system, Ok)?;
+    let options = TlsOptions::default().with_pem_ca(&read(&ca)?).map_err(|error| not_pem(&ca, &error))?;
+    let options = match (&files.cert, &files.key) {
+        (Some(cert), Some(key)) => {
+            options.with_pem_identity(&read(cert)?, &read(key)?).map_err(|error| not_pem(cert, &error))?
+        }
+        (None, None) => options,
+        _ => {
+            return Err(Error::usage("a client certificate needs its key; give both or neither"));
+        }
+    };
+    Ok(Tls { options, files: TlsFiles { ca: Some(ca), ..files.clone() } })
+}
+
+/// The variable by which programs are told where the certificate authorities are.
+const AUTHORITIES: &str = "SSL_CERT_FILE";
+/// Where systems keep them: Debian and its like, Fedora and its like, SUSE; Alpine, BSD and macOS.
+const SYSTEM_AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The file of the authorities that this system trusts.
+fn system_authorities(told: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
+    if let Some(file) = told.filter(|file| !file.is_empty()).map(PathBuf::from) {
+        let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is no file", file.display()));
+        return if file.is_file() { Ok(file) } else { Err(missing()) };
+    }
+    places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {
+        let looked: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
+        Error::usage(format!(
+            "no system certificate authorities ({}): name a file with --tls-ca",
+            looked.join(", ")
+        ))
+    })
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
+}
+
+fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
+    Error::usage(format!("{}: not usable as PEM: {error}", path.display()))
+}
+
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// `host:port,host:port/chroot`.
+    pub connect: String,
+    pub access: Access,
+}
+
+impl Target {
+    /// The servers of the connect string, and its chroot with the slash, which may be empty.
+    pub fn parts(&self) -> (&str, &str) {
+        self.connect.split_at(self.connect.find('/').unwrap_or(self.connect.len()))
+    }
+
+    /// The same chroot on other servers.
+    pub fn on(&self, servers: &str) -> Self {
+        Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
+    }
+
+    /// Opens a session, on the server at that position of the connect string (counted round) if it serves.
+    pub async fn open_at(
+        &self,
+        position: usize,
+        session_timeout: Duration,
+        deadline: Duration,
+        observed: Observed,
+    ) -> Result<Session, Failure> {
+        let servers = self.connect.split(',').count();
+        let connecting = Box::pin(self.client(session_timeout));
+        let connecting = begin_with(position % servers, servers, connecting);
+        self.within(deadline, connecting, observed).await
+    }
+
+    /// The connect string with that server (counted round) first, for clients that take them in order.
+    pub fn connect_from(&self, position: usize) -> String {
+        let (servers, chroot) = self.parts();
+        let mut servers: Vec<_> = servers.split(',').collect();
+        let first = position % servers.len();
+        servers.rotate_left(first);
+        servers.join(",") + chroot
+    }
+
+    pub async fn open(
+        &self,
+        session_timeout: Duration,
+        deadline: Duration,
+        observed: Observed,
+    ) -> Result<Session, Failure> {
+        self.within(deadline, self.client(session_timeout), observed).await
+    }
+
+    async fn within(
+        &self,
+        deadline: Duration,
+        connecting: impl Future<Output = Result<Client, Failure>>,
+        observed: Observed,
+    ) -> Result<Session, Failure> {
+        let client = reactor::timeout(deadline, connecting)
+            .await
+            .ok_or_else(|| Failure::NotConnected(format!("no session within {deadline:?}")))??;
+        Ok(Session::new(client, observed, self.access.digest.is_some()))
+    }
+
+    /// Expires a session from outside: another connection takes it over and closes it in one go. Returns when a server has said that
+    /// the session is over: it has answered the close, or no longer knows the session.
+    ///
+    /// Source: the way in which the tests of Java's Curator and of Python's kazoo expire a session.
+    ///
+    /// # Errors
+    /// [`Failure`] when no server has said so within the deadline, or the password isn't known; the session may be over all the
+    /// same.
+    pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
+        if key.password == Password::NotTold {
+            return Err(Failure::Refused(format!(
+                "session 0x{:x} can't be expired from outside: the driver's `open` told no password",
+                key.id()
+            )));
+        }
+        let expiring = async {
+            // On a connection that its own client broke by coming back: what refuses the session then may be our own close. A wrong
+            // password can't be told from that.
+            let mut may_be_closed = false;
+            loop {
+                let connector = self.connector().with_session(key.session.clone());
+                let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
+                match ended.map_err(Failure::from) {
+                    // A server answers a wrong password as it does for a session that is over.
+                    Err(Failure::SessionExpired) if key.password == Password::Told && !may_be_closed => {
+                        return Err(Failure::Refused(format!(
+                            "the servers refuse session 0x{:x}: it was over already, or its password is another",
+                            key.id()
+                        )));
+                    }
+                    Ok(()) | Err(Failure::SessionExpired) => return Ok(()),
+                    // Servers may just be electing.
+                    Err(Failure::NotConnected(_)) => reactor::sleep(TRIES_AGAIN).await,
+                    Err(Failure::ConnectionLoss) => {
+                        may_be_closed = true;
+                        reactor::sleep(TRIES_AGAIN).await;
+                    }
+                    Err(failure) => return Err(failure),
+                }
+            }
+        };
+        let expired = reactor::timeout(deadline, expiring).await;
+        expired.unwrap_or_else(|| Err(Failure::NotConnected(format!("not closed within {deadline:?}"))))
+    }
+
+    /// Opens a plain client, for work that is not measured.
+    pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
+        let connector = self.connector().with_session_timeout(session_timeout);
+        let client = if self.access.tls.is_some() {
+            connector.secure_connect(&self.connect).await
+        } else {
+            connector.connect(&self.connect).await
+        };
+        let client = client.map_err(|error| match Failure::from(error) {
+            Failure::SessionExpired => Failure::NotConnected("no server answered in time".into()),
+            other => other,
+        })?;
+        whose::note_own_session(client.session_id().0);
+        Ok(client)
+    }
+
+    fn connector(&self) -> Connector {
+        let mut connector = Client::connector().with_max_frame_length(LONGEST_FRAME);
+        if let Some(digest) = &self.access.digest {
+            connector = connector.with_auth("digest", digest.0.as_bytes());
+        }
+        match &self.access.tls {
+            Some(tls) => connector.with_tls(tls.options.clone()),
+            None => connector,
+        }
+    }
+}
+
+/// Polls what connects with the generator of the library's shuffle set so that the server at this position
+/// comes first.
+///
+/// The client library tries the servers in an order that it shuffles, as all clients do. With ten contenders
+/// the shares are then rarely equal, and a session on the leader is served sooner: two trials of one lock
+/// differ for no reason but the draw. So the draw is made to begin with a chosen server. After a lost connection the
+/// library draws again, by itself.
+async fn begin_with<T>(position: usize, servers: usize, connecting: impl Future<Output = T>) -> T {
+    let mut connecting = pin!(connecting);
+    let mut seed = seed_for(position, servers);
+    std::future::poll_fn(|cx| match seed.take() {
+        // The library shuffles before its first wait, on this thread.
+        Some(seed) => {
+            let before = fastrand::get_seed();
+            fastrand::seed(seed);
+            let polled: Poll<T> = connecting.as_mut().poll(cx);
+            fastrand::seed(before);
+            polled
+        }
+        None => connecting.as_mut().poll(cx),
+    })
+    .await
+}
+
+/// A seed by which the shuffle of so many puts that one first. One in as many seeds does.
+fn seed_for(position: usize, servers: usize) -> Option<u64> {
+    const TRIED_AT_MOST: u64 = 1_000;
+    let mut order = Vec::with_capacity(servers);
+    (0..TRIED_AT_MOST).find(|seed| {
+        order.clear();
+        order.extend(0..servers);
+        fastrand::Rng::with_seed(*seed).shuffle(&mut order);
+        order.first() == Some(&position)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_shown_by_no_error_and_by_no_debug_output() {
+        let wrong = Access::new(Some(Secret("hunter2".into())), None).unwrap_err().to_string();
+        assert!(wrong.starts_with("--auth needs USER:PASSWORD") && !wrong.contains("hunter2"), "{wrong}");
+        assert!(Access::new(Some(Secret(":hunter2".into())), None).is_err());
+        let access = Access::new(Some(Secret("bench:hunter2".into())), None).unwrap();
+        let target = Target { connect: "zk:1".into(), access };
+        assert!(!format!("{target:?}").contains("hunter2"), "{target:?}");
+    }
+
+    #[test]
+    fn a_connect_string_begins_with_the_server_that_is_asked_for() {
+        let target = |connect: &str| Target { connect: connect.into(), access: Access::default() };
+        for (connect, position, expected) in [
+            ("a:1,b:2,c:3/in/here", 0, "a:1,b:2,c:3/in/here"),
+            ("a:1,b:2,c:3/in/here", 1, "b:2,c:3,a:1/in/here"),
+            ("a:1,b:2,c:3", 5, "c:3,a:1,b:2"),
+            ("a:1", 7, "a:1"),
+        ] {
+            assert_eq!(target(connect).connect_from(position), expected, "{connect} from {position}");
+        }
+    }
+
+    #[test]
+    fn an_identity_is_read_from_the_first_line_of_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "bench:hunter2\n").unwrap();
+        assert!(Secret::read(file.path()).unwrap() == Secret("bench:hunter2".into()));
+        let missing = Secret::read(Path::new("/no/such/file")).unwrap_err().to_string();
+        assert!(missing.contains("/no/such/file"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn tls_without_a_file_of_authorities_trusts_those_of_the_system() {
+        match Access::new(None, Some(&TlsFiles::default())) {
+            Ok(access) => {
+                let target = Target { connect: "127.0.0.1:1".into(), access };
+                let failure = target.client(Duration::from_millis(300)).await.unwrap_err();
+                // What the library says without any: "bad arguments: no tls ca"
+                assert!(matches!(failure, Failure::NotConnected(_)), "{failure}");
+            }
+            Err(error) => assert!(error.to_string().contains("--tls-ca"), "{error}"),
+        }
+    }
+
+    #[test]
+    fn the_authorities_are_those_that_a_variable_names_else_the_first_that_are_there() {
+        let place = tempfile::tempdir().unwrap();
+        let (missing, there) = (place.path().join("missing.pem"), place.path().join("there.pem"));
+        std::fs::write(&there, "").unwrap();
+        let found = |told: Option<&Path>, places: &[&Path]| {
+            system_authorities(told.map(|file| file.as_os_str().to_owned()), places)
+        };
+        assert_eq!(found(None, &[&missing, &there]).unwrap(), there);
+        assert_eq!(found(Some(&there), &[]).unwrap(), there);
+        let told = found(Some(&missing), &[&there]).unwrap_err().to_string();
+        assert!(told.contains("SSL_CERT_FILE") && told.contains("missing.pem"), "{told}");
+        let told = found(None, &[&missing]).unwrap_err().to_string();
+        assert!(told.contains("missing.pem") && told.contains("--tls-ca"), "{told}");
+    }
+
+    #[test]
+    fn any_of_the_servers_can_be_put_first() {
+        for servers in 1..=9 {
+            for position in 0..servers {
+                let drawn =
+                    futures_util::future::FutureExt::now_or_never(begin_with(position, servers, async {
+                        let mut order: Vec<usize> = (0..servers).collect();
+                        fastrand::shuffle(&mut order);
+                        order[0]
+                    }));
+                assert_eq!(drawn, Some(position));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_later_is_as_random_as_before() {
+        fastrand::seed(7);
+        let expected: Vec<u64> = std::iter::repeat_with(|| fastrand::u64(..)).take(3).collect();
+        fastrand::seed(7);
+        futures_util::future::FutureExt::now_or_never(begin_with(0, 3, async { fastrand::u64(..) }));
+        let drawn: Vec<u64> = std::iter::repeat_with(|| fastrand::u64(..)).take(3).collect();
+        assert_eq!(drawn, expected);
+    }
+}

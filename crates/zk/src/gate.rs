@@ -1,0 +1,337 @@
+//! Stands before all that one contender runs, so that it can be made to stand still, or to die.
+//!
+//! A contender is its own loop and what it has started: the task of its session above all, which sends the
+//! heartbeats. Behind a shut gate none of them runs, as in a process that is stopped or collects garbage for too
+//! long: the servers hear nothing, expire the session, and the contender knows nothing of it until the gate is
+//! opened. When the tasks of a session are ended they close its connection without a word, as a process
+//! does that is killed.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use async_executor::Task;
+
+use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::locked::locked;
+
+/// A gate, as the one that shuts and opens it sees it.
+#[derive(Debug, Default)]
+pub struct Gate {
+    shut: AtomicUsize,
+    shut_at: AtomicU64,
+    opened_at: AtomicU64,
+    opened: AtomicU64,
+    passed: AtomicU64,
+    waiting: Mutex<Vec<Waker>>,
+    follower: Mutex<Option<Follower>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Movement {
+    Shut,
+    Opened,
+}
+
+#[derive(Clone)]
+pub struct Follower(Arc<dyn Fn(Movement) + Send + Sync>);
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Follower")
+    }
+}
+
+impl Gate {
+    /// Nothing behind it runs from now on, but for what is running at this moment.
+    fn shut(&self) {
+        let _one_at_a_time = locked(&self.waiting);
+        if !self.is_shut() {
+            self.shut_at.store(clock::now(), Ordering::SeqCst);
+            self.moved(Movement::Shut);
+        }
+        self.shut.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// All behind it goes on, unless another keeps it shut.
+    fn open(&self) {
+        let mut waiting = locked(&self.waiting);
+        if self.shut.load(Ordering::SeqCst) > 1 {
+            self.shut.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+        // Said before anything behind it goes on and asks.
+        self.opened_at.store(clock::now(), Ordering::SeqCst);
+        self.opened.fetch_add(1, Ordering::SeqCst);
+        self.moved(Movement::Opened);
+        self.shut.store(0, Ordering::SeqCst);
+        let woken = std::mem::take(&mut *waiting);
+        drop(waiting);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has something else stand still with what is behind the gate, in place of what did before: a process of its own.
+    pub fn follow(&self, follower: Arc<dyn Fn(Movement) + Send + Sync>) {
+        *locked(&self.follower) = Some(Follower(follower));
+    }
+
+    fn moved(&self, movement: Movement) {
+        let follower = locked(&self.follower).clone();
+        if let Some(Follower(follow)) = follower {
+            follow(movement);
+        }
+    }
+
+    pub fn times_opened(&self) -> u64 {
+        self.opened.load(Ordering::SeqCst)
+    }
+
+    /// How long it was shut the last time, in microseconds, if it was opened after that time; else 0.
+    pub fn shut_since(&self, at: Stamp) -> u64 {
+        let opened = self.opened_at.load(Ordering::SeqCst);
+        if opened < at { 0 } else { opened.saturating_sub(self.shut_at.load(Ordering::SeqCst)) }
+    }
+
+    /// How often anything behind it has run.
+    pub fn times_passed(&self) -> u64 {
+        self.passed.load(Ordering::SeqCst)
+    }
+
+    /// Whether to wait; the waker is then kept until the gate is opened.
+    fn holds_up(&self, waker: &Waker) -> bool {
+        if !self.is_shut() {
+            // All behind a gate runs on one thread: there is no other writer.
+            self.passed.store(self.passed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            return false;
+        }
+        let mut waiting = locked(&self.waiting);
+        if !waiting.iter().any(|other| other.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+        drop(waiting);
+        // Opened meanwhile, it has not seen this waker.
+        self.is_shut()
+    }
+
+    fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// Gates that are shut as long as this lives, however it ends. One that others have shut, too, stays shut for them.
+#[derive(Debug)]
+#[must_use = "dropped, it opens the gates"]
+pub struct Shut(Vec<Arc<Gate>>);
+
+impl Shut {
+    pub fn these<'a>(gates: impl IntoIterator<Item = &'a Arc<Gate>>) -> Self {
+        let gates: Vec<_> = gates.into_iter().cloned().collect();
+        gates.iter().for_each(|gate| gate.shut());
+        Self(gates)
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|gate| gate.open());
+    }
+}
+
+/// What stands behind one gate, on its thread.
+#[derive(Clone, Default)]
+pub struct TaskScope(Rc<ScopeState>);
+
+#[derive(Default)]
+struct ScopeState {
+    gate: Arc<Gate>,
+    /// Those of sessions, which outlive their contender until they are closed.
+    tasks: Tasks,
+    /// What the contender's lock has started, and what is of no use without it.
+    detached: Tasks,
+}
+
+type Tasks = RefCell<Vec<Task<()>>>;
+
+thread_local! {
+    /// The scope of what runs at this moment.
+    static HERE: RefCell<Option<TaskScope>> = const { RefCell::new(None) };
+}
+
+impl TaskScope {
+    pub fn behind(gate: Arc<Gate>) -> Self {
+        Self(Rc::new(ScopeState { gate, ..ScopeState::default() }))
+    }
+
+    pub fn here() -> Option<Self> {
+        HERE.with_borrow(Clone::clone)
+    }
+
+    /// Puts something behind the gate, with all that it will start.
+    pub fn around<F: Future>(&self, work: F) -> GatedWork<F> {
+        GatedWork { scope: self.clone(), work: Box::pin(work) }
+    }
+
+    /// Keeps a session's task that was started by what is behind the gate.
+    pub(super) fn keep(&self, task: Task<()>) {
+        add(&self.0.tasks, task);
+    }
+
+    /// Keeps what a contender's lock has started beside itself.
+    pub(super) fn keep_detached(&self, task: Task<()>) {
+        add(&self.0.detached, task);
+    }
+
+    /// Ends all tasks that were started behind the gate, in the middle of whatever they do.
+    pub fn kill(&self) {
+        self.end_detached();
+        drop(take(&self.0.tasks));
+    }
+
+    /// Ends what a given-up lock has started beside itself, which would keep its session from being closed.
+    pub fn end_detached(&self) {
+        drop(take(&self.0.detached));
+    }
+
+    /// Lets the sessions' tasks go on by themselves.
+    pub fn let_go(&self) {
+        take(&self.0.tasks).into_iter().for_each(Task::detach);
+    }
+}
+
+fn add(tasks: &Tasks, task: Task<()>) {
+    let mut tasks = tasks.borrow_mut();
+    tasks.retain(|task| !task.is_finished());
+    tasks.push(task);
+}
+
+/// What is dropped is dropped outside of the borrow: a task that ends may start another.
+fn take(tasks: &Tasks) -> Vec<Task<()>> {
+    std::mem::take(&mut *tasks.borrow_mut())
+}
+
+pub struct GatedWork<F> {
+    scope: TaskScope,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for GatedWork<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        if self.scope.0.gate.holds_up(cx.waker()) {
+            return Poll::Pending;
+        }
+        let before = HERE.replace(Some(self.scope.clone()));
+        let polled = self.work.as_mut().poll(cx);
+        HERE.set(before);
+        polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::reactor;
+
+    async fn counting(count: Rc<Cell<u32>>) {
+        loop {
+            count.set(count.get() + 1);
+            reactor::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[test]
+    fn behind_a_shut_gate_nothing_runs_until_it_is_opened() {
+        let gate = Arc::new(Gate::default());
+        let scope = TaskScope::behind(Arc::clone(&gate));
+        let counted = Rc::new(Cell::new(0));
+        reactor::block_on(async {
+            let task = reactor::spawn_local(scope.around(counting(Rc::clone(&counted))));
+            while counted.get() < 3 {
+                reactor::yield_now().await;
+            }
+            // When it is shut
+            let shut = Shut::these([&gate]);
+            let before = counted.get();
+            reactor::sleep(Duration::from_millis(30)).await;
+            assert_eq!(counted.get(), before);
+            // And opened, from anywhere
+            std::thread::spawn(move || drop(shut)).join().unwrap();
+            while counted.get() == before {
+                reactor::yield_now().await;
+            }
+            drop(task);
+        });
+    }
+
+    #[test]
+    fn a_killed_scope_ends_what_was_started_in_it_and_nothing_else() {
+        let scope = TaskScope::default();
+        reactor::block_on(async {
+            let dropped = Rc::new(());
+            let held = Rc::clone(&dropped);
+            scope
+                .around(async move {
+                    let task = reactor::spawn_local(async move {
+                        let _held = held;
+                        std::future::pending::<()>().await;
+                    });
+                    TaskScope::here().unwrap().keep(task);
+                })
+                .await;
+            assert_eq!(Rc::strong_count(&dropped), 2);
+            scope.kill();
+            while Rc::strong_count(&dropped) > 1 {
+                reactor::yield_now().await;
+            }
+            assert!(TaskScope::here().is_none());
+        });
+    }
+
+    #[test]
+    fn what_a_contender_has_started_ends_when_it_is_killed_or_gives_up_and_stands_behind_its_gate() {
+        let gate = Arc::new(Gate::default());
+        let scope = TaskScope::behind(Arc::clone(&gate));
+        reactor::block_on(async {
+            let counted = Rc::new(Cell::new(0));
+            // Given a detached task without a waiter
+            scope.around(async { reactor::spawn_detached(counting(Rc::clone(&counted))) }).await;
+            while counted.get() < 3 {
+                reactor::yield_now().await;
+            }
+            // When its contender stands still, so does it
+            let shut = Shut::these([&gate]);
+            let before = counted.get();
+            reactor::sleep(Duration::from_millis(30)).await;
+            assert_eq!(counted.get(), before);
+            drop(shut);
+            while counted.get() == before {
+                reactor::yield_now().await;
+            }
+            // When its contender is gone, it is never polled again
+            scope.kill();
+            let before = counted.get();
+            reactor::sleep(Duration::from_millis(30)).await;
+            assert_eq!((counted.get(), Rc::strong_count(&counted)), (before, 1));
+        });
+    }
+
+    #[test]
+    fn a_gate_that_two_have_shut_is_open_when_both_have_opened_it() {
+        let gate = Arc::new(Gate::default());
+        let [one, other] = [Shut::these([&gate]), Shut::these([&gate])];
+        let is_open = || !gate.holds_up(Waker::noop());
+        drop(one);
+        assert!(!is_open());
+        assert_eq!((gate.times_opened(), gate.shut_since(0)), (0, 0), "it has not been opened");
+        drop(other);
+        assert!(is_open());
+        assert_eq!(gate.times_opened(), 1);
+    }
+}

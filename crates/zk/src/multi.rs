@@ -1,0 +1,295 @@
+//! Several writes in one transaction, all or none; and whether an ensemble's replies to them tell what locks that
+//! join by count rely on.
+
+use std::future::Future;
+
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, MultiWriteResult, Stat};
+
+use super::session::{Created, Session};
+use super::{Failure, sequence_of, wire};
+use zklockbench_core::clock;
+use zklockbench_core::measure::RequestKind;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op<'a> {
+    Join { path: &'a str, data: &'a [u8] },
+    Delete(&'a str),
+    SetData(&'a str, &'a [u8]),
+}
+
+impl Op<'_> {
+    fn bytes(&self, owned: bool) -> u64 {
+        // A request's own frame and header, 12 bytes, are those of the multi.
+        match self {
+            Self::Join { path, data } => wire::create(path, data, owned) - 12,
+            Self::Delete(path) => wire::delete(path) - 12,
+            Self::SetData(path, data) => wire::set_data(path, data) - 12,
+        }
+    }
+}
+
+impl std::fmt::Display for Op<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Join { path, .. } => write!(f, "create {path}"),
+            Self::Delete(path) => write!(f, "delete {path}"),
+            Self::SetData(path, _) => write!(f, "setData {path}"),
+        }
+    }
+}
+
+/// What joining a queue by [`Session::join_and_count`] has told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// The new node, with its czxid from whatever server.
+    pub node: Created,
+    /// How many children its directory had at the transaction that created it, the new one included. `None` where the reply
+    /// contradicts itself.
+    pub children: Option<u32>,
+}
+
+impl Session {
+    /// Does all writes in one transaction, or none of them. Returns the nodes that were created, in order.
+    ///
+    /// Servers that answer without a stat leave a created node's czxid unknown: it is -1 then.
+    ///
+    /// The failure of an operation is the failure of the whole; which operation it was is not told.
+    pub fn multi<'a>(
+        &'a self,
+        operations: &[Op<'a>],
+    ) -> impl Future<Output = Result<Vec<Created>, Failure>> + use<'a> {
+        let transacted = self.transact(operations);
+        async move {
+            let created: Vec<Created> = transacted.await?.into_iter().filter_map(created).collect();
+            created.iter().for_each(|node| self.0.news.raise(node.czxid));
+            Ok(created)
+        }
+    }
+
+    /// Creates an ephemeral sequential node and overwrites its directory's data with nothing, in one transaction. The stat
+    /// that comes back for the directory was taken at that very transaction: it counts the children, and its mzxid is the
+    /// new node's czxid.
+    pub fn join_and_count<'a>(
+        &'a self,
+        directory: &'a str,
+        path: &'a str,
+        data: &'a [u8],
+    ) -> impl Future<Output = Result<Counted, Failure>> + use<'a> {
+        let joined = self.join_and_set(&[Op::Join { path, data }], directory);
+        async move {
+            let (joined, stat) = joined.await?;
+            let [node] = joined.try_into().map_err(|_| Failure::ConnectionLoss)?;
+            let children = counted(&node, &stat);
+            Ok(Counted { node: Created { czxid: stat.mzxid, ..node }, children })
+        }
+    }
+
+    /// Creates nodes and overwrites a directory's data with nothing, in one transaction. Returns the nodes, in
+    /// order, with their czxid from whatever server: it is the mzxid that comes back for the directory.
+    pub fn join_all<'a>(
+        &'a self,
+        joins: &[Op<'a>],
+        directory: &'a str,
+    ) -> impl Future<Output = Result<Vec<Created>, Failure>> + use<'a> {
+        let joined = self.join_and_set(joins, directory);
+        async move {
+            let (nodes, stat) = joined.await?;
+            Ok(nodes.into_iter().map(|node| Created { czxid: stat.mzxid, ..node }).collect())
+        }
+    }
+
+    /// Creates nodes and overwrites a directory's data with nothing, in one transaction. Returns the nodes, in
+    /// order, and the directory's stat as of that transaction.
+    fn join_and_set<'a>(
+        &'a self,
+        joins: &[Op<'a>],
+        directory: &'a str,
+    ) -> impl Future<Output = Result<(Vec<Created>, Stat), Failure>> + use<'a> {
+        let operations: Vec<Op<'a>> = joins.iter().cloned().chain([Op::SetData(directory, &[])]).collect();
+        let transacted = self.transact(&operations);
+        async move {
+            let mut results = transacted.await?;
+            let Some(MultiWriteResult::SetData { stat }) = results.pop() else {
+                // The client library has matched results and operations; whatever this is, a node may be there.
+                return Err(Failure::ConnectionLoss);
+            };
+            self.0.news.learn(stat.mzxid);
+            Ok((results.into_iter().filter_map(created).collect(), stat))
+        }
+    }
+
+    /// Deletes a node and overwrites its directory's data with nothing, in one transaction. Returns how many children the
+    /// directory has after it.
+    pub fn leave_and_count<'a>(
+        &'a self,
+        directory: &'a str,
+        path: &'a str,
+    ) -> impl Future<Output = Result<u32, Failure>> + use<'a> {
+        let transacted = self.transact(&[Op::Delete(path), Op::SetData(directory, &[])]);
+        async move {
+            let Some(MultiWriteResult::SetData { stat }) = transacted.await?.pop() else {
+                return Err(Failure::ConnectionLoss);
+            };
+            Ok(u32::try_from(stat.num_children).unwrap_or(0))
+        }
+    }
+
+    /// Does all writes in one transaction, or none of them. Returns what came of each.
+    fn transact<'a>(
+        &'a self,
+        operations: &[Op<'a>],
+    ) -> impl Future<Output = Result<Vec<MultiWriteResult>, Failure>> + use<'a> {
+        let writes = operations.len();
+        let bytes = wire::multi(writes) + operations.iter().map(|one| one.bytes(self.0.owned)).sum::<u64>();
+        let named: Vec<String> = match self.0.observed.trace {
+            Some(_) => operations.iter().map(ToString::to_string).collect(),
+            None => Vec::new(),
+        };
+        let sent = self.sending(RequestKind::Multi, &named.join("; "), bytes);
+        let deletions = operations.iter().filter_map(|operation| match operation {
+            Op::Delete(path) => Some(*path),
+            _ => None,
+        });
+        let deletions: Vec<&'a str> = deletions.inspect(|path| self.0.note_deletion(path)).collect();
+        let commit = self.commit(operations);
+        let reply = self.metered(sent, commit, |results| wire::multi_reply(results.iter().map(body)));
+        async move {
+            let results = reply.await.inspect_err(|failure| self.refused(failure, writes))?;
+            let answered = clock::now();
+            self.0.observed.count(answered, |counts| counts.written_by_multis += writes as u64);
+            for path in deletions {
+                if let Some(log) = self.0.log_of(path) {
+                    log.deleted(path, sent.at, answered);
+                }
+            }
+            for result in &results {
+                let MultiWriteResult::Create { path, .. } = result else { continue };
+                if let (Some(log), Some(number)) = (self.0.log_of(path), sequence_of(path)) {
+                    log.created(number, sent.at, answered);
+                }
+            }
+            Ok(results)
+        }
+    }
+
+    /// A refusal of the server names an error for each operation, so it is longer than that of one request.
+    fn refused(&self, failure: &Failure, operations: usize) {
+        if failure.is_definite() {
+            let bytes = wire::multi_refusal(operations);
+            self.0.observed.count(clock::now(), |counts| counts.bytes_received += bytes);
+        }
+    }
+
+    fn commit(
+        &self,
+        operations: &[Op<'_>],
+    ) -> impl Future<Output = Result<Vec<MultiWriteResult>, ClientError>> + use<'_> {
+        let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
+        let mut writer = self.0.client.new_multi_writer();
+        let added = operations.iter().try_for_each(|operation| match operation {
+            Op::Join { path, data } => {
+                writer.add_create(path, data, &CreateMode::EphemeralSequential.with_acls(acls))
+            }
+            Op::Delete(path) => writer.add_delete(path, None),
+            Op::SetData(path, data) => writer.add_set_data(path, data, None),
+        });
+        let committed = writer.commit();
+        async move {
+            added?;
+            Ok(committed.await?)
+        }
+    }
+}
+
+fn body(result: &MultiWriteResult) -> u64 {
+    match result {
+        // Servers answer a create2 within a multi as a create, without a stat (ZOOKEEPER-4026).
+        MultiWriteResult::Create { path, stat } if stat.is_invalid() => wire::created_in_multi(path),
+        MultiWriteResult::Create { path, .. } => wire::created_in_multi(path) + wire::STAT,
+        MultiWriteResult::SetData { .. } => wire::STAT,
+        _ => 0,
+    }
+}
+
+fn created(result: MultiWriteResult) -> Option<Created> {
+    match result {
+        MultiWriteResult::Create { path, stat } => {
+            Some(Created { sequence: sequence_of(&path), path, czxid: stat.czxid })
+        }
+        _ => None,
+    }
+}
+
+/// How many children a directory's stat counts, where it is of the transaction that has created that node. Servers that tell
+/// the node's czxid tell the same there.
+fn counted(joined: &Created, stat: &Stat) -> Option<u32> {
+    let is_of_another = joined.czxid > 0 && joined.czxid != stat.mzxid;
+    u32::try_from(stat.num_children).ok().filter(|children| *children > 0 && !is_of_another)
+}
+
+/// Two joins are enough: the first has to find itself alone, and the second has to find the first.
+const JOINS: i32 = 2;
+
+/// Joins a directory that nobody else uses, twice, by a multi that creates a node and sets the directory's data. Returns what
+/// was wrong with the replies, if anything was. The nodes stay.
+pub async fn why_not_counting(
+    client: &Client,
+    directory: &str,
+    acls: Acls<'static>,
+) -> Result<Option<String>, ClientError> {
+    for join in 1..=JOINS {
+        if let Some(wrong) = join_once(client, directory, acls, join).await? {
+            return Ok(Some(wrong));
+        }
+    }
+    Ok(None)
+}
+
+/// What is wrong where so many nodes are there by then: with the directory's children and its last change, from the multi's reply,
+/// and with the transaction that has created the node, as a look at it tells afterwards.
+fn contradiction(joined: i32, children: i32, mzxid: i64, czxid: i64) -> Option<String> {
+    if children != joined {
+        return Some(format!("with {joined} in the queue, the reply to the join counts {children}"));
+    }
+    (mzxid != czxid).then(|| {
+        format!(
+            "the directory was changed by transaction 0x{mzxid:x}, says the reply to the join, but its node was created by \
+             0x{czxid:x}"
+        )
+    })
+}
+
+async fn join_once(
+    client: &Client,
+    directory: &str,
+    acls: Acls<'static>,
+    joined: i32,
+) -> Result<Option<String>, ClientError> {
+    let mut writer = client.new_multi_writer();
+    let path = format!("{directory}/n-");
+    writer.add_create(&path, &[], &CreateMode::EphemeralSequential.with_acls(acls))?;
+    writer.add_set_data(directory, &[], None)?;
+    let committed = writer.commit().await?;
+    let [
+        MultiWriteResult::Create { path, .. },
+        MultiWriteResult::SetData { stat: Stat { num_children, mzxid, .. } },
+    ] = &committed[..]
+    else {
+        return Ok(Some("the reply to the multi is not one to a create and a setData".into()));
+    };
+    let czxid = client.check_stat(path).await?.map_or(0, |found| found.czxid);
+    Ok(contradiction(joined, *num_children, *mzxid, czxid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_has_to_be_right_and_its_transaction_that_of_the_create() {
+        let told = |children, mzxid| contradiction(2, children, mzxid, 7);
+        assert_eq!(told(2, 7), None);
+        assert_eq!(told(1, 7).unwrap(), "with 2 in the queue, the reply to the join counts 1");
+        assert!(told(2, 6).unwrap().ends_with("but its node was created by 0x7"));
+    }
+}

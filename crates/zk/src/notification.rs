@@ -1,0 +1,266 @@
+//! Replies and notifications, stamped when they arrive, not when they are looked at.
+//!
+//! The client library wakes the waiting task from the task that has just read the socket. [`StampWaker`]
+//! stands between the two: it notes the time inside that wake-up and then passes it on. The difference to
+//! the moment at which the contender runs is the generator's own dispatch lag, measured on every sample.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+use zookeeper_client::{EventType, Names, OneshotWatcher, WatchedEvent};
+
+use super::counter;
+use zklockbench_core::clock::{self, Stamp};
+
+/// Counts everything that arrives or leaves, so that a batch can tell when all is quiet.
+pub type Pulse = Arc<AtomicU64>;
+
+#[derive(Debug, Default)]
+pub struct StampWaker {
+    arrived: AtomicU64,
+    task: AtomicWaker,
+    pulse: Option<Pulse>,
+}
+
+impl StampWaker {
+    /// A waker that has not been woken; each wake-up also moves the pulse.
+    pub fn new(pulse: Option<Pulse>) -> Arc<Self> {
+        Arc::new(Self { arrived: AtomicU64::new(0), task: AtomicWaker::new(), pulse })
+    }
+
+    /// When it was first woken; `None` if it was not yet.
+    pub fn arrived(&self) -> Option<Stamp> {
+        Some(self.arrived.load(Ordering::Acquire)).filter(|stamp| *stamp != 0)
+    }
+
+    /// Forgets the wake-up, for use with another future.
+    pub fn reset(&self) {
+        self.arrived.store(0, Ordering::Release);
+    }
+
+    /// Polls a future so that its wake-up is stamped before it reaches the current task.
+    pub fn poll<F: Future + ?Sized>(
+        self: &Arc<Self>,
+        future: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        self.task.register(cx.waker());
+        let waker = Waker::from(Arc::clone(self));
+        future.poll(&mut Context::from_waker(&waker))
+    }
+}
+
+impl Wake for StampWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Only the first wake-up is the arrival; 0 means none yet, and no stamp is 0 after start-up.
+        let _ = self.arrived.compare_exchange(0, clock::now().max(1), Ordering::AcqRel, Ordering::Relaxed);
+        if let Some(pulse) = &self.pulse {
+            pulse.fetch_add(1, Ordering::Relaxed);
+        }
+        self.task.wake();
+    }
+}
+
+/// What a notification says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    NodeCreated,
+    NodeDeleted,
+    DataChanged,
+    /// A child of the watched node was created or deleted.
+    ChildrenChanged,
+    /// The session ended; this is the client's own message, not a notification of the server.
+    SessionOver,
+}
+
+/// What a list showed when a child watch was set with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Arm {
+    pub children: i64,
+    pub lowest: Option<i64>,
+    pub highest: Option<i64>,
+}
+
+impl Arm {
+    /// Reads the sequence numbers off a list of children.
+    pub fn of_list(names: &Names) -> Self {
+        let mut arm = Self { children: i64::try_from(names.len()).unwrap_or(i64::MAX), ..Self::default() };
+        for sequence in names.iter().filter_map(sequence_of) {
+            arm.lowest = Some(arm.lowest.map_or(sequence, |lowest| lowest.min(sequence)));
+            arm.highest = Some(arm.highest.map_or(sequence, |highest| highest.max(sequence)));
+        }
+        arm
+    }
+
+    /// How many children had been created when the list was taken.
+    pub fn creates(&self) -> i64 {
+        self.highest.map_or(0, |highest| highest + 1)
+    }
+
+    /// How many times the children had changed when the list was taken; `None` where the highest number does not show it: in an
+    /// empty list, and at the end of the counter.
+    pub fn change_number(&self) -> Option<i64> {
+        let shows = |number: &i64| self.lowest.is_some_and(counter::is_unique) && counter::is_unique(*number);
+        self.highest.filter(shows).map(|_| 2 * self.creates() - self.children)
+    }
+}
+
+/// The sequence number at the end of a node's name: at least ten characters, a minus sign included. Servers give negative
+/// numbers at the end of their counter only.
+pub fn sequence_of(name: &str) -> Option<i64> {
+    let digits = name.get(name.len().checked_sub(10)?..)?;
+    let (digits, negative) = match digits.strip_prefix('-') {
+        Some(rest) => (rest, true),
+        None => (digits, false),
+    };
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: i64 = digits.parse().ok()?;
+    // `%010d` gives a negative number eleven characters as soon as it has ten digits.
+    let longer =
+        !negative && name.len() > 10 && name.as_bytes()[name.len() - 11] == b'-' && number > 999_999_999;
+    let follows_a_mark = || name.len() > 11 && matches!(name.as_bytes()[name.len() - 12], b'-' | b'_');
+    // No counter gets as high, so the sign is its own.
+    let is_too_high = number > i64::from(i32::MAX);
+    let is_negative = negative || longer && (is_too_high || follows_a_mark());
+    let number = if is_negative { -number } else { number };
+    i32::try_from(number).ok().map(i64::from)
+}
+
+#[derive(Debug, Clone)]
+pub struct Notification {
+    pub kind: EventKind,
+    pub path: Rc<str>,
+    pub at: Stamp,
+    /// For a child watch: the list with which it was set.
+    pub armed: Option<Arm>,
+    /// The transaction that it tells of; -1 from servers before 3.9, which don't say.
+    pub zxid: i64,
+    /// Whether a contender was waiting for it; a watch left behind by an earlier acquire is not awaited.
+    pub awaited: bool,
+    /// Its place among the waiters that the same change of the lock wakes, from 1; `None` where it had no waiter, or
+    /// where it is not about a lock.
+    pub rank: Option<u32>,
+}
+
+type Delivery = Pin<Box<dyn Future<Output = WatchedEvent>>>;
+
+/// An armed watch, before its notification.
+pub(super) struct Armed {
+    delivery: Delivery,
+    stamp: Arc<StampWaker>,
+    pub(super) path: Rc<str>,
+    pub(super) child: bool,
+    arm: Option<Arm>,
+}
+
+impl Armed {
+    pub(super) fn new(
+        watcher: OneshotWatcher,
+        stamp: Arc<StampWaker>,
+        path: Rc<str>,
+        arm: Option<Arm>,
+    ) -> Self {
+        let mut armed =
+            Self { delivery: Box::pin(watcher.changed()), stamp, path, child: arm.is_some(), arm };
+        // The first poll leaves the waker with the delivery, so that it is stamped from now on. A delivery
+        // that is there already stays in place for `poll`, stamped with the present time.
+        if armed.is_fired_on_registration() {
+            Waker::from(Arc::clone(&armed.stamp)).wake();
+        }
+        armed
+    }
+
+    fn is_fired_on_registration(&mut self) -> bool {
+        // The library's watcher cannot be peeked at without consuming it; the event is kept by replacing
+        // the delivery with one that is ready.
+        let waker = Waker::noop();
+        match self.stamp.poll(self.delivery.as_mut(), &mut Context::from_waker(waker)) {
+            Poll::Pending => false,
+            Poll::Ready(event) => {
+                self.delivery = Box::pin(std::future::ready(event));
+                true
+            }
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, awaited: bool) -> Poll<Notification> {
+        self.stamp.poll(self.delivery.as_mut(), cx).map(|event| Notification {
+            kind: kind_of(event.event_type),
+            path: Rc::clone(&self.path),
+            at: self.stamp.arrived().unwrap_or_else(clock::now),
+            armed: self.arm,
+            zxid: event.zxid,
+            awaited,
+            rank: None,
+        })
+    }
+
+    /// Whether the wake-up has come; the arrival can then be polled.
+    pub(super) fn has_arrived(&self) -> bool {
+        self.stamp.arrived().is_some()
+    }
+}
+
+fn kind_of(event: EventType) -> EventKind {
+    match event {
+        EventType::NodeCreated => EventKind::NodeCreated,
+        EventType::NodeDeleted => EventKind::NodeDeleted,
+        EventType::NodeDataChanged => EventKind::DataChanged,
+        EventType::NodeChildrenChanged => EventKind::ChildrenChanged,
+        EventType::Session => EventKind::SessionOver,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{sequence_of, *};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stamp_is_taken_when_the_sender_sends_not_when_the_receiver_looks() {
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let waker = StampWaker::new(None);
+        let mut receiver = std::pin::pin!(receiver);
+        std::future::poll_fn(|cx| {
+            assert!(waker.poll(receiver.as_mut(), cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!(waker.arrived(), None);
+        sender.send(()).unwrap();
+        let sent = clock::now();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(waker.arrived().unwrap() <= sent);
+    }
+
+    #[test]
+    fn the_sequence_is_the_number_after_the_prefix() {
+        assert_eq!(sequence_of("n-0000000042"), Some(42));
+        assert_eq!(sequence_of("_c_0a1b-lock-0000000007"), Some(7));
+        assert_eq!(sequence_of("n-2147483647"), Some(2_147_483_647));
+        assert_eq!(sequence_of("config"), None);
+    }
+
+    #[test]
+    fn negative_numbers_are_read_with_their_sign() {
+        assert_eq!(sequence_of("n--2147483648"), Some(-2_147_483_648));
+        assert_eq!(sequence_of("n--000000001"), Some(-1));
+        assert_eq!(sequence_of("temp-2147483648"), Some(-2_147_483_648));
+    }
+
+    #[test]
+    fn ten_digits_that_no_server_gives_are_no_number() {
+        assert_eq!(sequence_of("n2147483648"), None);
+        assert_eq!(sequence_of("backup-9999999999"), None);
+    }
+}

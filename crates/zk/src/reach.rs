@@ -1,0 +1,355 @@
+//! Why no session comes: what can be found out of an ensemble without one. The client library tries again and again whatever
+//! was wrong, and says only that no session came.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, Error as TlsError, RootCertStore,
+};
+use tokio::net::lookup_host;
+use tokio::time::timeout;
+
+use super::admin;
+use super::connect::{Target, TlsFiles};
+use zklockbench_core::connect::Connect;
+
+/// How long it may take to find a name, or to be connected.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// Whether anything may listen at any of these addresses, as a server that is slow may; says of each why not.
+pub async fn listens(addresses: &[String]) -> Result<(), String> {
+    let absent = join_all(addresses.iter().map(|address| absent(address))).await;
+    match absent.into_iter().collect::<Option<Vec<_>>>() {
+        Some(why) => Err(why.join("; ")),
+        None => Ok(()),
+    }
+}
+
+/// Whether an address leads to this host, by what its name resolves to.
+pub async fn is_on_this_host(address: &str) -> bool {
+    match timeout(CONNECT_WITHIN, lookup_host(address)).await {
+        Ok(Ok(mut places)) => places.any(is_own),
+        _ => false,
+    }
+}
+
+/// Packets to an own address have it as their source, too. None is sent to find out.
+fn is_own(place: SocketAddr) -> bool {
+    let ip = place.ip().to_canonical();
+    let source = || {
+        let any: IpAddr =
+            if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, place.port()))?;
+        socket.local_addr()
+    };
+    ip.is_loopback() || ip.is_unspecified() || source().is_ok_and(|source| source.ip() == ip)
+}
+
+async fn absent(address: &str) -> Option<String> {
+    let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await.ok()? {
+        Ok(places) => places,
+        Err(error) => return Some(format!("unknown host in {address} ({error})")),
+    };
+    for place in places {
+        match timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(place)).await.ok()? {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            _ => return None,
+        }
+    }
+    Some(format!("nothing listens on {address} (connection refused)"))
+}
+
+/// What may be why no session came, server by server; `None` when nothing is wrong that could be seen.
+pub async fn why_no_session(target: &Target) -> Option<String> {
+    let addresses = Connect::parse(&target.connect).ok()?.addresses;
+    if let Err(why) = listens(&addresses).await {
+        return Some(why);
+    }
+    let looks = addresses.iter().map(|address| async move {
+        let wrong = match &target.access.tls {
+            Some(tls) => {
+                let (address, files) = (address.clone(), tls.files.clone());
+                tokio::task::spawn_blocking(move || complaint(&address, &files)).await.ok()?
+            }
+            None => in_plain_text(address).await,
+        };
+        wrong.map(|wrong| format!("{address} {wrong}"))
+    });
+    let wrong: Vec<String> = join_all(looks).await.into_iter().flatten().collect();
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+/// What is wrong with a server that should speak plainly.
+async fn in_plain_text(address: &str) -> Option<String> {
+    // The first byte of a TLS alert, as answers are shown.
+    const ALERT: &str = "\\u{15}";
+    let told = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            return Some("does not answer plain text: it is a TLS port (--tls), or it hangs".into());
+        }
+        // It has closed the connection in the middle of it.
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => String::new(),
+        Err(error) => return Some(format!("cannot be reached: {error}")),
+        Ok(told) => told,
+    };
+    if told.contains(admin::NOT_SERVING) {
+        return Some("is up but not serving: it has no quorum".into());
+    }
+    if told.is_empty() || told.starts_with(ALERT) {
+        return Some(
+            "closes the connection without an answer: it is a TLS port (--tls), or it has reached its \
+             connection limit for this host (maxClientCnxns)"
+                .into(),
+        );
+    }
+    let is_zookeeper = told.contains("ookeeper version") || told.contains(admin::NOT_ALLOWED);
+    (!is_zookeeper).then(|| "does not answer like a ZooKeeper server".into())
+}
+
+const STEP: Duration = Duration::from_secs(2);
+
+/// What is wrong with TLS at an address, by a handshake for its own sake: what the port says to it, and to the certificates that
+/// a session would show. In words that go on from it; `None` where nothing is, or nothing can be told.
+/// Blocks for some seconds at most.
+fn complaint(address: &str, files: &TlsFiles) -> Option<String> {
+    let (host, _) = address.rsplit_once(':')?;
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).ok()?;
+    let mut connection = ClientConnection::new(Arc::new(config(files)?), name).ok()?;
+    let mut stream = TcpStream::connect_timeout(&address.to_socket_addrs().ok()?.next()?, STEP).ok()?;
+    stream.set_read_timeout(Some(STEP)).ok()?;
+    let answered = converse(&mut connection, &mut stream);
+    in_words(&answered.err()?, host, files.cert.is_some())
+}
+
+/// A server that misses a certificate may say so only after the handshake.
+fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
+    while connection.is_handshaking() {
+        if let (0, 0) = connection.complete_io(stream)? {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let mut tls = rustls::Stream::new(connection, stream);
+    tls.write_all(b"ruok")?;
+    match tls.read(&mut [0; 16]) {
+        // What the answer is, and whether the word is allowed there, is no matter of TLS.
+        Err(error) if tls_error(&error).is_some() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn config(files: &TlsFiles) -> Option<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_file_iter(files.ca.as_ref()?).ok()?.flatten());
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().ok()?.with_root_certificates(roots);
+    let (Some(cert), Some(key)) = (&files.cert, &files.key) else {
+        return Some(builder.with_no_client_auth());
+    };
+    let chain = CertificateDer::pem_file_iter(cert).ok()?.flatten().collect();
+    builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).ok()?).ok()
+}
+
+fn tls_error(error: &io::Error) -> Option<&TlsError> {
+    error.get_ref()?.downcast_ref()
+}
+
+fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<String> {
+    const NOT_TLS: &str = "does not speak TLS: drop --tls, or use the port that does";
+    let Some(error) = tls_error(error) else {
+        let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
+        // A server whose own TLS cannot work closes the connection as one without TLS does.
+        return is_closed
+            .then(|| format!("{NOT_TLS}; or its own TLS is not set up correctly, which its log would say"));
+    };
+    Some(match error {
+        TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),
+        TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "has a certificate from an untrusted authority: name the authority with --tls-ca".to_owned()
+        }
+        TlsError::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => format!("has a certificate that is not for `{host}`: connect by a name in it"),
+        TlsError::InvalidCertificate(why) => format!("has an unacceptable certificate: {why}"),
+        TlsError::AlertReceived(_) if shows_certificate => {
+            format!("rejects the client certificate: {error}")
+        }
+        TlsError::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::HandshakeFailure,
+        ) => format!("requires a client certificate: give --tls-cert and --tls-key ({error})"),
+        other => format!("speaks TLS, but: {other}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::path::{Path, PathBuf};
+    use std::thread::JoinHandle;
+
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{ServerConfig, ServerConnection};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::Access;
+
+    #[tokio::test]
+    async fn addresses_of_this_host_are_recognised_by_what_they_resolve_to() {
+        let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let own = format!("{}:2181", own.trim());
+        for address in ["127.0.0.1:1", "localhost:2", "127.1.2.3:3", "[::ffff:127.0.0.1]:4", "0.0.0.0:5"] {
+            assert!(is_on_this_host(address).await, "{address}");
+        }
+        // Documentation addresses, and a name that cannot be resolved.
+        for address in ["192.0.2.1:1", "[2001:db8::1]:2", "no..where:3"] {
+            assert!(!is_on_this_host(address).await, "{address}");
+        }
+        if lookup_host(&own).await.is_ok() {
+            assert!(is_on_this_host(&own).await, "{own}");
+        }
+        // The address by which others reach this host, if it has any.
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("192.0.2.1:9").is_ok() {
+            let outer = socket.local_addr().unwrap().to_string();
+            assert!(is_on_this_host(&outer).await, "{outer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn where_nothing_listens_or_no_name_is_known_there_is_nothing_to_wait_for() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = listener.local_addr().unwrap().to_string();
+        let closed = {
+            let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            closed.local_addr().unwrap().to_string()
+        };
+        // A name that no resolver has to be asked about
+        let unknown = "no..where:2181".to_owned();
+        assert_eq!(listens(&[closed.clone(), open.clone()]).await, Ok(()));
+        assert_eq!(listens(&[unknown.clone(), open]).await, Ok(()));
+        let told = listens(&[closed.clone(), unknown]).await.unwrap_err();
+        let expected =
+            format!("nothing listens on {closed} (connection refused); unknown host in no..where:2181");
+        assert!(told.starts_with(&expected), "{told}");
+    }
+
+    async fn told_of_one_that_answers(answer: &'static [u8]) -> Option<String> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target =
+            Target { connect: listener.local_addr().unwrap().to_string(), access: Access::default() };
+        let serving = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let _ = stream.read(&mut [0; 16]).await;
+                let _ = stream.write_all(answer).await;
+            }
+        };
+        tokio::select! {
+            told = why_no_session(&target) => told,
+            () = serving => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn servers_that_do_not_serve_speak_tls_or_are_something_else_are_told_apart() {
+        let not_serving =
+            told_of_one_that_answers(b"This ZooKeeper instance is not currently serving requests\n");
+        assert!(not_serving.await.unwrap().ends_with("has no quorum"));
+        // A TLS alert, and a connection that is merely closed
+        for answer in [&b"\x15\x03\x03\x00\x02\x02\x50"[..], b""] {
+            let told = told_of_one_that_answers(answer).await.unwrap();
+            assert!(told.contains("(--tls)") && told.contains("maxClientCnxns"), "{told}");
+        }
+        let other = told_of_one_that_answers(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        assert!(other.ends_with("does not answer like a ZooKeeper server"), "{other}");
+        for right in [
+            &b"Zookeeper version: 3.8.0\n"[..],
+            b"srvr is not executed because it is not in the whitelist.\n",
+        ] {
+            assert_eq!(told_of_one_that_answers(right).await, None);
+        }
+    }
+
+    fn pem(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/tls").join(name)
+    }
+
+    fn trusting(ca: &str) -> TlsFiles {
+        TlsFiles { ca: Some(pem(ca)), cert: None, key: None }
+    }
+
+    /// A server of TLS for one connection, which asks for a client's certificate or does not.
+    fn server(asks: bool) -> (String, JoinHandle<()>) {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(CertificateDer::pem_file_iter(pem("ca.pem")).unwrap().flatten());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let builder =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let builder = if asks {
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        } else {
+            builder.with_no_client_auth()
+        };
+        let chain = CertificateDer::pem_file_iter(pem("server.pem")).unwrap().flatten().collect();
+        let key = PrivateKeyDer::from_pem_file(pem("server.key")).unwrap();
+        let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut connection = ServerConnection::new(config).unwrap();
+            let mut tls = rustls::Stream::new(&mut connection, &mut stream);
+            if tls.read(&mut [0; 4]).is_ok() {
+                tls.write_all(b"imok").unwrap();
+            }
+        });
+        (address, served)
+    }
+
+    #[test]
+    fn what_a_port_has_against_tls_is_told_with_the_option_that_mends_it() {
+        for (asks, trusted, expected) in [
+            (false, "ca.pem", None),
+            (true, "ca.pem", Some("--tls-cert and --tls-key")),
+            (false, "other.pem", Some("untrusted authority: name the authority with --tls-ca")),
+        ] {
+            let (address, served) = server(asks);
+            let told = complaint(&address, &trusting(trusted));
+            match expected {
+                None => assert_eq!(told, None),
+                Some(expected) => {
+                    assert!(told.as_deref().is_some_and(|told| told.contains(expected)), "{told:?}")
+                }
+            }
+            served.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_port_that_closes_or_answers_in_plain_text_does_not_speak_tls() {
+        for answer in [&b""[..], b"This ZooKeeper instance is not currently serving requests\n"] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let served = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+                stream.write_all(answer).unwrap();
+            });
+            let told = complaint(&address, &trusting("ca.pem"));
+            assert!(told.as_deref().is_some_and(|told| told.contains("drop --tls")), "{told:?}");
+            served.join().unwrap();
+        }
+    }
+}

@@ -1,0 +1,561 @@
+//! A metered session: the only thing that a strategy may call.
+//!
+//! One method per request. Each is sent when it is *called*, not when it is awaited, so that two calls
+//! before the first `await` travel in one flush. Every request, reply and notification is counted and timed.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::TryFutureExt;
+use futures_util::future::Either;
+use zookeeper_client::{
+    Acls, Client, CreateMode, Error as ClientError, LockPrefix, Names, OneshotWatcher, SessionState, Stat,
+};
+
+use super::gate::TaskScope;
+use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
+use super::notification::{Arm, Armed, Notification, StampWaker};
+use super::whose::{self, ForeignSession, SessionKey, SessionStates};
+use super::{Failure, counter, reactor, wire};
+use zklockbench_core::clock;
+use zklockbench_core::measure::RequestKind;
+
+/// How often a session that is to be closed is looked at while another still uses it.
+const LETS_GO_EVERY: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// Its full path, number included.
+    pub path: String,
+    pub sequence: Option<i64>,
+    /// The transaction that created it: the fencing token.
+    pub czxid: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStat {
+    pub czxid: i64,
+    /// The transaction that wrote its data last.
+    pub mzxid: i64,
+    /// The session that an ephemeral node belongs to; 0 for others.
+    pub owner: i64,
+    pub version: i32,
+    /// The number of the directory's next sequential child.
+    pub next_number: i64,
+}
+
+impl From<&Stat> for NodeStat {
+    fn from(stat: &Stat) -> Self {
+        Self {
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            owner: stat.ephemeral_owner,
+            version: stat.version,
+            next_number: counter::next_number(stat.cversion, stat.num_children),
+        }
+    }
+}
+
+/// A metered session. Clones are the same session.
+#[derive(Clone)]
+pub struct Session(pub(super) Rc<Inner>);
+
+impl Session {
+    /// Wraps a connected client. `owned` nodes may be touched by the session's own identity only.
+    pub(super) fn new(client: Client, observed: Observed, owned: bool) -> Self {
+        // Until the server has expired the session a request can still be answered after a reconnect.
+        let request_timeout = client.session_timeout();
+        Self(Rc::new(Inner {
+            client,
+            observed,
+            owned,
+            request_timeout,
+            parked: RefCell::default(),
+            notifications: RefCell::new(Vec::with_capacity(16)),
+            wakers: RefCell::default(),
+            lag_us: Cell::new(0),
+            busy_us: Cell::new(0),
+            news: News::default(),
+            deleted: RefCell::default(),
+            foreign: None,
+        }))
+    }
+
+    /// Stands for the session of another program from now on, by which that takes locks: identity, timeout and end are that
+    /// one's; where it has no identity, because the locks are not ZooKeeper's, this one's stays. No lock asks anything of this one any more.
+    ///
+    /// # Panics
+    /// When it has been cloned before.
+    #[allow(clippy::expect_used, reason = "said above")]
+    pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
+        foreign.id().into_iter().for_each(whose::note_own_session);
+        Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);
+        self
+    }
+
+    pub fn stands_for_another(&self) -> bool {
+        self.0.foreign.is_some()
+    }
+
+    pub fn id(&self) -> i64 {
+        let foreign = self.0.foreign.as_ref().and_then(|foreign| foreign.id());
+        foreign.unwrap_or_else(|| self.0.client.session_id().0)
+    }
+
+    pub fn timeout(&self) -> Duration {
+        self.0.foreign.as_ref().map_or_else(|| self.0.client.session_timeout(), |foreign| foreign.timeout())
+    }
+
+    /// Creates a node; a sequential one gets its number appended to `path`.
+    pub fn create<'a>(
+        &'a self,
+        path: &'a str,
+        data: &[u8],
+        kind: CreateMode,
+    ) -> impl Future<Output = Result<Created, Failure>> + 'a {
+        let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
+        let is_numbered = kind == CreateMode::EphemeralSequential;
+        let sent = self.sending(RequestKind::Create, path, wire::create(path, data, self.0.owned));
+        let reply = self.metered(sent, self.0.client.create(path, data, &kind.with_acls(acls)), move |_| {
+            wire::created(path) + if is_numbered { 10 } else { 0 }
+        });
+        async move {
+            let (stat, number) = reply.await?;
+            let sequence = is_numbered.then(|| number.into_i64());
+            if let (Some(log), Some(number)) = (self.0.log_of(path), sequence) {
+                log.created(number, sent.at, clock::now());
+            }
+            self.0.news.learn(stat.czxid);
+            let path = if sequence.is_some() { format!("{path}{number}") } else { path.to_owned() };
+            Ok(Created { path, sequence, czxid: stat.czxid })
+        }
+    }
+
+    pub fn delete<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
+        self.0.note_deletion(path);
+        let sent = self.sending(RequestKind::Delete, path, wire::delete(path));
+        let reply = self.metered(sent, self.0.client.delete(path, None), |()| wire::EMPTY_REPLY);
+        async move {
+            reply.await?;
+            if let Some(log) = self.0.log_of(path) {
+                log.deleted(path, sent.at, clock::now());
+            }
+            Ok(())
+        }
+    }
+
+    pub fn get_children<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Names, Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetChildren, path, wire::read(path));
+        let client = &self.0.client;
+        let request = if self.0.observed.dates_lists {
+            Either::Left(client.get_names(path).map_ok(|(names, stat)| (names, Some(stat))))
+        } else {
+            Either::Right(client.list_names(path).map_ok(|names| (names, None)))
+        };
+        let reply = self.metered(sent, request, |(names, stat)| list_size(names, stat));
+        async move {
+            let (names, stat) = self.dated(reply.await)?;
+            self.0.news.learn(stat.map_or(0, |stat| stat.pzxid));
+            self.0.listed(path, &names);
+            Ok(names)
+        }
+    }
+
+    /// The names of a node's children, and a watch on their next change.
+    pub fn get_children_and_watch<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(Names, Watch), Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetChildrenWatch, path, wire::read(path));
+        let client = &self.0.client;
+        let request = if self.0.observed.dates_lists {
+            let listing = client.get_and_watch_names(path);
+            Either::Left(listing.map_ok(|(names, stat, watcher)| (names, Some(stat), watcher)))
+        } else {
+            let listing = client.list_and_watch_names(path);
+            Either::Right(listing.map_ok(|(names, watcher)| (names, None, watcher)))
+        };
+        let reply = self.metered(sent, request, |(names, stat, _)| list_size(names, stat));
+        async move {
+            let (names, stat, watcher) = self.dated(reply.await)?;
+            self.0.news.learn(stat.map_or(0, |stat| stat.pzxid));
+            let arm = self.0.listed(path, &names);
+            Ok((names, self.arm(watcher, path, Some(arm))))
+        }
+    }
+
+    pub fn get_data<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(Vec<u8>, NodeStat), Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetData, path, wire::read(path));
+        let reply = self.metered(sent, self.0.client.get_data(path), |(data, _)| wire::data(data));
+        async move {
+            let (data, stat) = self.dated(reply.await)?;
+            self.0.news.learn(latest(&stat));
+            Ok((data, NodeStat::from(&stat)))
+        }
+    }
+
+    /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`] and sets no watch.
+    pub fn get_data_and_watch<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(Vec<u8>, Watch), Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetDataWatch, path, wire::read(path));
+        let reply =
+            self.metered(sent, self.0.client.get_and_watch_data(path), |(data, _, _)| wire::data(data));
+        async move {
+            let (data, stat, watcher) = self.dated(reply.await)?;
+            self.0.news.raise(latest(&stat));
+            Ok((data, self.arm(watcher, path, None)))
+        }
+    }
+
+    pub fn exists<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<Option<NodeStat>, Failure>> + 'a {
+        let sent = self.sending(RequestKind::Exists, path, wire::read(path));
+        let reply = self.metered(sent, self.0.client.check_stat(path), stat_size);
+        async move {
+            let stat = reply.await?;
+            self.looked(stat.as_ref());
+            Ok(stat.as_ref().map(NodeStat::from))
+        }
+    }
+
+    /// Whether a node is there, and a watch on it; on an absent node the watch waits for its creation.
+    pub fn exists_and_watch<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(Option<NodeStat>, Watch), Failure>> + 'a {
+        let sent = self.sending(RequestKind::ExistsWatch, path, wire::read(path));
+        let reply = self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
+        async move {
+            let (stat, watcher) = reply.await?;
+            self.looked(stat.as_ref());
+            Ok((stat.as_ref().map(NodeStat::from), self.arm(watcher, path, None)))
+        }
+    }
+
+    pub fn set_data<'a>(
+        &'a self,
+        path: &'a str,
+        data: &[u8],
+    ) -> impl Future<Output = Result<NodeStat, Failure>> + 'a {
+        let sent = self.sending(RequestKind::SetData, path, wire::set_data(path, data));
+        let reply = self.metered(sent, self.0.client.set_data(path, data, None), |_| wire::STAT_REPLY);
+        async move { reply.await.map(|stat| NodeStat::from(&stat)) }
+    }
+
+    /// Waits until the server that the session is on has applied all that the leader had committed.
+    pub fn sync<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
+        let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
+        self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
+    }
+
+    /// Forgets as of which transaction it has learned anything, and what it was asked to delete.
+    pub fn begins_anew(&self) {
+        self.0.news.forget();
+        self.0.deleted.borrow_mut().clear();
+    }
+
+    /// Whether the node was what the session was last asked to delete since [`Session::begins_anew`].
+    pub fn has_asked_to_delete(&self, path: &str) -> bool {
+        *self.0.deleted.borrow() == path
+    }
+
+    /// As of which transaction the last thing is true that was learned since [`Session::begins_anew`]; `None` when
+    /// nothing tells. No transaction after it need have been seen, all before it have. Lists tell where
+    /// [`Observed::dates_lists`] says so, events from servers of 3.9 and later.
+    pub fn known_zxid(&self) -> Option<i64> {
+        self.0.news.zxid()
+    }
+
+    /// The last thing learned since [`Session::begins_anew`], where that is an event without its transaction.
+    pub fn undated_event(&self) -> Option<Undated> {
+        self.0.news.undated()
+    }
+
+    /// Whether nothing was learned since [`Session::begins_anew`]: others then used the session past it.
+    pub fn has_learned_nothing(&self) -> bool {
+        self.0.news.is_none()
+    }
+
+    /// Looks at a node on behalf of the suite: sent when this is called, as a lock's own requests are, but neither counted
+    /// nor timed, and nothing that the session has learned. Returns the latest transaction that has left its trace in the
+    /// node, whose children's changes are such; `None` when there was no answer, or no node.
+    pub fn look_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
+        // Beside another program's session nothing tells what came first, its requests or this one.
+        let looking = self.0.foreign.is_none().then(|| self.0.client.check_stat(path));
+        async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
+    }
+
+    /// Waits until this session's server has answered everything before and has applied all that was committed; neither
+    /// counted nor timed. Returns whether it has answered.
+    pub async fn catch_up_beside(&self) -> bool {
+        self.0.client.sync("/").await.is_ok()
+    }
+
+    /// Reads the number of a directory's next sequential child, as [`Session::look_beside`] looks at a node.
+    pub async fn next_number_beside(&self, path: &str) -> Option<i64> {
+        let stat = self.0.client.check_stat(path).await.ok()??;
+        Some(NodeStat::from(&stat).next_number)
+    }
+
+    /// Writes to a node on behalf of the suite, as [`Session::look_beside`] looks at one. Returns the transaction that it was.
+    pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
+        let writing = self.0.client.set_data(path, &[], None);
+        async move { writing.await.ok().map(|stat| stat.mzxid) }
+    }
+
+    /// A look at a node has ended; that it is not there does not tell since when.
+    fn looked(&self, stat: Option<&Stat>) {
+        match stat {
+            Some(stat) => self.0.news.raise(latest(stat)),
+            None => self.0.news.learn_undated(),
+        }
+    }
+
+    /// A read has ended; see [`Session::looked`].
+    fn dated<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
+        reply.inspect_err(|failure| {
+            if *failure == Failure::NoNode {
+                self.0.news.learn_undated();
+            }
+        })
+    }
+
+    pub fn states(&self) -> SessionStates {
+        let mut states = match &self.0.foreign {
+            Some(foreign) => SessionStates::Told(foreign.states()),
+            None => SessionStates::Seen(self.0.client.state_watcher()),
+        };
+        states.state();
+        states
+    }
+
+    /// Returns once the session is over: expired, closed, or refused.
+    pub async fn over(&self) {
+        let mut states = self.states();
+        let mut state = states.peek_state();
+        while !state.is_terminated() {
+            state = states.changed().await;
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        match &self.0.foreign {
+            Some(foreign) => foreign.states().borrow().is_terminated(),
+            None => self.0.client.state().is_terminated(),
+        }
+    }
+
+    /// Takes out the notifications that arrived since the last call, also those of watches left behind.
+    pub fn take_notifications(&self, into: &mut Vec<Notification>) {
+        self.0.reap();
+        into.append(&mut self.0.notifications.borrow_mut());
+    }
+
+    /// Takes the generator's own lag since this session was last woken by a notification, in microseconds.
+    pub fn take_lag_us(&self) -> u64 {
+        self.0.lag_us.take()
+    }
+
+    /// A sleep between two requests took that much longer than asked for, because the machine was busy.
+    pub fn overslept(&self, us: u64) {
+        self.0.busy_us.set(self.0.busy_us.get() + us);
+    }
+
+    /// Time spent in requests and oversleeping since this was last asked, in microseconds.
+    pub fn take_busy_us(&self) -> u64 {
+        self.0.busy_us.take()
+    }
+
+    /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
+    ///
+    /// Waits until no other uses this session. Gives up after the deadline: the session is
+    /// then closed when the last one lets go, or the server expires it. Tells whether it is over.
+    pub async fn close(self, deadline: Duration) -> bool {
+        let until = clock::now() + clock::micros(deadline);
+        let mut shared = self.0;
+        let inner = loop {
+            match Rc::try_unwrap(shared) {
+                Ok(inner) => break inner,
+                Err(_) if clock::now() >= until => return false,
+                Err(still_shared) => shared = still_shared,
+            }
+            reactor::sleep(LETS_GO_EVERY).await;
+        };
+        inner.reap();
+        if let Some(foreign) = inner.foreign {
+            let said = reactor::timeout(deadline, foreign.close()).await;
+            close(inner.client, deadline).await;
+            return said == Some(true);
+        }
+        // The client goes first: watches that are dropped after it send nothing.
+        close(inner.client, deadline).await.is_some()
+    }
+
+    /// Another program asks for a lock on behalf of this session's contender: none of its requests is seen here.
+    pub fn is_passed_by(&self) {
+        self.0.observed.count(clock::now(), |counts| counts.unseen += 1);
+    }
+
+    /// What it takes to speak for this session from another connection.
+    pub fn key(&self) -> SessionKey {
+        let foreign = self.0.foreign.as_ref().and_then(|foreign| foreign.key());
+        foreign.unwrap_or_else(|| SessionKey::own(self.0.client.session().clone()))
+    }
+
+    /// Ends the session as a process does that is killed: its connection goes without a word, and the server
+    /// keeps the session until its timeout has passed. Everything else that its contender has started ends, too.
+    pub fn crash(self) {
+        if let Some(foreign) = &self.0.foreign {
+            foreign.crash();
+        }
+        if let Some(scope) = TaskScope::here() {
+            scope.kill();
+        }
+    }
+
+    pub(super) fn sending(&self, kind: RequestKind, path: &str, bytes: u64) -> Begun {
+        let now = clock::now();
+        if let Some(trace) = &self.0.observed.trace {
+            trace.borrow_mut().push(Sent { session: self.id(), kind, path: path.to_owned() });
+        }
+        self.0.observed.pulse.fetch_add(1, Ordering::Relaxed);
+        if let Some(throttle) = &self.0.observed.throttle {
+            throttle.spend(1);
+        }
+        let mut recorder = self.0.observed.recorder.borrow_mut();
+        recorder.count(now, |counts| {
+            counts.requests.add(kind, 1);
+            counts.bytes_sent += bytes;
+        });
+        if let Some(second) = recorder.second(now) {
+            second.requests += 1;
+        }
+        Begun { kind, at: now }
+    }
+
+    /// Awaits a reply that has been asked for already.
+    pub(super) async fn metered<'a, T: 'a, F, S>(
+        &'a self,
+        sent: Begun,
+        request: F,
+        size: S,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, ClientError>> + 'a,
+        S: Fn(&T) -> u64 + 'a,
+    {
+        let waker = self.0.take_waker();
+        let reply = {
+            let mut request = pin!(request);
+            let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
+            reactor::within(sent.at, self.0.request_timeout, stamped).await
+        };
+        let reply = reply.map(|reply| reply.map_err(Failure::from));
+        // What the client library ends by itself, because it has lost its servers, is no answer of one.
+        let answered = match &reply {
+            Some(Ok(_)) => true,
+            Some(Err(failure)) => failure.is_definite(),
+            None => false,
+        };
+        let bytes = match &reply {
+            Some(Ok(reply)) => size(reply),
+            Some(Err(_)) if answered => wire::EMPTY_REPLY,
+            _ => 0,
+        };
+        // To an exists that finds nothing the server answers NoNode, which is no failure.
+        let absent =
+            matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
+        let succeeded = matches!(reply, Some(Ok(_))) && !absent;
+        self.0.ended(&AnsweredRequest { sent, succeeded, answered, bytes }, &waker);
+        self.0.return_waker(waker);
+        reply.unwrap_or(Err(Failure::NoReply))
+    }
+
+    fn arm(&self, watcher: OneshotWatcher, path: &str, arm: Option<Arm>) -> Watch {
+        let stamp = StampWaker::new(Some(Arc::clone(&self.0.observed.pulse)));
+        let armed = Armed::new(watcher, stamp, Rc::from(path), arm);
+        self.0.supersede(&armed);
+        Watch::new(armed, Rc::clone(&self.0))
+    }
+
+    /// The client library's own lock, whose requests go past the session, so that little of it can be counted.
+    ///
+    /// Queues with an ephemeral sequential node named `prefix` plus its number, and waits until no child whose
+    /// name contains `contenders` has a lower one. Returns the node's path; deleting it is left to the caller.
+    ///
+    /// The create is counted. What follows is not seen here: a getChildren, and, while another is before it,
+    /// a getData with a watch, its notification and a getChildren again. The acquire is noted as one that was
+    /// not all seen.
+    ///
+    /// Dropped before its end, it lets the library delete the node behind the caller's back: a removeWatches
+    /// and a delete, or, when the create is still unanswered, a look for the node before that.
+    ///
+    /// # Errors
+    /// [`Failure::OwnNodeMissing`] when the node went while it waited; else the request's failure.
+    pub async fn crate_lock(&self, prefix: &str, contenders: &str) -> Result<String, Failure> {
+        let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
+        let name = LockPrefix::new_custom(prefix.to_owned(), contenders)?;
+        let sent = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[], self.0.owned));
+        self.0.observed.count(sent.at, |counts| counts.unseen += 1);
+        let waker = self.0.take_waker();
+        let locked = {
+            let mut locking = pin!(self.0.client.lock(name, &[], acls));
+            poll_fn(|cx| waker.poll(locking.as_mut(), cx)).await
+        };
+        self.0.return_waker(waker);
+        let held = locked.map_err(|error| match error {
+            ClientError::RuntimeInconsistent => Failure::OwnNodeMissing,
+            other => other.into(),
+        })?;
+        self.0.observed.count(clock::now(), |counts| {
+            counts.succeeded.add(sent.kind, 1);
+            counts.bytes_received += wire::created(held.lock_path());
+        });
+        let path = held.lock_path().to_owned();
+        // Its destructor would delete the node once more, at the price of a proposal. This leaks its copy of
+        // the path.
+        std::mem::forget(held);
+        Ok(path)
+    }
+}
+
+fn stat_size(stat: &Option<Stat>) -> u64 {
+    if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
+}
+
+/// Bytes of the reply to a list, which may come with the parent's stat.
+fn list_size(names: &Names, stat: &Option<Stat>) -> u64 {
+    wire::children(names) + stat.as_ref().map_or(0, |_| wire::STAT)
+}
+
+/// The latest transaction that has left its trace in a node's stat.
+fn latest(stat: &Stat) -> i64 {
+    stat.czxid.max(stat.mzxid).max(stat.pzxid)
+}
+
+/// Closes a client's session and waits until it is over, but no longer than that. Tells how it ended: only `Closed` is an
+/// answer of a server, anything else the client's own conclusion.
+pub async fn close(client: Client, deadline: Duration) -> Option<SessionState> {
+    let mut states = client.state_watcher();
+    drop(client);
+    let closed = reactor::timeout(deadline, async {
+        let mut state = states.state();
+        while !state.is_terminated() {
+            state = states.changed().await;
+        }
+        state
+    });
+    closed.await
+}

@@ -1,0 +1,129 @@
+//! A rate that the requests of this process keep to, on an ensemble that others use.
+//!
+//! Requests are never delayed: a lock that waits for its turn in the middle of a cycle would be timed with that wait. New work
+//! waits instead, until the requests of the work before are paid for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::reactor;
+use zklockbench_core::clock::{self, Stamp};
+
+/// Requests that may be paid for in advance, whatever the rate.
+const LEAST_CREDIT: i64 = 100;
+
+#[derive(Debug)]
+pub struct Throttle {
+    per_s: f64,
+    between_ns: u64,
+    /// When all requests so far are paid for, in nanoseconds of process time.
+    paid_at: AtomicU64,
+    /// Requests that are paid for in advance.
+    credit: AtomicI64,
+    sent: AtomicU64,
+}
+
+impl Throttle {
+    pub fn at_most(per_s: f64) -> Arc<Self> {
+        let between_ns = (1e9 / per_s.max(1e-3)) as u64;
+        let [paid_at, sent] = [const { AtomicU64::new(0) }; 2];
+        Arc::new(Self { per_s, between_ns, paid_at, credit: AtomicI64::new(0), sent })
+    }
+
+    pub fn per_s(&self) -> f64 {
+        self.per_s
+    }
+
+    /// Requests sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Pays for requests as they are sent.
+    pub fn spend(&self, requests: u64) {
+        self.sent.fetch_add(requests, Ordering::Relaxed);
+        let count = i64::try_from(requests).unwrap_or(i64::MAX);
+        let credit = self.credit.fetch_sub(count, Ordering::Relaxed).clamp(0, count);
+        self.credit.fetch_add(count - credit, Ordering::Relaxed);
+        let due = (count - credit).unsigned_abs().saturating_mul(self.between_ns);
+        let now = clock::now() * 1_000;
+        let paid = |paid_at: u64| Some(paid_at.max(now).saturating_add(due));
+        let _ = self.paid_at.fetch_update(Ordering::AcqRel, Ordering::Relaxed, paid);
+    }
+
+    /// Admits new work of about so many requests, which are paid for in advance; or returns when to ask again.
+    pub fn try_admit(&self, requests: u32) -> Result<(), Stamp> {
+        let now = clock::now() * 1_000;
+        let pays = |paid_at: u64| {
+            (paid_at <= now).then(|| now.saturating_add(u64::from(requests).saturating_mul(self.between_ns)))
+        };
+        match self.paid_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, pays) {
+            Ok(_) => {
+                self.credit.fetch_add(i64::from(requests), Ordering::Relaxed);
+                // Cycles that take less than they paid for save up no burst.
+                self.credit.fetch_min((self.per_s as i64).max(LEAST_CREDIT), Ordering::Relaxed);
+                Ok(())
+            }
+            Err(paid_at) => Err(paid_at.div_ceil(1_000)),
+        }
+    }
+
+    /// Waits until new work is admitted, on a thread that drives the client library.
+    pub async fn admit(&self, requests: u32) {
+        while let Err(at) = self.try_admit(requests) {
+            reactor::sleep_until(Some(at)).await;
+        }
+    }
+
+    /// Waits until a session is admitted, and pays for its begin and its end.
+    pub async fn admit_session(&self) {
+        self.admit(2).await;
+        self.spend(2);
+    }
+
+    /// [`Self::admit`] on any other thread.
+    pub async fn admit_elsewhere(&self, requests: u32) {
+        while let Err(at) = self.try_admit(requests) {
+            tokio::time::sleep(Duration::from_micros(at.saturating_sub(clock::now()).max(1))).await;
+        }
+    }
+
+    /// Waits until so many requests outside the load may be sent, and pays for them.
+    pub async fn admit_outside_the_load(&self, requests: u32) {
+        self.admit_elsewhere(requests).await;
+        self.spend(u64::from(requests));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_admitted_once_the_requests_before_are_paid_for() {
+        let throttle = Throttle::at_most(100.0);
+        let begun = clock::now();
+        assert_eq!(throttle.try_admit(4), Ok(()));
+        let again = throttle.try_admit(4).unwrap_err();
+        assert!((39_000..60_000).contains(&(again - begun)), "{}", again - begun);
+        // The four are paid for in advance; two more are not.
+        throttle.spend(6);
+        let later = throttle.try_admit(1).unwrap_err();
+        assert!((19_000..=21_000).contains(&(later - again)), "{}", later - again);
+        assert_eq!(throttle.sent(), 6);
+    }
+
+    #[tokio::test]
+    async fn requests_keep_to_the_rate_whatever_a_cycle_takes() {
+        let throttle = Throttle::at_most(1_000.0);
+        let begun = clock::now();
+        for requests in [1, 9, 3, 40, 2, 45, 1, 1] {
+            throttle.admit_elsewhere(4).await;
+            throttle.spend(requests);
+        }
+        throttle.admit_elsewhere(1).await;
+        let took = clock::now() - begun;
+        assert!(took >= 101_000, "102 requests in {took} µs");
+    }
+}

@@ -1,0 +1,70 @@
+//! What the structure demands and the compiler can't check, read off the sources.
+
+use std::path::Path;
+
+use syn::visit::{self, Visit};
+
+/// What reads nodes as the server has them, which may be its past.
+const READS: [&str; 5] = ["check_stat", "list_children", "list_names", "get_children", "exists"];
+/// Where that is the point: the metered session, the locks, what measures requests, and meetings, which wait by watches.
+const MAY_READ_THE_PAST: [&str; 4] =
+    ["crates/zk/", "crates/locks/", "crates/load/src/calibrate/", "crates/load/src/rendezvous.rs"];
+
+struct ReadsOfThePast {
+    lines: Vec<usize>,
+}
+
+impl<'ast> Visit<'ast> for ReadsOfThePast {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        let is_test = |attribute: &syn::Attribute| matches!(&attribute.meta, syn::Meta::List(list) if list.path.is_ident("cfg") && list.tokens.to_string() == "test");
+        if !module.attrs.iter().any(is_test) {
+            visit::visit_item_mod(self, module);
+        }
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        // A file's `exists` takes nothing.
+        if READS.iter().any(|name| call.method == name) && !call.args.is_empty() {
+            self.lines.push(call.method.span().start().line);
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+}
+
+fn reads_of_the_past(path: &str, text: &str) -> Vec<String> {
+    if MAY_READ_THE_PAST.iter().any(|place| path.starts_with(place)) {
+        return Vec::new();
+    }
+    let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut reads = ReadsOfThePast { lines: Vec::new() };
+    reads.visit_file(&file);
+    reads.lines.iter().map(|line| format!("{path}:{line}")).collect()
+}
+
+#[test]
+fn nodes_are_read_for_a_check_only_by_a_server_that_has_caught_up() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = 0;
+    let mut found = Vec::new();
+    for folder in ["src", "crates"] {
+        for entry in walkdir::WalkDir::new(root.join(folder)).into_iter().map(Result::unwrap) {
+            if entry.path().extension().is_some_and(|ending| ending == "rs") {
+                let path = entry.path().strip_prefix(root).unwrap().to_str().unwrap();
+                found.extend(reads_of_the_past(path, &std::fs::read_to_string(entry.path()).unwrap()));
+                sources += 1;
+            }
+        }
+    }
+    assert!(sources > 100, "the sources were not found");
+    assert!(found.is_empty(), "these may read a server's past: use `CaughtUp` or `Onlooker`: {found:#?}");
+}
+
+#[test]
+fn a_read_without_a_sync_is_found_outside_of_sessions_locks_and_tests() {
+    let read = "async fn f(c: C) {\n    c.check_stat(\"/x\").await;\n}\n";
+    assert_eq!(reads_of_the_past("crates/load/src/workspace.rs", read), ["crates/load/src/workspace.rs:2"]);
+    assert!(reads_of_the_past("crates/zk/src/session.rs", read).is_empty());
+    assert!(reads_of_the_past("src/cli/x.rs", "fn f(path: P) -> bool { path.exists() }").is_empty());
+    let test = format!("#[cfg(test)]\nmod tests {{\n{read}}}\n");
+    assert!(reads_of_the_past("src/cli/x.rs", &test).is_empty());
+}
