@@ -254,7 +254,7 @@ async fn fault_that_the_end_of_the_load_cuts_short_leaves_the_trial_unknown() {
     // Given a freeze that is to last for almost as long as the load, and begins after some acquisitions
     let late = "strategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"10ms\"\nduration = \"3s\"\n\
                 warm_up = \"500ms\"\nsession_timeout = \"2s\"\n[[fault]]\nkind = \"freeze\"\ntarget = \"holder\"\n\
-                after_acquisitions = 40\nduration = \"2900ms\"\n";
+                after_acquisitions = 15\nduration = \"2990ms\"\n";
     let trial = broken(&trials::plan(late)).await.remove(0);
     // Then it was undone with the load, no zombie came of it, and the reason is in the verdict
     let [freeze] = &trial.faults[..] else { panic!("{:?}", trial.faults) };

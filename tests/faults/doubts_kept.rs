@@ -15,12 +15,16 @@ use zklockbench_scenario::{Settling, TrialSpec};
 /// A trial of that lock in which one contender loses that. Sessions live long enough that none ends by itself.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-    // Locks that join and leave by a multi: the holder's next one is its release. The hold outlasts the aiming by far.
-    let (hold, target) = if request == "multi" { ("2s", "holder") } else { ("50ms", "any") };
+    // Locks that join and leave by a multi: the second holder grants the lock to the next contender by its next multi.
+    let (hold, target, (duration, start)) = if request == "multi" {
+        ("500ms", "holder", ("4s", "after_acquisitions = 2"))
+    } else {
+        ("50ms", "any", ("2s", "at = \"500ms\""))
+    };
     let lines = format!(
-        "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"{hold}\"\nduration = \"2s\"\n\
+        "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"{hold}\"\nduration = \"{duration}\"\n\
          session_timeout = \"6s\"\nin_doubt = \"{in_doubt}\"\n[[fault]]\nkind = \"{fault}\"\n\
-         target = \"{target}\"\nrequest = \"{request}\"\nat = \"500ms\"\n"
+         target = \"{target}\"\nrequest = \"{request}\"\n{start}\n"
     );
     trials::plan(&lines).remove(0)
 }

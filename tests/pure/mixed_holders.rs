@@ -233,6 +233,7 @@ fn trial_history_and_merge_give_the_same_verdict_on_every_mix_of_holders() {
         let (both, of_history) = merged(lock, &trial, &history);
         assert_eq!((counts(&both), of_history), (expected, expected), "merge: {lock}: {case}");
         let is_violated = expected[0] > 0;
+        assert!(!is_violated || trial.most_inside > 1, "{lock}: {case}");
         for word in [trial.judged.verdict.word(), judgement.verdict.word(), both.judged.verdict.word()] {
             assert_eq!(word == "violated", is_violated, "{lock}: {case}: {word}");
         }

@@ -36,6 +36,10 @@ pub fn judge(trial: &mut Trial) {
 fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
     let (Classed { violations, violation_count, excused }, learned) = overlaps::class(&mut facts);
     (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
+    // Holds that a driver reports after they ended are not counted while they last.
+    if trial.violation_count > 0 {
+        trial.most_inside = trial.most_inside.max(2);
+    }
     learned?;
     if let Some(order) = ensemble_order::judge(&facts)? {
         trial.evidence.by_transactions = order.contested_by_zxid;
