@@ -21,6 +21,7 @@ fn wait(trial: &Trial, quantile: f64) -> f64 {
 }
 
 #[tokio::test]
+#[ignore = "long: a stall of many seconds, measured against arithmetic"]
 async fn waits_of_an_open_loop_agree_with_the_arithmetic_and_a_closed_one_hides_the_stall() {
     // Given 27 arrivals a second, half of what the lock can do, and two seconds in which nobody is served
     let open = run("contenders = 16\nload = \"open\"\nrate = 27\narrivals = \"constant\"\n").await;

@@ -149,6 +149,7 @@ async fn locks_that_join_by_count_keep_their_promise_under_every_fault_of_conten
 }
 
 #[tokio::test]
+#[ignore = "long: every fault of servers once more, for other locks"]
 async fn locks_that_join_by_count_keep_their_promise_under_every_fault_of_servers() {
     let plan = plan_by_count(|capability| capability.reaches_servers() && !needs_links(capability));
     let both = [breakable::apart_if_possible().await, breakable::apart_if_possible().await];

