@@ -431,7 +431,7 @@ async fn each_is_found_where_every_contender_is_in_another_worker_and_what_it_co
     assert!(found.iter().all(|verdict| matches!(verdict, Verdict::Violated(_))), "{found:?}");
     let right = FOUND_BY_WORKERS.into_iter().filter(|control| CONTROLS[*control].1.is_some());
     let held = join_all(right.map(|control| by_workers(control, None))).await;
-    assert!(held.iter().all(|verdict| *verdict == Verdict::Held), "{held:?}");
+    assert!(held.iter().all(trials::held_unless_the_host_was_busy), "{held:?}");
 }
 
 /// Locks that once had no evidence without a hold: their nodes are made by several writes at once or by the client library,

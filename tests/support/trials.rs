@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zklockbench_core::error::Error;
+use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{Local, Started, parse_connect};
 use zklockbench_load::{
@@ -276,6 +277,15 @@ impl Setting<'_> {
             outlasts_faults: true,
             limits: LoadLimits::default(),
         }
+    }
+}
+
+/// Whether the lock held as far as a busy host could show: a host on which contenders rarely wait leaves too little evidence.
+pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Held => true,
+        Verdict::Unknown(reasons) => reasons.iter().all(|why| why.starts_with("too little evidence")),
+        Verdict::Violated(_) => false,
     }
 }
 
