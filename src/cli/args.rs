@@ -75,7 +75,7 @@ pub enum Command {
     Baseline(BaselineArgs),
     /// Compare two variants in alternating blocks, which works on a noisy machine too
     Ab(Box<AbArgs>),
-    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find its knee and its limit
+    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find how far an objective is met
     Sweep(Box<SweepArgs>),
     /// Find out whether one run is slower than another, and how sure that is
     Compare(CompareArgs),

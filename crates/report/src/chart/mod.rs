@@ -4,9 +4,9 @@
 mod compared;
 mod faults;
 mod over_contenders;
-mod over_runs;
 mod over_time;
 mod shares;
+mod sweep;
 mod times;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use zklockbench_core::units::{counted, grouped};
 use zklockbench_record::{FigureChart, FigureEntry, Trial, figures};
 
 pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
-pub use over_runs::of_sweep;
+pub use sweep::of_sweep;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
@@ -201,7 +201,7 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
 
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let charts = of_sweep(file).into_iter().map(|chart| ("sweep", Ok(chart)));
-    Ok(draw_each(charts.collect(), &over_runs::place(file), dir)?.files)
+    Ok(draw_each(charts.collect(), &sweep::place(file), dir)?.files)
 }
 
 fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, String>) -> Result<(), Error> {

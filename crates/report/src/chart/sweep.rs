@@ -1,11 +1,11 @@
-//! Throughput and wait of a sweep over what was swept, with intervals, the objective and the knees.
+//! Throughput and wait of a sweep over what was swept, with intervals and the objective.
 
 use super::one_by_one;
 use crate::document::{
-    Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Weight,
+    Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Intervals, Lines, Mark, Weight,
 };
 use crate::table::sweep_title;
-use zklockbench_analysis::sweep::{Estimate, Finding, Knee, KneeFigure, Point, State, SweepFile, Variable};
+use zklockbench_analysis::sweep::{Estimate, Finding, Point, State, SweepFile, Variable};
 use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::{capitalised, counted, number};
 use zklockbench_record::figures::THROUGHPUT;
@@ -19,7 +19,6 @@ pub fn of_sweep(file: &SweepFile) -> Vec<Chart> {
         of: |point| point.throughput,
         is_bound: |_| false,
         figure: THROUGHPUT.figure(),
-        knee: KneeFigure::Throughput,
     };
     let wait = Swept {
         id: "sweep-wait",
@@ -28,7 +27,6 @@ pub fn of_sweep(file: &SweepFile) -> Vec<Chart> {
         of: |point| point.wait_p99,
         is_bound: |point| point.wait_p99_at_least,
         figure: Figure::Latency(Measure::Wait, Statistic::percent(99)),
-        knee: KneeFigure::WaitP99,
     };
     [throughput, wait].iter().filter_map(|swept| swept.chart(file)).collect()
 }
@@ -52,7 +50,6 @@ struct Swept {
     of: fn(&Point) -> Option<Estimate>,
     is_bound: fn(&Point) -> bool,
     figure: Figure,
-    knee: KneeFigure,
 }
 
 impl Swept {
@@ -66,24 +63,15 @@ impl Swept {
             return None;
         }
         let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
-        let knees = if KneeFigure::under(&file.load) == self.knee { knees(file) } else { Vec::new() };
-        let mut caption = vec![
+        let caption = vec![
             "Line: geometric mean of the repetitions that count; bars: intervals of 95 %; hollow: a lower bound, or \
              doubtful."
                 .to_owned(),
         ];
-        if !knees.is_empty() {
-            let of = match variable {
-                Variable::Rate => " of the median wait",
-                _ => "",
-            };
-            caption
-                .push(format!("Lines from the bottom: knees{of}, each with the interval in which it lies."));
-        }
         let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
-        let y = match self.knee {
-            KneeFigure::Throughput => Axis::amounts_either_way(self.axis, heights),
-            KneeFigure::WaitP50 | KneeFigure::WaitP99 => Axis::durations_either_way(self.axis, heights),
+        let y = match self.figure == THROUGHPUT.figure() {
+            true => Axis::amounts_either_way(self.axis, heights),
+            false => Axis::durations_either_way(self.axis, heights),
         };
         let guide = |at: f64, label: &str| Guide::new(GuideCourse::Level(at), label, Weight::Limit);
         Some(Chart {
@@ -93,7 +81,6 @@ impl Swept {
             caption,
             kind: ChartKind::Lines(Lines {
                 guides: limit.map(|objective| guide(objective.limit, &objective.text)).into_iter().collect(),
-                knees,
                 ..Lines::either_way(across(variable, &measured), y, all)
             }),
         })
@@ -124,20 +111,6 @@ fn said(all: &[Curve]) -> String {
         Some(format!("{}: from {from} to {to}", series.label))
     };
     one_by_one(all.iter().filter_map(one))
-}
-
-fn knees(file: &SweepFile) -> Vec<KneeMark> {
-    let mark = |(look, finding): (usize, &Finding)| match &finding.knee {
-        Knee::Found(bend) => Some(KneeMark { look, at: bend.at, low: bend.low, high: bend.high }),
-        Knee::Saturated(one) => Some(KneeMark {
-            look,
-            at: one.at,
-            low: one.low.unwrap_or(one.at),
-            high: one.high.unwrap_or(one.at),
-        }),
-        Knee::NotFound { .. } => None,
-    };
-    file.findings.iter().enumerate().filter_map(mark).collect()
 }
 
 fn across(variable: Variable, values: &[f64]) -> Axis {
