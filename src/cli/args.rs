@@ -22,10 +22,8 @@ use super::sweep::question::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
 
 use zklockbench_core::evidence::Sensitivity;
-use zklockbench_core::measure::Figure;
 use zklockbench_ensemble::fault;
 use zklockbench_locks::driver::DriverCommand;
-use zklockbench_record::figures;
 
 /// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
 #[derive(Debug, Parser)]
@@ -73,11 +71,11 @@ pub enum Command {
     Export(ExportArgs),
     /// Regenerate the page of a run or a plan, or put several runs side by side on one
     Report(ReportArgs),
-    /// Keep runs as baselines, by commit, and plot a figure over time
+    /// Keep runs as baselines, by commit, and compare the newest with earlier ones
     Baseline(BaselineArgs),
     /// Compare two variants in alternating blocks, which works on a noisy machine too
     Ab(Box<AbArgs>),
-    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find its knee and its limit
+    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find how far an objective is met
     Sweep(Box<SweepArgs>),
     /// Find out whether one run is slower than another, and how sure that is
     Compare(CompareArgs),
@@ -157,9 +155,7 @@ pub enum BaselineCommand {
     Add(BaselineAddArgs),
     /// List the stored runs, oldest first
     List(BaselineListArgs),
-    /// Plot a figure over the stored runs, and say from which commit on it changed
-    Trend(BaselineTrendArgs),
-    /// Fail if the newest runs are worse than those before a change: for CI
+    /// Compare the newest run with the one before and with a reference, and fail if it regressed: for CI
     Check(BaselineCheckArgs),
 }
 
@@ -184,41 +180,18 @@ pub struct BaselineListArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct BaselineTrendArgs {
-    /// The store
-    #[arg(value_name = "STORE", default_value = BASELINES)]
-    pub store: PathBuf,
-    /// The figure, e.g. wait.p99, handoff.p50 or requests_per_acquisition
-    #[arg(long, value_name = "FIGURE", default_value = "throughput", value_parser = figures::named)]
-    pub figure: Figure,
-    /// Only runs of this scenario [default: the only one in the store]
-    #[arg(long, value_name = "NAME")]
-    pub scenario: Option<String>,
-    /// Only this strategy, by label
-    #[arg(long, value_name = "LABEL")]
-    pub strategy: Option<String>,
-    /// Only this number of contenders
-    #[arg(long, value_name = "N")]
-    pub contenders: Option<usize>,
-    /// Also draw it to this file
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
 pub struct BaselineCheckArgs {
     /// The store
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// The figure to look at; may be repeated [default: throughput and wait.p50]
-    #[arg(long = "figure", value_name = "FIGURE", value_parser = figures::named)]
-    pub figures: Vec<Figure>,
-    /// The smallest change that matters
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = super::shared_args::percentage)]
-    pub margin: f64,
-    /// Accept the changes up to this commit
-    #[arg(long, value_name = "SHA")]
-    pub since: Option<String>,
+    /// Also compare with this run: its directory, or the name or commit of an earlier one in the store [default: the oldest]
+    #[arg(long, value_name = "NAME_OR_DIR")]
+    pub reference: Option<PathBuf>,
+    #[command(flatten)]
+    pub judging: Judging,
+    /// Compare even with runs of another load or machine; the output says so
+    #[arg(long)]
+    pub force: bool,
     /// Only runs of this scenario [default: the only one in the store]
     #[arg(long, value_name = "NAME")]
     pub scenario: Option<String>,

@@ -1,4 +1,4 @@
-//! `baseline`: keeps runs by commit, lists them, and draws a figure over them.
+//! `baseline`: keeps runs by commit, lists them, and compares the newest with earlier ones.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,24 +8,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{
-    BaselineAddArgs, BaselineArgs, BaselineCheckArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs,
-};
+use super::args::{BaselineAddArgs, BaselineArgs, BaselineCheckArgs, BaselineCommand, BaselineListArgs};
 use super::output;
+use zklockbench_analysis::compare::{Ask, Comparison, Side, compare, differences};
 use zklockbench_core::error::{Error, Exit};
-use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::{as_utc, counted, shown};
-use zklockbench_record::RunEnding;
-use zklockbench_record::figures::THROUGHPUT;
-use zklockbench_report::{CheckedTrends, Trend, date};
 use zklockbench_results::Baseline;
-use zklockbench_scenario::gate::Scope;
 
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     match args.command {
         BaselineCommand::Add(args) => add(&args),
         BaselineCommand::List(args) => list(&args),
-        BaselineCommand::Trend(args) => trend(args),
         BaselineCommand::Check(args) => check(&args),
     }
 }
@@ -111,6 +104,10 @@ fn print(baselines: &[Baseline]) -> Result<(), Error> {
     Ok(())
 }
 
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string().chars().take(10).collect()
+}
+
 /// Each column as wide as its widest text, below its heading.
 fn aligned(rows: &[[String; 5]]) -> String {
     let headings = ["commit", "date", "scenario", "host", "size"].map(str::to_owned);
@@ -127,55 +124,57 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     let baselines = zklockbench_results::baselines(&args.store)?;
     let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
     let own: Vec<&Baseline> = baselines.iter().filter(|one| one.run.scenario == scenario).collect();
-    let accepted = match &args.since {
-        None => 0,
-        // Every commit begins with nothing: an empty variable of a pipeline would accept all there is.
-        Some(commit) if commit.trim().is_empty() => {
-            return Err(Error::usage("--since: name a commit, or leave it out"));
-        }
-        Some(commit) => {
-            1 + own.iter().rposition(|one| one.commit.starts_with(commit.as_str())).ok_or_else(|| {
-                Error::usage(format!("{} has no run of commit {}", args.store.display(), shown(commit, 60)))
-            })?
-        }
+    let (newest, earlier) = own.split_last().ok_or_else(|| Error::usage("the store is empty"))?;
+    let new = Side::read(&newest.dir)?;
+    let reference = match args.reference.as_deref() {
+        Some(named) => Some(reference(earlier, named)?),
+        None => comparable(earlier.iter(), &new, args.force)?,
     };
-    let usual = || vec![THROUGHPUT.figure(), Figure::Latency(Measure::Wait, Statistic::percent(50))];
-    let figures = if args.figures.is_empty() { usual() } else { args.figures.clone() };
-    let mut trends: Vec<Trend> = figures.iter().map(|figure| Trend::new(*figure, Scope::default())).collect();
-    for one in &own {
-        let stored = zklockbench_results::read(&one.dir)?;
-        trends.iter_mut().for_each(|trend| trend.add(&one.commit, &stored));
-    }
-    if args.figures.is_empty() {
-        trends.retain(Trend::applies);
-    }
-    let checked = CheckedTrends::of(trends, accepted, args.margin)?;
-    let exit = RunEnding::Complete.exit(&checked.verdict);
-    let found = json!({ "changes": checked.changes, "notes": checked.notes });
-    output::tell("baseline check", exit, &found, || output::text(&checked.told()))
+    let before = comparable(earlier.iter().rev(), &new, args.force)?;
+    let mut bases: Vec<Side> = before.into_iter().chain(reference).collect();
+    bases.dedup_by(|one, other| one.path == other.path);
+    let ask =
+        Ask { figures: args.judging.figures.clone(), terms: args.judging.terms(None), force: args.force };
+    let compared = bases.iter().map(|base| compare(base, &new, &ask));
+    let mut compared = compared.collect::<Result<Vec<Comparison>, Error>>()?;
+    // The worst first: it decides the exit code.
+    compared.sort_by_key(|one| std::cmp::Reverse(one.conclusion.regression));
+    let exit = compared.first().map_or(Exit::Unknown, |worst| worst.conclusion.exit());
+    output::tell("baseline check", exit, &json!({ "comparisons": compared }), || match compared.as_slice() {
+        [] => output::text(&format!(
+            "Unknown: no earlier run of `{}` is comparable with the newest.",
+            shown(&scenario, 60)
+        )),
+        all => {
+            let told = all.iter().map(|one| zklockbench_report::comparison(one, output::style()));
+            output::text(&told.collect::<Vec<_>>().join("\n"))
+        }
+    })
 }
 
-fn trend(args: BaselineTrendArgs) -> Result<Exit, Error> {
-    let baselines = zklockbench_results::baselines(&args.store)?;
-    let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
-    let mut trend = Trend::new(args.figure, Scope { strategy: args.strategy, contenders: args.contenders });
-    for one in baselines.iter().filter(|one| one.run.scenario == scenario) {
-        // One after the other: a run with its histograms takes some memory.
-        trend.add(&one.commit, &zklockbench_results::read(&one.dir)?);
+/// The earlier run of that directory's name or commit or, failing that, the run at that path.
+fn reference(earlier: &[&Baseline], named: &Path) -> Result<Side, Error> {
+    let name = named.to_string_lossy();
+    let is_named = |one: &&&Baseline| one.dir.ends_with(named) || one.commit.starts_with(&*name);
+    match earlier.iter().find(is_named) {
+        Some(one) => Side::read(&one.dir),
+        None if named.is_dir() => Side::read(named),
+        None => Err(Error::usage(format!(
+            "--reference: there is no earlier run, commit or directory `{}`; `zklockbench baseline list` lists the runs",
+            shown(&name, 60)
+        ))),
     }
-    let trend = trend.concluded(Trend::ALPHA);
-    if trend.lines.is_empty() {
-        let store = args.store.display();
-        return Err(Error::usage(format!(
-            "no run of `{scenario}` in {store} has such trials; drop --strategy or --contenders"
-        )));
-    }
-    if let Some(file) = &args.svg {
-        zklockbench_report::chart::draw_trend(&trend, file)?;
-    }
-    output::tell("baseline trend", Exit::Held, &trend, || {
-        output::text(&zklockbench_report::trend(&trend, output::style()))
-    })
+}
+
+/// The first of these runs that is comparable with the newest, or the first of all with `force`.
+fn comparable<'a>(
+    runs: impl Iterator<Item = &'a &'a Baseline>,
+    new: &Side,
+    force: bool,
+) -> Result<Option<Side>, Error> {
+    let is_comparable = |side: &Side| force || !differences(side, new).iter().any(|one| one.meaningless);
+    let mut sides = runs.map(|one| Side::read(&one.dir));
+    sides.find(|side| side.as_ref().map_or(true, is_comparable)).transpose()
 }
 
 /// The one asked for or, where the store has runs of one only, that.

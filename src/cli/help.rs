@@ -71,7 +71,7 @@ const GROUPS: [Group; 5] = [
             entry("compare", &["results/before results/after", "results/before --power 5%"]),
             entry("check", &["results/quick-1", "history.jsonl --strict"]),
             entry("driver", &["check drivers/kazoo/run", "check 'python3 my-lock.py' --lock MyLock"]),
-            entry("baseline", &["add results/quick-1", "trend --figure wait.p99"]),
+            entry("baseline", &["add results/quick-1", "check --reference v1.0"]),
             entry("report", &["results/quick-1", "results/quick-1 results/quick-2 --output both.html"]),
             entry("export", &["results/quick-1 --junit junit.xml", "results/quick-1 --github"]),
             entry("articles", &["results/articles", "results/articles --page claims.md"]),

@@ -15,14 +15,14 @@ use zklockbench_record::figures;
 use zklockbench_scenario::Scenario;
 use zklockbench_zk::{Access, Secret, TlsFiles};
 
-/// What `compare` and `ab` compare, and how strictly.
+/// What `compare`, `ab` and `baseline check` compare, and how strictly.
 #[derive(Debug, Args)]
 pub struct Judging {
     /// Figure to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
     #[arg(long = "figure", value_name = "FIGURE", value_parser = figures::named)]
     pub figures: Vec<Figure>,
     /// The smallest difference that matters, of all figures (5%) or of one (wait.p99=20%); may be repeated [default: of
-    /// `ab` 5%, of `compare` each figure has its own]
+    /// `ab` 5%, otherwise each figure has its own]
     #[arg(long = "margin", value_name = "[FIGURE=]PERCENT", value_parser = margin)]
     pub margins: Vec<Margin>,
     /// Largest acceptable probability of a false alarm over all comparisons

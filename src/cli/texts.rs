@@ -25,7 +25,7 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_ensemble::fault;
 use zklockbench_locks::driver::protocol;
 use zklockbench_record::Judged;
-use zklockbench_report::{CheckedChange, Summary, Trend};
+use zklockbench_report::Summary;
 use zklockbench_results::{CalibrationFile, RunFile, TrialFile};
 use zklockbench_scenario::{MachineDiagnostic, did_you_mean};
 
@@ -203,11 +203,7 @@ impl Types {
             ),
             ("baseline add", self.of::<Listed<'_>>()),
             ("baseline list", having([("baselines", self.of::<Vec<Listed<'_>>>())])),
-            ("baseline trend", self.of::<Trend>()),
-            (
-                "baseline check",
-                having([("changes", self.of::<Vec<CheckedChange>>()), ("notes", self.of::<Vec<String>>())]),
-            ),
+            ("baseline check", having([("comparisons", self.of::<Vec<Comparison>>())])),
         ]
     }
 

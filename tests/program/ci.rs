@@ -148,9 +148,8 @@ fn every_command_answers_programs_in_one_shape_errors_included() {
         (&["baseline", "list", "nowhere"], "baseline list", 2, ""),
         (&["baseline", "add", run, "store", "--commit", "abc"], "baseline add", 0, "commit"),
         (&["baseline", "list", "store"], "baseline list", 0, "baselines"),
-        (&["baseline", "trend", "store", "--figure", "wait.p50"], "baseline trend", 0, "lines"),
-        (&["baseline", "check", "store"], "baseline check", 4, "changes"),
-        (&["baseline", "check", "store", "--since", "def"], "baseline check", 2, ""),
+        (&["baseline", "check", "store"], "baseline check", 4, "comparisons"),
+        (&["baseline", "check", "store", "--reference", "def"], "baseline check", 2, ""),
         (&["compare", run, run, "--force"], "compare", 4, "comparison"),
         (&["compare", run, "nowhere"], "compare", 2, ""),
         (&["compare", run], "compare", 2, ""),
@@ -178,4 +177,30 @@ fn every_command_answers_programs_in_one_shape_errors_included() {
         }
     }
     assert!(Path::new(&bench.path("junit.xml")).exists());
+}
+
+#[test]
+fn baseline_check_fails_when_the_newest_run_is_slower_than_the_one_before_or_the_reference() {
+    let bench = Bench::new();
+    let add = |minutes: u64, times: f64, commit: &str| {
+        let noise = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008].into_iter().enumerate();
+        let trials: Vec<_> =
+            noise.map(|(index, noise)| records::trial_taking(index, times * noise)).collect();
+        let mut run = records::run(trials.len());
+        run.started_at += Duration::from_secs(60 * minutes);
+        let run = run_dirs::publish_run(bench.dir.path(), run, &trials);
+        bench.shows(&format!("baseline add '{}' --commit {commit}", run.display()));
+    };
+    add(0, 1.0, "first");
+    assert!(bench.ends(4, "baseline check").0.contains("no earlier run of `quick`"));
+    add(1, 1.5, "slow");
+    assert_eq!(bench.ends(1, "baseline check").0.matches("Base: ").count(), 1);
+    // As slow as the run before, and still slower than the oldest, which is the reference
+    add(2, 1.5, "as-slow");
+    let shown = bench.ends(1, "baseline check").0;
+    assert!(shown.starts_with("Regressed") && shown.matches("Base: ").count() == 2, "{shown}");
+    bench.ends(0, "baseline check --reference slow");
+    add(3, 1.0, "mended");
+    bench.ends(0, "baseline check");
+    assert!(bench.refuses("baseline check --reference nothing").contains("earlier run, commit or directory"));
 }

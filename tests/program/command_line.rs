@@ -324,7 +324,7 @@ fn the_manual_is_one_page_with_every_command_and_variable_and_bash_completes_nam
     let bench = Bench::new();
     let page = bench.shows("man");
     assert_eq!(page.matches(".TH ").count(), 1);
-    for part in ["ZKLOCKBENCH ENSEMBLE UP", "ZKLOCKBENCH BASELINE TREND", "SH ENVIRONMENT", "ZOOKEEPER_HOME"]
+    for part in ["ZKLOCKBENCH ENSEMBLE UP", "ZKLOCKBENCH BASELINE CHECK", "SH ENVIRONMENT", "ZOOKEEPER_HOME"]
     {
         assert!(page.contains(part), "{part} is missing");
     }

@@ -78,9 +78,8 @@ fn a_run_exits_with_what_its_gates_came_to() {
     let listed = bench.shows("baseline list");
     assert!(listed.contains("abc123") && listed.contains("def456"), "{listed}");
     if [passes, fails].iter().all(Option::is_some) {
-        let trend = bench.shows("baseline trend --figure wait.p50 --svg trend.svg");
-        assert!(trend.contains("wait.p50 over 2 runs"), "{trend}");
-        assert!(std::fs::read_to_string(bench.path("trend.svg")).unwrap().contains("def456"));
+        let checked = bench.ends(4, "baseline check --figure wait.p50").0;
+        assert!(checked.contains("Base: baselines/"), "{checked}");
     }
     if let Some((shown, _)) = ends(4, &bench, "compared", &["--baseline", "baselines"]) {
         assert!(shown.contains("Against the baseline:") && shown.contains(Outcome::NO_REGRESSION), "{shown}");

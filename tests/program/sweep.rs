@@ -170,7 +170,6 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     }
     let sound = after.samples.iter().filter(|sample| sample.state == State::Sound);
     assert!(sound.clone().count() == 0 || sound.clone().all(|sample| sample.throughput.is_some()));
-    assert!(shown.contains("Universal Scalability Law: too few points"), "{shown}");
     assert!(directory.join("sweep.csv").is_file() && directory.join("sweep-throughput.svg").is_file());
     assert!(bench.servers().is_empty());
 }

@@ -12,7 +12,7 @@ use zklockbench_results::StoredRun;
 
 use crate::support::ranked::{Lock, around, lock, stored, unknown, violated};
 use crate::support::{plans, records, shown};
-use crate::{ab, articles, baselines, compare, sweep_file};
+use crate::{ab, articles, compare, sweep_file};
 
 /// A run, how its first line begins, and the colour of that.
 struct Case {
@@ -262,7 +262,6 @@ fn answers() -> Vec<Answer> {
     let (plan, ab, sweep) = (plans::plan(), ab::file(), sweep_file::file());
     let (base, new) = (compare::taking("base", 1.0, 10), compare::taking("new", 1.5, 10));
     let compared = compare::compared(&base, &new);
-    let trend = baselines::over(&[1.0; 14]);
     let calibration = Calibration { floor: records::floor(), ..articles::calibration() };
     vec![
         answer(
@@ -288,12 +287,6 @@ fn answers() -> Vec<Answer> {
             "Regressed between these two runs: turn.p50 of predecessor-watch",
             Some(page::of_comparison(&base, &new, &compared)),
             Box::new(move |style| zklockbench_report::comparison(&compared, style)),
-        ),
-        answer(
-            "baseline trend",
-            "No clear change in throughput over 14 runs.",
-            None,
-            Box::new(move |style| zklockbench_report::trend(&trend, style)),
         ),
         answer(
             "calibrate",

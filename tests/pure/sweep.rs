@@ -9,8 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::sweep::{
-    Ask, At, Collapse, Decision, Edge, Finding, Knee, KneeFigure, Law, Next, NoLaw, Opinion, Over, Sample,
-    Series, State, Step, Why, find, next, usl,
+    Ask, At, Collapse, Decision, Edge, Finding, Next, Over, Sample, Series, State, Step, Why, find, next,
 };
 use zklockbench_record::Reading;
 
@@ -24,7 +23,6 @@ fn ask(over: &str, objective: Option<&str>) -> Ask {
         beside: vec![None],
         strategies: vec![STRATEGY.to_owned()],
         objective: objective.map(|text| text.parse().unwrap()),
-        figure: KneeFigure::Throughput,
         points_at_most: 25,
         precise: 0.1,
     }
@@ -61,7 +59,6 @@ impl<'a> Machine<'a> {
                 throughput: Some(throughput),
                 wait_p50: reading(p99 / 3.0),
                 wait_p99: reading(p99),
-                uncontended_p50: Some(1_000.0),
                 objective: reading(p99),
             }
         };
@@ -85,7 +82,7 @@ impl<'a> Machine<'a> {
 }
 
 fn found(ask: &Ask, samples: &[Sample]) -> Finding {
-    find(ask, samples, true, 1).remove(0)
+    find(ask, samples).remove(0)
 }
 
 fn values(samples: &[Sample]) -> Vec<f64> {
@@ -167,40 +164,13 @@ fn what_costs_more_than_there_is_left_is_passed_over_and_it_is_said_that_the_ran
 }
 
 #[test]
-fn most_points_lie_near_the_knee() {
-    // Given a throughput that grows up to 40 contenders and then stays
+fn points_stay_on_the_grid_when_there_is_no_objective_and_no_collapse() {
     let (grows, p99) = (|n: f64| 10.0 * n.min(40.0), |_: f64| 1_000.0);
     let ask = ask("contenders=1..1000", None);
-    let (samples, steps, end) = Machine::of(&grows, &p99).sweep(&ask, 200);
-    assert_eq!(end, Next::Enough);
-    // Then what was added lies within a factor of four of it
-    let added: Vec<f64> = values(&samples).into_iter().filter(|x| !ask.grid.contains(x)).collect();
-    assert!(!added.is_empty(), "{steps:?}");
-    assert!(added.iter().all(|x| (10.0..=160.0).contains(x)), "{added:?}");
-    // And the knee is found, in an interval that holds it
-    let Knee::Found(bend) = found(&ask, &samples).knee else { panic!("{:?}", found(&ask, &samples)) };
-    assert!(bend.low <= 44.0 && bend.high >= 36.0 && bend.high / bend.low < 2.0, "{bend:?}");
-}
-
-#[test]
-fn a_dull_curve_gets_no_points_beside_the_grid_and_no_knee() {
-    let (flat, p99) = (|_: f64| 200.0, |_: f64| 1_000.0);
-    let ask = ask("contenders=1..1000", None);
-    let (samples, ..) = Machine::of(&flat, &p99).sweep(&ask, 200);
-    assert_eq!(values(&samples), ask.grid);
+    let (samples, _, end) = Machine::of(&grows, &p99).sweep(&ask, 200);
+    assert_eq!((values(&samples), end), (ask.grid.clone(), Next::Enough));
     let finding = found(&ask, &samples);
-    assert!(matches!(finding.knee, Knee::NotFound { up_to: Some(_), .. }), "{:?}", finding.knee);
     assert!(matches!(finding.collapse, Collapse::NotFound { saturated_at: None, .. }));
-}
-
-#[test]
-fn a_straight_line_has_no_knee_however_far_it_rises_and_one_that_the_sweep_did_not_pass_is_not_named() {
-    let ask = ask("contenders=1..1000", None);
-    for most in [f64::INFINITY, 900.0] {
-        let (grows, p99) = (|n: f64| 10.0 * n.min(most), |_: f64| 1_000.0);
-        let (samples, ..) = Machine::of(&grows, &p99).sweep(&ask, 100);
-        assert!(matches!(found(&ask, &samples).knee, Knee::NotFound { .. }), "up to {most}");
-    }
 }
 
 /// How often the bracket holds the true edge, over so many seeds, and the widest bracket.
@@ -242,36 +212,6 @@ fn one_trial_decides_nothing() {
     assert_eq!(series.points[0].decision, Some(Decision::Undecided));
 }
 
-#[test]
-fn the_knee_over_rates_does_not_depend_on_how_far_was_swept() {
-    // Given an open load whose waits grow towards a saturation at 100 a second, of a lock that takes 1 ms when it is idle
-    let served = |rate: f64| rate;
-    let wait = |rate: f64| 3.0 * 2_000.0 / (1.0 - rate / 100.0);
-    let mut found = Vec::new();
-    for over in ["rate=20..90", "rate=20..97", "rate=50..90", "rate=5..95"] {
-        let ask = ask(over, None);
-        let (samples, ..) = Machine::of(&served, &wait).sweep(&ask, 60);
-        let Knee::Saturated(knee) = find(&ask, &samples, false, 1).remove(0).knee else {
-            panic!("no knee: {over}")
-        };
-        // Then the median wait is ten times that at 80 a second, wherever else it was measured
-        assert!((knee.low.unwrap()..=knee.high.unwrap()).contains(&knee.at), "{over}: {knee:?}");
-        found.push(knee.at);
-    }
-    assert!(found.iter().all(|at| (78.0..82.0).contains(at)), "{found:?}");
-    // And where it doesn't get there, none is named
-    let ask = ask("rate=20..70", None);
-    let (samples, ..) = Machine::of(&served, &wait).sweep(&ask, 60);
-    let Knee::NotFound { why, .. } = find(&ask, &samples, false, 1).remove(0).knee else { panic!("a knee") };
-    assert_eq!(why, "the median wait stays below 10 times the idle one");
-    // Unless it is that the queue grows before
-    let mut machine = Machine::of(&served, &wait);
-    machine.state = &|rate| if rate > 60.0 { State::Unstable } else { State::Sound };
-    let (samples, ..) = machine.sweep(&ask, 60);
-    let Knee::NotFound { why, .. } = find(&ask, &samples, false, 1).remove(0).knee else { panic!("a knee") };
-    assert!(why.contains("at which the queue grows"), "{why}");
-}
-
 /// What is decided of an objective by these readings, one of each repetition at one rate.
 fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
     let sample = |(run, reading): (u32, &Reading)| Sample {
@@ -283,7 +223,6 @@ fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
         throughput: Some(50.0),
         wait_p50: None,
         wait_p99: None,
-        uncontended_p50: None,
         objective: Some(*reading),
     };
     let samples: Vec<Sample> = (1..).zip(readings).map(sample).collect();
@@ -349,59 +288,6 @@ fn a_throughput_of_less_than_half_its_best_is_a_collapse() {
     let ask = ask("contenders=1..1000", None);
     let (samples, ..) = Machine::of(&falls, &p99).sweep(&ask, 200);
     assert!(matches!(found(&ask, &samples).collapse, Collapse::Between { broke, .. } if broke > 200.0));
-}
-
-fn curve(law: Law, up_to: f64, noise: f64, seed: u64) -> Vec<(f64, f64)> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let steps = (up_to.log2() * 2.0) as i32;
-    let mut all: Vec<f64> = (0..=steps).map(|step| 2_f64.powf(f64::from(step) / 2.0).round()).collect();
-    all.dedup();
-    all.into_iter().map(|n| (n, law.at(n) * (noise * rng.sample::<f64, _>(StandardNormal)).exp())).collect()
-}
-
-const LAW: Law = Law { g: 100.0, a: 0.05, b: 0.001 };
-
-#[test]
-fn the_law_finds_the_parameters_that_made_the_curve() {
-    // N* = √(0.95/0.001) = 30.8
-    let Opinion::Peak { at, low, high, fit } = usl(&curve(LAW, 128.0, 0.0, 1), 1) else { panic!("no peak") };
-    assert!((at - 30.8).abs() < 0.1 && low <= at && at <= high, "{low} {at} {high}");
-    assert!(
-        (fit.law.g - 100.0).abs() < 0.1
-            && (fit.law.a - 0.05).abs() < 1e-3
-            && (fit.law.b - 0.001).abs() < 1e-5
-    );
-    let holds = |seed: u64| match usl(&curve(LAW, 128.0, 0.03, seed), seed) {
-        Opinion::Peak { low, high, .. } => low <= 30.8 && 30.8 <= high && high / low < 2.0,
-        Opinion::NoPeak { .. } | Opinion::Silent(_) => false,
-    };
-    let right = (0..30).filter(|seed| holds(*seed)).count();
-    assert!(right >= 24, "{right} of 30");
-}
-
-#[test]
-fn the_law_names_no_peak_that_the_points_did_not_pass() {
-    for seed in 0..20 {
-        let opinion = usl(&curve(LAW, 16.0, 0.02, seed), seed);
-        assert!(!matches!(opinion, Opinion::Peak { at, .. } if at > 16.0), "{opinion:?}");
-    }
-    assert!(matches!(usl(&curve(LAW, 23.0, 0.001, 3), 3), Opinion::NoPeak { why: NoLaw::NotPassed, .. }));
-    // Points that end just beyond the peak of the fit do not show that they fall
-    assert!(!matches!(usl(&curve(LAW, 33.0, 0.03, 3), 3), Opinion::Peak { .. }));
-    // And none of a curve that only flattens
-    let flattens = Law { b: 0.0, ..LAW };
-    let named = (0..20)
-        .filter(|seed| matches!(usl(&curve(flattens, 256.0, 0.03, *seed), *seed), Opinion::Peak { .. }));
-    assert!(named.count() <= 3);
-}
-
-#[test]
-fn the_law_is_silent_where_it_does_not_fit_or_there_is_little_to_fit() {
-    assert_eq!(usl(&[(1.0, 10.0), (2.0, 20.0), (4.0, 30.0)], 1), Opinion::Silent(NoLaw::TooFew));
-    assert_eq!(usl(&[], 1), Opinion::Silent(NoLaw::TooFew));
-    let saw: Vec<(f64, f64)> =
-        (1..=12).map(|n| (f64::from(n), if n % 2 == 0 { 50.0 } else { 100.0 })).collect();
-    assert!(matches!(usl(&saw, 1), Opinion::Silent(NoLaw::BadFit { .. })));
 }
 
 #[test]

@@ -3,10 +3,9 @@
 use std::fs;
 
 use zklockbench_analysis::sweep::{
-    Ask, At, Bend, Ending, FILE, Knee, KneeFigure, Over, RunRecord, Sample, State, SweepFile, find, read,
+    Ask, At, Ending, FILE, Over, RunRecord, Sample, State, SweepFile, find, read,
 };
 use zklockbench_record::Reading;
-use zklockbench_report::document::Chart;
 use zklockbench_report::{Style, chart, html, page};
 
 use crate::support::json_schema::Schema;
@@ -40,7 +39,6 @@ pub fn file() -> SweepFile {
                     throughput: Some(throughput),
                     wait_p50: reading(wait / 2.0),
                     wait_p99: reading(wait),
-                    uncontended_p50: None,
                     objective: reading(wait),
                 });
             }
@@ -61,7 +59,6 @@ pub fn file() -> SweepFile {
         beside: vec![None],
         strategies: strategies.clone(),
         objective: Some(objective.parse().unwrap()),
-        figure: KneeFigure::Throughput,
         points_at_most: 25,
         precise: 0.1,
     };
@@ -87,7 +84,7 @@ pub fn file() -> SweepFile {
         written_at: records::began(),
         ending: Ending::Complete,
         why: None,
-        findings: find(&ask, &samples, true, 1),
+        findings: find(&ask, &samples),
         runs,
         samples,
     }
@@ -109,6 +106,18 @@ fn what_is_written_is_read_again_and_is_as_the_schema_says() {
     assert!(csv.starts_with("strategy,contenders,repetitions,sound,throughput_per_s,"), "{csv}");
     // And nothing half written lies beside it
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn files_of_older_versions_are_read_without_their_knees_and_laws() {
+    let place = tempfile::tempdir().unwrap();
+    let file = file();
+    let mut value = serde_json::to_value(&file).unwrap();
+    value["samples"][0]["uncontended_p50"] = 900.0.into();
+    value["findings"][0]["knee"] = serde_json::json!({ "not_found": { "up_to": 1000.0, "why": "" } });
+    value["findings"][0]["usl"] = serde_json::json!({ "silent": "too_few" });
+    fs::write(place.path().join(FILE.name), value.to_string()).unwrap();
+    assert_eq!(read(place.path()).unwrap(), file);
 }
 
 #[test]
@@ -176,7 +185,6 @@ fn the_findings_are_told_in_words_above_the_points() {
         "lies between 10 (kept) and 32 (missed)",
         "Collapse: between 100 and 316: 900 sessions expired.",
         "Collapse: not found up to 1000.",
-        "Universal Scalability Law: ",
     ] {
         assert!(text.contains(told), "{told}: {text}");
     }
@@ -190,26 +198,6 @@ fn both_charts_are_drawn() {
     assert_eq!(names, ["sweep-throughput.svg", "sweep-throughput.png", "sweep-wait.svg", "sweep-wait.png"]);
     let wait = fs::read_to_string(&files[2]).unwrap();
     assert!(wait.contains("wait.p99 &lt; 100ms"), "the objective is drawn");
-}
-
-#[test]
-fn knees_are_drawn_on_the_chart_of_the_figure_that_bends_and_on_no_other() {
-    let mut file = file();
-    file.findings[0].knee = Knee::Found(Bend { at: 30.0, low: 20.0, high: 40.0, before: 0.9, behind: 0.1 });
-    // What bends in a batch is the median wait, of which there is no chart
-    for (load, bends, drawn_on) in [
-        ("closed", "throughput", Some("sweep-throughput")),
-        ("batch", "wait p50", None),
-        ("open", "wait p99", Some("sweep-wait")),
-    ] {
-        file.load = load.into();
-        let charts = chart::of_sweep(&file);
-        let has_knees = |chart: &&Chart| chart.caption.iter().any(|line| line.contains("knees"));
-        let on: Vec<&str> = charts.iter().filter(has_knees).map(|chart| chart.id.as_str()).collect();
-        assert_eq!(on, Vec::from_iter(drawn_on), "{load}");
-        let text = zklockbench_report::sweep(&file, &[], Style { colour: false, width: None });
-        assert!(text.contains(&format!("Knee: {bends} bends at contenders = 30")), "{load}: {text}");
-    }
 }
 
 #[test]

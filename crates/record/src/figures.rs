@@ -390,7 +390,7 @@ pub const TURNS_FOR_FAIRNESS: u64 = 5;
 
 pub fn reference() -> String {
     const HEAD: &str = "# Figures\n\n\
-        What gates, `--figure`, `baseline trend` and objectives can name.\n";
+        What gates, `--figure` and objectives can name.\n";
     const SAMPLES: &str = "\n## Of samples\n\n\
         A measure and a statistic: `wait.p99`, `handoff.mean`. Statistics are mean, min, max, median and percentiles such as \
         p50 or p99.9. All are times.\n\n| measure | |\n|---|---|\n";

@@ -11,7 +11,6 @@ pub mod page;
 mod run_report;
 pub mod summary;
 mod table;
-mod trend;
 pub mod view;
 
 pub use run_report::{Gated, Headline, RunReport, Says};
@@ -19,7 +18,5 @@ pub use summary::Summary;
 pub use table::{
     Style, ab, ab_headline, ab_markdown, calibration, calibration_headline, comparison, comparison_markdown,
     gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep, sweep_headline, terminal,
-    trend,
 };
-pub use trend::{CheckedChange, CheckedTrends, Trend, TrendChange, TrendLine, TrendRun, date};
 pub use view::View;

@@ -9,7 +9,6 @@
 //! The crates that were looked at do not have this: the exact Mann–Whitney test of `statrs` 0.19.1 is wrong when the first
 //! sample isn't the longer one and refuses ties, and none has the signed ranks or the Hodges–Lehmann interval.
 
-mod change_points;
 mod elimination;
 mod estimate;
 mod holm;
@@ -20,7 +19,6 @@ mod ranks;
 mod signed_rank;
 mod student;
 
-pub use change_points::{ChangePoint, change_points, values_at_least};
 pub use elimination::eliminate;
 pub use estimate::{Interval, RatioEstimate, median, median_interval};
 pub use holm::holm;

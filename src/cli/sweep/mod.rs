@@ -67,7 +67,6 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         beside: question.beside(),
         strategies: question.strategies.clone(),
         objective: question.objective.clone(),
-        figure: question.figure(),
         points_at_most: file.points_at_most,
         precise: PRECISE,
     };
@@ -363,7 +362,6 @@ impl SweepInProgress {
             throughput: None,
             wait_p50: None,
             wait_p99: None,
-            uncontended_p50: None,
             objective: None,
         };
         Ok(step.strategies.iter().map(sample).collect())
@@ -408,7 +406,7 @@ impl SweepInProgress {
         self.file.spent_us = self.spent();
         self.file.written_at = SystemTime::now();
         (self.file.ending, self.file.why) = (ending, why);
-        self.file.findings = find(&self.ask, &self.file.samples, self.question.has_law(), self.file.seed);
+        self.file.findings = find(&self.ask, &self.file.samples);
     }
 
     fn conclude(mut self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {

@@ -13,7 +13,7 @@ use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, duration_within, run_id};
 use crate::cli::worker_args::JobArgs;
 use zklockbench_analysis::objective::Objective;
-use zklockbench_analysis::sweep::{At, KneeFigure, Over, Step, Values, Variable};
+use zklockbench_analysis::sweep::{At, Over, Step, Values, Variable};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{format_duration, shown};
 use zklockbench_scenario::fields::POLL_INTERVAL_PARAM;
@@ -131,15 +131,6 @@ impl SweepQuestion {
     /// The values of the second variable; one that is `None` where there is no second.
     pub fn beside(&self) -> Vec<Option<f64>> {
         self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
-    }
-
-    pub fn figure(&self) -> KneeFigure {
-        KneeFigure::under(self.scenario.load.name())
-    }
-
-    /// Whether the Universal Scalability Law speaks of it: of throughput over contenders that ask again and again.
-    pub fn has_law(&self) -> bool {
-        self.scenario.load == Load::Closed && self.over[0].variable == Variable::Contenders
     }
 
     pub fn notes(&self) -> Vec<String> {

@@ -1,9 +1,8 @@
-//! What a sweep found of each strategy: how much keeps the objective, where the knee is, where it breaks down.
+//! Findings of a sweep for each strategy: the edge of the objective, and the collapse.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::knee::{Knee, Opinion, knee, saturation, usl};
 use super::next::Ask;
 use super::over::Variable;
 use super::series::{Decision, Sample, Series, State};
@@ -73,37 +72,18 @@ pub struct Finding {
     pub series: Series,
     /// The objective; `None` where there is none.
     pub objective: Option<Edge>,
-    /// The knee.
-    pub knee: Knee,
     /// The collapse.
     pub collapse: Collapse,
-    /// The Universal Scalability Law; `None` where it does not apply.
-    pub usl: Option<Opinion>,
 }
 
-/// What these samples come to. The law is asked where `with_law`: of contenders of a closed load.
-pub fn find(ask: &Ask, samples: &[Sample], with_law: bool, seed: u64) -> Vec<Finding> {
-    let law = with_law && ask.over.variable == Variable::Contenders;
+/// What these samples come to.
+pub fn find(ask: &Ask, samples: &[Sample]) -> Vec<Finding> {
     let found = |series: Series| Finding {
         objective: ask.objective.as_ref().map(|_| edge(&series)),
-        knee: match ask.over.variable {
-            Variable::Rate => waits(&series, samples),
-            _ => knee(&ask.figure.curve(&series), seed),
-        },
         collapse: collapse(ask.over.variable, &series),
-        usl: law.then(|| usl(&throughput(&series), seed)),
         series,
     };
     ask.series(samples).into_iter().map(found).collect()
-}
-
-fn waits(series: &Series, samples: &[Sample]) -> Knee {
-    let up_to = series.sound().map(|point| point.at.x).next_back();
-    saturation(series, samples).map_or_else(|why| Knee::NotFound { up_to, why }, Knee::Saturated)
-}
-
-fn throughput(series: &Series) -> Vec<(f64, f64)> {
-    series.sound().filter_map(|point| Some((point.at.x, point.throughput?.value))).collect()
 }
 
 fn edge(series: &Series) -> Edge {

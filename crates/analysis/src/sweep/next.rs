@@ -2,7 +2,6 @@
 //!
 //! The same samples always lead to the same step, so a sweep that was interrupted goes on as if it had not been.
 
-use super::knee::{KneeFigure, farthest};
 use super::over::Over;
 use super::series::{AT_LEAST, AT_MOST, At, Decision, Estimate, Point, Sample, Series};
 use crate::objective::Objective;
@@ -15,7 +14,6 @@ pub struct Ask {
     pub beside: Vec<Option<f64>>,
     pub strategies: Vec<String>,
     pub objective: Option<Objective>,
-    pub figure: KneeFigure,
     /// Values of the first variable at most, of each strategy.
     pub points_at_most: usize,
     /// How far the interval of the throughput may reach, as a share.
@@ -40,7 +38,6 @@ pub enum Why {
     Objective,
     /// To find where it breaks down.
     Collapse,
-    Knee,
     Precision,
 }
 
@@ -51,7 +48,6 @@ impl Why {
             Self::Repeat => "repeat",
             Self::Objective => "narrow down the objective",
             Self::Collapse => "narrow down the collapse",
-            Self::Knee => "look at the bend",
             Self::Precision => "know it more precisely",
         }
     }
@@ -78,10 +74,8 @@ pub enum Next {
 
 /// How near to each other values are brought around the objective's edge.
 const NEAR_EDGE: f64 = 1.1;
-/// The same around the collapse and the bend.
+/// The same around the collapse.
 const NEAR: f64 = 1.35;
-/// How far the curve must reach from its chord, in the unit square.
-const BENT: f64 = 0.1;
 /// Repetitions at the edge of the objective: the answer is not left to two.
 const AT_EDGE: usize = 3;
 
@@ -157,7 +151,6 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
     };
     let mut wishes: Vec<Wish> = edge(series, &placed).map(|x| wish(x, Why::Objective)).into_iter().collect();
     wishes.extend(collapse(series, &placed).map(|x| wish(x, Why::Collapse)));
-    wishes.extend(bends(ask.figure, series, &placed).into_iter().map(|x| wish(x, Why::Knee)));
     wishes.extend(widest(ask, series).map(|x| wish(x, Why::Precision)));
     wishes
 }
@@ -210,31 +203,6 @@ fn collapse(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let dead = series.points.iter().position(Point::is_dead)?;
     let alive = series.points.get(dead.checked_sub(1)?)?;
     placed(alive.at.x, series.points[dead].at.x, NEAR)
-}
-
-/// Beside the point where the curve bends most, and beside its peak.
-fn bends(figure: KneeFigure, series: &Series, placed: Placed<'_>) -> Vec<f64> {
-    let curve = figure.curve(series);
-    let Some((at, _)) = farthest(&curve).filter(|(_, far)| *far >= BENT) else { return Vec::new() };
-    let top = (0..curve.len()).max_by(|one, other| curve[*one].y.total_cmp(&curve[*other].y));
-    // A plateau has no peak, whichever of its points noise has lifted.
-    let noise = curve.iter().map(|dot| 4.0 * dot.error).fold(0.0, f64::max);
-    let top = top.filter(|top| curve.last().is_some_and(|last| curve[*top].y - last.y > noise));
-    let inner = |at: &usize| *at > 0 && at + 1 < curve.len();
-    let places =
-        [Some(at), top.filter(|_| figure == KneeFigure::Throughput)].into_iter().flatten().filter(inner);
-    let beside = |at: usize| {
-        let value = |at: usize| curve[at].x.exp();
-        // The values themselves, which the logarithm has blurred.
-        let own = |x: f64| {
-            let near = |point: &&Point| (point.at.x / x - 1.0).abs() < 1e-9;
-            series.points.iter().find(near).map_or(x, |point| point.at.x)
-        };
-        let mut gaps = [(at - 1, at), (at, at + 1)].map(|(low, high)| (own(value(low)), own(value(high))));
-        gaps.sort_by(|one, other| (other.1 / other.0).total_cmp(&(one.1 / one.0)));
-        gaps.into_iter().find_map(|(low, high)| placed(low, high, NEAR))
-    };
-    places.filter_map(beside).collect()
 }
 
 /// The point whose throughput is least certain, if it is not certain enough.

@@ -74,10 +74,6 @@ pub struct Sample {
     pub wait_p50: Option<Reading>,
     /// The 99th percentile of the wait in microseconds.
     pub wait_p99: Option<Reading>,
-    /// The median of acquires that no other contender delayed, in microseconds; `None` where there was none, and in files of
-    /// versions that did not note it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uncontended_p50: Option<f64>,
     /// The figure of the objective, where there is one.
     pub objective: Option<Reading>,
 }
@@ -101,8 +97,6 @@ pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) 
             throughput: reading(THROUGHPUT.figure()).map(|found| found.value),
             wait_p50: reading(wait(50)),
             wait_p99: reading(wait(99)),
-            uncontended_p50: reading(Figure::Latency(Measure::Uncontended, Statistic::percent(50)))
-                .map(|found| found.value),
             objective: objective.and_then(reading),
         }
     };

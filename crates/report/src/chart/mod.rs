@@ -1,12 +1,12 @@
-//! What charts show: which there are of a run, a comparison, a sweep or a store of baselines, and what is on each. The same
+//! What charts show: which there are of a run, a comparison or a sweep, and what is on each. The same
 //! charts go into files and onto pages; `draw` draws them.
 
 mod compared;
 mod faults;
 mod over_contenders;
-mod over_runs;
 mod over_time;
 mod shares;
+mod sweep;
 mod times;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::document::{Chart, Mark};
 use super::draw::{self, Medium, draw};
 use super::view::Cell;
-use super::{Trend, View, ab_headline};
+use super::{View, ab_headline};
 use zklockbench_analysis::ab::AbFile;
 use zklockbench_analysis::compare::{Comparison, Side};
 use zklockbench_analysis::sweep::SweepFile;
@@ -24,7 +24,7 @@ use zklockbench_core::units::{counted, grouped};
 use zklockbench_record::{FigureChart, FigureEntry, Trial, figures};
 
 pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
-pub use over_runs::of_sweep;
+pub use sweep::of_sweep;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
@@ -201,12 +201,7 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
 
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let charts = of_sweep(file).into_iter().map(|chart| ("sweep", Ok(chart)));
-    Ok(draw_each(charts.collect(), &over_runs::place(file), dir)?.files)
-}
-
-pub fn draw_trend(trend: &Trend, file: &Path) -> Result<(), Error> {
-    let chart = over_runs::by_commit(trend).map_err(Error::Usage)?;
-    draw::svg(&draw(&chart, Medium::File { place: over_runs::PLACE }), file)
+    Ok(draw_each(charts.collect(), &sweep::place(file), dir)?.files)
 }
 
 fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, String>) -> Result<(), Error> {

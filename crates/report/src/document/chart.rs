@@ -46,12 +46,11 @@ pub struct Lines {
     pub series: Vec<Curve>,
     pub bands: Vec<Band>,
     pub guides: Vec<Guide>,
-    pub knees: Vec<KneeMark>,
 }
 
 impl Lines {
     pub const fn new(x: Axis, y: Axis, series: Vec<Curve>) -> Self {
-        Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new(), knees: Vec::new() }
+        Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new() }
     }
 
     /// The same with two scales for the upright axis, of which the first is shown.
@@ -179,15 +178,6 @@ impl Guide {
     pub fn new(course: GuideCourse, label: impl Into<String>, weight: Weight) -> Self {
         Self { course, label: label.into(), weight }
     }
-}
-
-/// Where a line bends, and between which places that lies.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KneeMark {
-    pub look: usize,
-    pub at: f64,
-    pub low: f64,
-    pub high: f64,
 }
 
 /// Several small charts of one kind with the same series.

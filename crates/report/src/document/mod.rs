@@ -9,8 +9,7 @@ mod value;
 pub use axis::{Axis, PERCENTILES, float};
 pub use chart::{
     Band, Bar, BarPart, Bars, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Heat, HeatRow, Intervals,
-    KneeMark, Lines, Mark, Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight,
-    simplified,
+    Lines, Mark, Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight, simplified,
 };
 pub use value::{Tone, Value, violated_word};
 

@@ -6,8 +6,8 @@ use super::picture::{
 };
 use super::{ABOVE_PLOT, BELOW_PLOT, ChartFrame, Medium};
 use crate::document::{
-    Axis, Band, Chart, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Panels, Weight,
-    float, simplified,
+    Axis, Band, Chart, Curve, Ends, Guide, GuideCourse, Intervals, Lines, Mark, Panels, Weight, float,
+    simplified,
 };
 
 /// Points that lie within that many pixels of a line are not drawn.
@@ -105,7 +105,6 @@ fn draw_within(
         picture.group(group, |picture| {
             rows(picture, &plot, left);
             lines.guides.iter().for_each(|guide| draw_guide(picture, &plot, lines, guide));
-            draw_knees(picture, &plot, &lines.knees);
             draw_series(picture, &plot, &lines.series);
         });
     }
@@ -230,18 +229,6 @@ fn has_room_left(plot: &Plot<'_>, lines: &Lines, row: f64) -> bool {
     let (left, right) =
         ends.fold((0.0, 0.0), |(left, right), (first, last)| (left + away(first), right + away(last)));
     left >= right
-}
-
-fn draw_knees(picture: &mut Picture, plot: &Plot<'_>, knees: &[KneeMark]) {
-    let mut above = 8.0;
-    for knee in knees {
-        let paint = Paint::Look(knee.look);
-        let (middle, row) = (plot.across(knee.at), plot.bottom - above);
-        picture.line(vec![(plot.across(knee.low), row), (plot.across(knee.high), row)], paint, 2.5);
-        picture.dashed(vec![(middle, plot.bottom), (middle, plot.bottom - 70.0)], &[2.0, 3.0], paint, 1.5);
-        picture.text((middle + 5.0, row - 8.0), "knee", SMALL, Paint::FaintInk, Anchor::Start);
-        above += 18.0;
-    }
 }
 
 /// Draws all series: intervals and dots below all lines, those below all markers.

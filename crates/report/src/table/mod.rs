@@ -10,7 +10,6 @@ mod layout;
 pub(super) mod plan;
 mod run;
 pub(super) mod sweep;
-mod trend;
 
 use super::document::{ExplainedTable, Table, numbers, words};
 use zklockbench_core::units::{distinct_sorted, grouped, listed, number, percent};
@@ -28,7 +27,6 @@ pub(super) use run::basis;
 pub use run::{markdown, terminal};
 pub(super) use sweep::title as sweep_title;
 pub use sweep::{headline as sweep_headline, sweep};
-pub use trend::trend;
 
 /// What stands where nothing was measured, in tables whose cells are texts.
 const NOT_MEASURED: &str = "-";

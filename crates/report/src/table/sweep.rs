@@ -4,10 +4,9 @@ use super::layout::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::document::Value;
 use zklockbench_analysis::sweep::{
-    Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point,
-    Saturation, State, SweepFile, Values, Variable,
+    Collapse, Decision, Edge, Ending, Estimate, Finding, Point, State, SweepFile, Variable,
 };
-use zklockbench_core::units::{at_least, counted, format_micros, number, percent, shown};
+use zklockbench_core::units::{at_least, counted, format_micros, number, shown};
 use zklockbench_core::verdict::Verdict;
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
@@ -32,7 +31,7 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-/// Up to where each strategy keeps the objective or, without one, where its curve bends.
+/// The edge of the objective for each strategy or, without an objective, the collapse.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
     let alarm = match &judged {
@@ -55,12 +54,12 @@ pub fn headline(file: &SweepFile) -> String {
             Edge::Unknown { kept: None, .. } => format!("{of} undecided"),
         })
     };
-    let knee = |finding: &Finding| {
+    let collapse = |finding: &Finding| {
         let of = title(file, finding);
-        match &finding.knee {
-            Knee::Found(bend) => format!("{of} at {}", show(bend.at)),
-            Knee::Saturated(Saturation { at, .. }) => format!("{of} at {}", show(*at)),
-            Knee::NotFound { .. } => format!("{of} nowhere"),
+        match &finding.collapse {
+            Collapse::Between { broke, .. } => format!("{of} at {}", show(*broke)),
+            Collapse::NotFound { up_to: Some(up_to), .. } => format!("{of} not found up to {}", show(*up_to)),
+            Collapse::NotFound { up_to: None, .. } => format!("{of} not measured"),
         }
     };
     let ends: Vec<String> = file.findings.iter().filter_map(edge).collect();
@@ -70,8 +69,8 @@ pub fn headline(file: &SweepFile) -> String {
             format!("{} is kept over {name}: {}", objective.text, ends.join(", "))
         }
         _ => {
-            let knees: Vec<String> = file.findings.iter().map(knee).collect();
-            format!("The curve over {name} bends: {}", knees.join(", "))
+            let ends: Vec<String> = file.findings.iter().map(collapse).collect();
+            format!("Collapse over {name}: {}", ends.join(", "))
         }
     };
     format!("{alarm}{said}.")
@@ -136,36 +135,6 @@ pub(crate) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             }
         });
     }
-    let few =
-        matches!(file.over.first().map(|over| &over.values), Some(Values::List(some)) if some.len() < 5);
-    // A few values that were listed ask for no knee.
-    let has_knee = !few || !matches!(finding.knee, Knee::NotFound { .. });
-    said.extend(has_knee.then(|| match &finding.knee {
-        Knee::Found(bend) => format!(
-            "Knee: {} bends at {name} = {} (95 %: {} to {}); its slope changes from {} to {}.",
-            KneeFigure::under(&file.load).name(),
-            show(variable(file).round(bend.at)),
-            show(variable(file).round(bend.low)),
-            show(variable(file).round(bend.high)),
-            number(bend.before),
-            number(bend.behind)
-        ),
-        Knee::Saturated(Saturation { times, idle_us, at, low, high }) => {
-            let end = |end: &Option<f64>| end.map_or_else(|| "not known".to_owned(), |end| show(variable(file).round(end)));
-            format!(
-                "Knee: the median wait is {} times that of an idle lock ({}) at {name} = {} (95 %: {} to {}).",
-                number(*times),
-                format_micros(idle_us.round() as u64),
-                show(variable(file).round(*at)),
-                end(low),
-                end(high)
-            )
-        }
-        Knee::NotFound { up_to: None, why } => format!("Knee: none found: {why}."),
-        Knee::NotFound { up_to: Some(up_to), why } => {
-            format!("Knee: not found up to {}: {why}.", show(*up_to))
-        }
-    }));
     said.push(match &finding.collapse {
         Collapse::Between { held: Some(held), broke, why } => {
             format!("Collapse: between {} and {}: {why}.", show(*held), show(*broke))
@@ -184,48 +153,7 @@ pub(crate) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             format!("Collapse: not found{up_to}{end}.")
         }
     });
-    said.extend(finding.usl.as_ref().map(law));
     said
-}
-
-fn law(opinion: &Opinion) -> String {
-    let fit = |fit: &Fit| {
-        let law = fit.law;
-        format!("contention {}, coherence {}, {} off", number(law.a), short(law.b), percent(fit.off))
-    };
-    match opinion {
-        Opinion::Peak { at, low, high, fit: found } => format!(
-            "Universal Scalability Law: throughput is highest at {} contenders (95 %: {} to {}; {}).",
-            number(*at),
-            number(*low),
-            number(*high),
-            fit(found)
-        ),
-        Opinion::NoPeak { up_to, fit: found, why } => {
-            let why = match why {
-                NoLaw::NotPassed => "the fitted peak lies beyond the points".to_owned(),
-                NoLaw::NotShown => "no point beyond the fitted peak lies below it for sure".to_owned(),
-                NoLaw::NotKept { share } => {
-                    format!("only {:.0} % of the resampled curves have a peak", 100.0 * share)
-                }
-                NoLaw::TooFew | NoLaw::NoFit | NoLaw::BadFit { .. } => "it does not fit".to_owned(),
-            };
-            format!("Universal Scalability Law: no knee up to {}: {why} ({}).", number(*up_to), fit(found))
-        }
-        Opinion::Silent(NoLaw::BadFit { off }) => format!(
-            "Universal Scalability Law: it does not describe these points ({} off), so it says nothing.",
-            percent(*off)
-        ),
-        Opinion::Silent(NoLaw::NoFit) => {
-            "Universal Scalability Law: no curve of its shape comes near these points, so it says nothing."
-                .to_owned()
-        }
-        Opinion::Silent(_) => "Universal Scalability Law: too few points that count.".to_owned(),
-    }
-}
-
-fn short(value: f64) -> String {
-    if value != 0.0 && value.abs() < 1e-3 { format!("{value:.1e}") } else { number(value) }
 }
 
 pub(crate) fn grid(file: &SweepFile) -> Table {
