@@ -19,7 +19,7 @@ pub use summary::Summary;
 pub use table::{
     Style, ab, ab_headline, ab_markdown, calibration, calibration_headline, comparison, comparison_markdown,
     gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep, sweep_headline, terminal,
-    trend,
+    trend, wrapped,
 };
 pub use trend::{CheckedChange, CheckedTrends, Trend, TrendChange, TrendLine, TrendRun, date};
 pub use view::View;
