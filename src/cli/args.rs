@@ -270,24 +270,24 @@ pub struct FaultsArgs {
 
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// For how long to begin new rounds, each of about half a minute
-    #[arg(long, value_name = "M", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
-    pub minutes: u64,
+    /// Minutes during which new rounds begin, each of about half a minute [default: 5, or no limit with --rounds]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=1440))]
+    pub minutes: Option<u64>,
+    /// Number of rounds after which to stop
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub rounds: Option<u64>,
     /// The seed [default: a random one, which is printed]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
     /// Draw only these strategies [default: all that promise to exclude]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<String>,
-    /// Print the scenarios of about as many rounds without running them
+    /// Print the scenarios of these rounds without running them
     #[arg(long)]
     pub show: bool,
     /// Where to put the directory of the rounds
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Resume the rounds that left this directory, with their seed; give the other options as they were
-    #[arg(long, value_name = "DIR", requires = "seed")]
-    pub resume: Option<PathBuf>,
     /// Where the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

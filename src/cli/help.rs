@@ -54,7 +54,7 @@ const GROUPS: [Group; 5] = [
                 ],
             ),
             entry("calibrate", &["--quick", "--connect zk1:2181,zk2:2181/bench --budget 2m"]),
-            entry("torture", &["--minutes 10", "--seed 7 --show"]),
+            entry("torture", &["--minutes 10", "--seed 7 --rounds 4"]),
             entry(
                 "worker",
                 &[
@@ -141,18 +141,7 @@ fn groups(command: &Command, width: usize) -> String {
         for HelpEntry { command: name, .. } in group.commands {
             let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
             let about = about.unwrap_or_else(|| "Print this message or the help of a command".to_owned());
-            let _ = write!(text, "  {name:<0$}", NAMES - 2);
-            let mut at = NAMES;
-            for word in about.split(' ') {
-                let long = word.chars().count();
-                if at > NAMES && at + 1 + long > width {
-                    let _ = write!(text, "\n{:NAMES$}", "");
-                    at = NAMES;
-                }
-                let space = if at > NAMES { " " } else { "" };
-                let _ = write!(text, "{space}{word}");
-                at += space.len() + long;
-            }
+            text += &zklockbench_report::wrapped(&about, &format!("  {name:<0$}", NAMES - 2), width);
             text.push('\n');
         }
         text.push('\n');

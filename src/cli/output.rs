@@ -60,28 +60,16 @@ pub(in crate::cli) fn outcome(
 /// The text with every line that is too wide broken between words; what continues one is indented as it is.
 fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| *width > 20) else { return text.to_owned() };
-    let mut out = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let indent = line.chars().take_while(|c| *c == ' ').count();
-        let mut at = 0;
-        for word in line.split_inclusive(' ') {
-            let long = shown_width(word.trim_end());
-            if long > 0 && at > indent && at + long > width {
-                out.truncate(out.trim_end_matches(' ').len());
-                out.push('\n');
-                out.extend(std::iter::repeat_n(' ', indent));
-                at = indent;
-            }
-            out.push_str(word);
-            at += shown_width(word);
-        }
-    }
-    out
-}
-
-/// How many characters of a text are seen: colours take no room.
-fn shown_width(text: &str) -> usize {
-    pieces(text).filter(|piece| matches!(piece, Piece::Letter(_))).count()
+    let broken = |line: &str| {
+        let (indent, rest) = line.split_at(line.len() - line.trim_start_matches(' ').len());
+        let letters = pieces(line).filter_map(|piece| match piece {
+            Piece::Letter(letter) => Some(letter),
+            Piece::Colour(_) => None,
+        });
+        let fits = letters.collect::<String>().trim_end().chars().count() <= width;
+        if fits { line.to_owned() } else { zklockbench_report::wrapped(rest, indent, width) }
+    };
+    text.split('\n').map(broken).collect::<Vec<_>>().join("\n")
 }
 
 /// The version of the shape of what `--json` prints. A field may be added without a new one.

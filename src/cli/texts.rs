@@ -1,33 +1,35 @@
 //! `completions`, `man`, `schema`: texts that are made from the definitions of the command line and of scenario files.
 //!
 //! `schema answer` is one JSON Schema of what every command prints with `--json`. What begins every answer, and what is also
-//! written into files, is described by the types that are printed. What a command puts together for its answer alone is
-//! described here, and a test holds real answers against it.
+//! written into files, is described by the types that are printed. The fields that a command puts together for its answer alone
+//! are listed here with their types, and a test holds real answers against them.
 
 use std::path::PathBuf;
 
 use clap_complete::Shell;
 use clap_mangen::Man;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator, schema_for};
+use schemars::{SchemaGenerator, schema_for};
 use serde_json::{Map, Value, json};
 
 use super::args::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 use super::baseline::Listed;
 use super::output::{self, Envelope};
 use super::scenario_source::SHIPPED;
+use super::torture::Round;
 use crate::conformance::Finding;
 use zklockbench_analysis::ab::AbFile;
 use zklockbench_analysis::compare::{Comparison, Power};
 use zklockbench_analysis::plan::PlanFile;
 use zklockbench_analysis::sweep::SweepFile;
 use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::fault;
 use zklockbench_locks::driver::protocol;
 use zklockbench_record::Judged;
 use zklockbench_report::Summary;
 use zklockbench_results::{CalibrationFile, RunFile, TrialFile};
-use zklockbench_scenario::{MachineDiagnostic, did_you_mean};
+use zklockbench_scenario::{Preview, did_you_mean};
 
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
@@ -169,174 +171,82 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
 
 /// The schema: what begins every answer and, where nothing went wrong, what each command adds to it.
 fn answer_schema() -> Value {
-    let mut types = Types(SchemaSettings::draft2020_12().for_serialize().into_generator());
+    let mut types = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let rule = |(command, found): (&str, Value)| {
         json!({
             "if": { "properties": { "command": { "const": command }, "error": { "type": "null" } } },
             "then": found,
         })
     };
-    let rules: Vec<Value> = types.found().into_iter().map(rule).collect();
-    let mut schema = types.0.into_root_schema_for::<Envelope<'_>>().to_value();
+    let found = [of_results(&mut types), of_others(&mut types)].concat();
+    let rules: Vec<Value> = found.into_iter().map(rule).collect();
+    let mut schema = types.into_root_schema_for::<Envelope<'_>>().to_value();
     if let Some(schema) = schema.as_object_mut() {
         schema.insert("allOf".to_owned(), rules.into());
     }
     schema
 }
 
-/// Types whose schemas stand beside each other in one.
-struct Types(SchemaGenerator);
+/// An object with these fields at least, each described by its type.
+macro_rules! object {
+    ($types:ident { $($field:ident: $type:ty),* $(,)? }) => {{
+        let fields = [$((stringify!($field), $types.subschema_for::<$type>())),*];
+        let required = fields.each_ref().map(|(name, _)| *name);
+        json!({ "type": "object", "required": required, "properties": Map::from_iter(
+            fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.as_value().clone())),
+        ) })
+    }};
+}
 
-impl Types {
-    fn of<T: JsonSchema>(&mut self) -> Value {
-        self.0.subschema_for::<T>().to_value()
-    }
+type Object = Map<String, Value>;
 
-    fn of_comparisons(&mut self) -> Vec<(&'static str, Value)> {
-        vec![
-            (
-                "compare",
-                either(
-                    having([("comparison", self.of::<Comparison>())]),
-                    having([("power", self.of::<Power>())]),
-                ),
-            ),
-            ("baseline add", self.of::<Listed<'_>>()),
-            ("baseline list", having([("baselines", self.of::<Vec<Listed<'_>>>())])),
-            ("baseline check", having([("comparisons", self.of::<Vec<Comparison>>())])),
-        ]
-    }
+fn of_results(types: &mut SchemaGenerator) -> Vec<(&'static str, Value)> {
+    let run = object!(types { results: PathBuf, resume: Option<String>, run: RunFile, summary: Summary,
+        comparison: Option<Comparison>, trials: Vec<TrialFile<'_>> });
+    let checked_run = object!(types { run: String, judged: Judged, recorded: Judged, trials: Vec<Object>,
+        changed: Vec<String> });
+    let checked_history = object!(types { history: String, notes: Vec<String>, events: u64, contenders: u64,
+        clocks: Value, locks: Vec<Object>, findings: Vec<Object> });
+    let verdict = types.subschema_for::<Verdict>();
+    vec![
+        ("run", run),
+        ("ab", object!(types { results: PathBuf, ab: AbFile })),
+        (
+            "torture",
+            object!(types { results: PathBuf, seed: u64, rounds: Vec<Round>, left_out: Vec<String> }),
+        ),
+        ("calibrate", object!(types { results: PathBuf, calibration: CalibrationFile })),
+        ("export", object!(types { run: PathBuf, written: Vec<PathBuf> })),
+        ("check", json!({ "allOf": [verdict, either(checked_run, checked_history)] })),
+        ("compare", either(object!(types { comparison: Comparison }), object!(types { power: Power }))),
+        ("baseline add", types.subschema_for::<Listed<'_>>().to_value()),
+        ("baseline list", object!(types { baselines: Vec<Listed<'_>> })),
+        ("baseline check", object!(types { comparisons: Vec<Comparison> })),
+    ]
+}
 
-    fn of_driver_check(&mut self) -> (&'static str, Value) {
-        let found = having([
-            ("driver", text()),
-            ("inside", json!({ "type": "object" })),
-            ("system", text()),
-            ("locks", list(text())),
-            ("headline", text()),
-            ("checks", self.of::<Vec<Finding>>()),
-        ]);
-        ("driver check", found)
-    }
-
-    fn found(&mut self) -> Vec<(&'static str, Value)> {
-        let amount = || json!({ "type": "integer", "minimum": 0 });
-        let objects = || list(json!({ "type": "object" }));
-        let verdict = || json!({ "enum": ["held", "violated", "unknown"] });
-        let card = having([
-            ("name", text()),
-            ("summary", text()),
-            ("source", text()),
-            ("details", text()),
-            ("params", objects()),
-        ]);
-        let (of_comparisons, of_driver_check) = (self.of_comparisons(), self.of_driver_check());
-        let others = vec![
-            (
-                "run",
-                having([
-                    ("results", text()),
-                    ("resume", json!({ "type": ["string", "null"] })),
-                    ("run", self.of::<RunFile>()),
-                    ("summary", self.of::<Summary>()),
-                    ("comparison", self.of::<Option<Comparison>>()),
-                    ("trials", self.of::<Vec<TrialFile<'_>>>()),
-                ]),
-            ),
-            ("ab", having([("results", text()), ("ab", self.of::<AbFile>())])),
-            (
-                "torture",
-                having([
-                    ("results", text()),
-                    ("seed", amount()),
-                    ("rounds", objects()),
-                    ("left_out", objects()),
-                    ("faults", json!({ "type": "object" })),
-                ]),
-            ),
-            ("calibrate", having([("results", text()), ("calibration", self.of::<CalibrationFile>())])),
-            ("export", having([("run", text()), ("written", self.of::<Vec<PathBuf>>())])),
-            (
-                "validate",
-                having([
-                    ("name", text()),
-                    ("description", text()),
-                    ("ensemble", text()),
-                    ("load", text()),
-                    ("trials", objects()),
-                    ("estimated_us", amount()),
-                    ("estimate_basis", text()),
-                    ("estimated_requests_per_s", amount()),
-                    ("estimated_memory_bytes", amount()),
-                    ("memory_basis", text()),
-                    ("estimated_disk_bytes", amount()),
-                    ("disk_basis", text()),
-                    ("warnings", self.of::<Vec<MachineDiagnostic>>()),
-                ]),
-            ),
-            ("strategies", having([("strategies", list(card.clone()))])),
-            ("faults", having([("faults", list(card))])),
-            (
-                "check",
-                json!({
-                    "required": ["verdict", "reasons"],
-                    "properties": { "verdict": verdict(), "reasons": list(text()) },
-                    "anyOf": [
-                        having([
-                            ("run", text()),
-                            ("judged", self.of::<Judged>()),
-                            ("recorded", self.of::<Judged>()),
-                            ("trials", objects()),
-                            ("changed", list(text())),
-                        ]),
-                        having([
-                            ("history", text()),
-                            ("notes", list(text())),
-                            ("events", amount()),
-                            ("contenders", amount()),
-                            ("clocks", json!({})),
-                            ("locks", objects()),
-                            ("findings", objects()),
-                        ]),
-                    ],
-                }),
-            ),
-            (
-                "ensemble up",
-                having([
-                    ("connect", text()),
-                    ("servers", objects()),
-                    ("directory", text()),
-                    ("since", text()),
-                ]),
-            ),
-            ("ensemble status", having([("up", json!({ "type": "boolean" }))])),
-            (
-                "ensemble down",
-                having([("ended", amount()), ("removed", json!({ "type": ["string", "null"] }))]),
-            ),
-            ("clean", either(having([("runs", objects())]), having([("projects", objects())]))),
-        ];
-        others.into_iter().chain([of_driver_check]).chain(of_comparisons).collect()
-    }
+fn of_others(types: &mut SchemaGenerator) -> Vec<(&'static str, Value)> {
+    let driver_check = object!(types { driver: String, inside: Object, system: String, locks: Vec<String>,
+        headline: String, checks: Vec<Finding> });
+    let card = object!(types { name: String, summary: String, source: String, details: String,
+        params: Vec<Object> });
+    let cards = |field: &str| json!({ "required": [field], "properties": { (field): { "type": "array", "items": card } } });
+    let clean = either(object!(types { runs: Vec<Object> }), object!(types { projects: Vec<Object> }));
+    vec![
+        ("validate", types.subschema_for::<Preview>().to_value()),
+        ("strategies", cards("strategies")),
+        ("faults", cards("faults")),
+        ("driver check", driver_check),
+        (
+            "ensemble up",
+            object!(types { connect: String, servers: Vec<Object>, directory: PathBuf, since: String }),
+        ),
+        ("ensemble status", object!(types { up: bool })),
+        ("ensemble down", object!(types { ended: u64, removed: Option<PathBuf> })),
+        ("clean", clean),
+    ]
 }
 
 fn either(one: Value, other: Value) -> Value {
     json!({ "anyOf": [one, other] })
-}
-
-fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-fn list(items: Value) -> Value {
-    json!({ "type": "array", "items": items })
-}
-
-/// An object with these fields at least.
-fn having<const COUNT: usize>(fields: [(&str, Value); COUNT]) -> Value {
-    let required: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-    let properties: Map<String, Value> =
-        fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
-    json!({ "type": "object", "required": required, "properties": properties })
 }

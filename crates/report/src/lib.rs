@@ -18,5 +18,6 @@ pub use summary::Summary;
 pub use table::{
     Style, ab, ab_headline, ab_markdown, calibration, calibration_headline, comparison, comparison_markdown,
     gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep, sweep_headline, terminal,
+    wrapped,
 };
 pub use view::View;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arrivals::{Late, Popularity};
@@ -16,7 +17,7 @@ use zklockbench_core::clock::micros;
 use zklockbench_core::units::{contenders, counted, format_duration, number, percent};
 
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Preview {
     pub name: String,
     pub description: String,
@@ -51,7 +52,7 @@ pub struct Preview {
     pub warnings: Vec<MachineDiagnostic>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GatePreview {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -60,7 +61,7 @@ pub struct GatePreview {
     pub needs_baseline: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PrecisionPreview {
     /// How precise the figures are to be, as a share.
     pub asked: f64,
@@ -70,7 +71,7 @@ pub struct PrecisionPreview {
     pub estimated_at_most_us: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TrialPreview {
     /// Position in the order of running, from 0.
     pub index: usize,
@@ -82,7 +83,7 @@ pub struct TrialPreview {
 }
 
 /// What arrives in the measured phase of an open load, as `validate` shows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OfferedPreview {
     /// With how many contenders; nothing where the rate is the same with any number.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +100,7 @@ pub struct OfferedPreview {
 }
 
 /// One fault as `validate` shows it. Times are microseconds, scaled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FaultPreview {
     pub kind: String,
     /// Its target: a word or a number; empty where the kind says so.

@@ -1,96 +1,105 @@
-//! `torture`: rounds of random locks, random load and random faults, for as long as one likes; all of it follows from a
-//! seed.
-//!
-//! Each round is a run of a scenario of its own, on servers of its own, in a process of its own: whatever becomes of one,
-//! the next one begins, and each can be run again alone.
+//! `torture`: rounds of random locks under random load and random faults, all drawn from a seed. Each round is a separate
+//! run with its own servers and its own process.
 
 mod draw;
-mod outcome;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::TortureArgs;
-use super::runs::{run_apart, tell_resumed, to_resume, with_paths};
+use super::runs::{command_line, run_apart, with_paths};
 use super::{drivers, listing, output};
 
-use crate::run::series::{Folders, Opening, RunPlace, Series};
-use draw::{Faults, LeftOut, Round, Rounds};
-use outcome::{RoundOutcome, Tally};
+use crate::run::series::{DoneRun, Folders, Opening, Series};
+use draw::Rounds;
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::catalog::fault::{Capability, FaultCard};
 use zklockbench_core::error::{Error, Exit};
-use zklockbench_core::units::as_a_word;
-use zklockbench_ensemble::fault;
-use zklockbench_ensemble::links_capability;
+use zklockbench_core::units::{as_a_word, counted};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::{fault, links_capability};
+use zklockbench_record::{RunEnding, Trial};
 
-/// About how long a round takes, for `--show`.
-const ROUND: Duration = Duration::from_secs(30);
+/// Options of each round's run, which measures nothing.
+const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
+const MINUTES: u64 = 5;
 const ROUNDS: &str = "rounds";
+
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub struct Round {
+    number: u64,
+    lock: String,
+    scenario: PathBuf,
+    verdict: Verdict,
+}
 
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
-    let faults = Faults::without(fault::cards(), why_not(&args));
-    let mut rounds = Rounds::new(seed, chosen(&args.strategies)?, faults);
+    let (faults, left_out) = faults(&args);
+    let rounds = Rounds::new(seed, locks(&args.strategies)?, faults);
+    let minutes = args.minutes.unwrap_or(if args.rounds.is_some() { u64::MAX / 60 } else { MINUTES });
+    let most = args.rounds.unwrap_or(u64::MAX);
     if args.show {
         if output::as_json() {
             return Err(Error::usage(
                 "--show prints scenarios, which are not JSON; leave out --show or --json",
             ));
         }
-        let about = (60 * args.minutes).div_ceil(ROUND.as_secs());
-        let texts: Vec<String> =
-            rounds.take(usize::try_from(about).unwrap_or(usize::MAX)).map(|round| round.text).collect();
-        output::data(&texts.join("\n\n"))?;
-        return Ok(Exit::Held);
+        // A round takes about half a minute.
+        let texts: Vec<String> = (1..=most.min(2 * minutes)).map(|number| rounds.scenario(number)).collect();
+        return output::data(&texts.join("\n")).map(|()| Exit::Held);
     }
-    let series = Series::open(&Opening {
+    let mut series = Series::open(&Opening {
         command: "torture",
         parent: &args.out,
         name: "torture",
-        resume: args.resume.as_deref(),
-        asked: asked(seed, &args),
+        resume: None,
+        asked: json!({ "seed": seed }),
         folders: Folders { runs: ROUNDS, logs: ROUNDS, scenarios: ROUNDS },
         shares_ensemble: false,
     })?;
+    left_out.iter().for_each(|why| output::note(&format!("left out: {why}")));
     output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
-    tell_resumed(series.count(), false);
-    let left_out = std::mem::take(&mut rounds.left_out);
-    output::note("left out:");
-    left_out.iter().for_each(|LeftOut { what, why }| output::note(&format!("  {what}: {why}")));
-    let mut under_way = TortureInProgress { args, seed, series, left_out, outcomes: Vec::new() };
-    let ended = under_way.run(rounds, stop).await;
-    under_way.conclude(ended.err())
-}
-
-/// What rounds it is about: another driver has other ones.
-fn asked(seed: u64, args: &TortureArgs) -> serde_json::Value {
-    let mut asked = json!({ "seed": seed, "data_dir": args.data_dir, "compose": args.compose });
-    if !args.strategies.is_empty() {
-        asked["strategies"] = args.strategies.clone().into();
-    }
-    if !drivers::options().is_empty() {
-        asked["drivers"] = drivers::options().into();
-    }
-    asked
-}
-
-/// The line by which the same rounds are drawn again, on servers of the same kind.
-fn again(seed: u64, args: &TortureArgs) -> String {
-    let (minutes, drivers) = (args.minutes, drivers::options());
-    let strategies = match args.strategies.join(",") {
-        named if named.is_empty() => named,
-        named => format!(" --strategies {}", as_a_word(&named)),
+    let (options, mut done) = (options(&args), Vec::new());
+    let run = async {
+        for number in 1..=most {
+            if series.spent() >= Duration::from_secs(60 * minutes) {
+                break;
+            }
+            let key = format!("{number:03}");
+            let scenario = series.scenario(&key, &rounds.scenario(number))?;
+            let run = series.run(&key, |place| run_apart(&scenario, place, options.clone()), stop).await?;
+            let lock = rounds.lock(number).name.to_owned();
+            let round = Round { number, lock, verdict: judged(number, &run)?, scenario };
+            output::note(&shown(&round, &options));
+            done.push(round);
+        }
+        Ok(())
     };
-    let servers = told(&servers(args));
-    format!("zklockbench torture --minutes {minutes} --seed {seed}{strategies}{servers}{drivers}")
+    let error = run.await.err();
+    let verdict = done.iter().map(|round| round.verdict.clone()).fold(Verdict::Held, Verdict::and);
+    let found = || json!({ "results": series.path(), "seed": seed, "rounds": &done, "left_out": &left_out });
+    output::conclude("torture", RunEnding::Complete.exit(&verdict), error, found, || {
+        output::text(&format!("{}\nresults: {}", tally(seed, &done), series.path().display()))
+    })
 }
 
-fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
+/// The command that draws the same rounds.
+fn again(seed: u64, args: &TortureArgs) -> String {
+    let words: Vec<String> = command_line().iter().map(|word| as_a_word(word)).collect();
+    words.join(" ") + &if args.seed.is_some() { String::new() } else { format!(" --seed {seed}") }
+}
+
+fn options(args: &TortureArgs) -> Vec<OsString> {
+    let servers = with_paths(&[("--data-dir", &args.data_dir), ("--compose", &args.compose)]);
+    RUN_OPTIONS.map(OsString::from).into_iter().chain(servers).collect()
+}
+
+fn locks(names: &[String]) -> Result<Vec<LockCard>, Error> {
     if names.is_empty() {
         return Ok(zklockbench_locks::cards());
     }
@@ -101,161 +110,93 @@ fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
     cards.collect()
 }
 
-fn key(round: &Round) -> String {
-    format!("{:03}", round.number)
-}
-
-fn servers(args: &TortureArgs) -> Vec<OsString> {
-    with_paths(&[("--data-dir", &args.data_dir), ("--compose", &args.compose)])
-}
-
-/// Options as a shell takes them, each after a space.
-fn told(options: &[OsString]) -> String {
-    options.iter().map(|word| format!(" {}", as_a_word(&word.to_string_lossy()))).collect()
-}
-
-fn why_not(args: &TortureArgs) -> impl Fn(&FaultCard) -> Option<String> {
+/// The faults that this host can do, and why the others are left out.
+fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
     let links = match &args.compose {
         Some(_) => Err("Docker cannot cut a single link between servers".to_owned()),
         None => links_capability(),
     };
-    let is_contained = args.compose.is_some();
-    move |card| match card.needs {
+    let why_not = |card: &FaultCard| match card.needs {
         Capability::Links => links.clone().err(),
-        Capability::Isolation if !is_contained => links.clone().err(),
+        Capability::Isolation if args.compose.is_none() => links.clone().err(),
         _ => None,
-    }
+    };
+    let (can, cannot): (Vec<_>, Vec<_>) =
+        fault::cards().into_iter().partition(|card| why_not(card).is_none());
+    let left_out = cannot.iter().filter_map(|card| Some(format!("{}: {}", card.name, why_not(card)?)));
+    (can, left_out.collect())
 }
 
-struct TortureInProgress {
-    args: TortureArgs,
-    seed: u64,
-    series: Series,
-    left_out: Vec<LeftOut>,
-    outcomes: Vec<RoundOutcome>,
-}
-
-impl TortureInProgress {
-    async fn run(&mut self, rounds: Rounds, stop: &CancellationToken) -> Result<(), Error> {
-        let lasts = Duration::from_secs(60 * self.args.minutes);
-        for round in rounds {
-            let ran_before = self.series.has(&key(&round));
-            if !ran_before && self.series.spent() >= lasts {
-                break;
-            }
-            let outcome = self.round(&round, stop).await?;
-            if !ran_before {
-                self.tell(&outcome);
-            }
-            self.outcomes.push(outcome);
+/// The verdict on a round by its results. Without results, its run was refused or the program failed.
+fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
+    let exit = Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| done.ended.code == Some(*exit as i32));
+    let verdict = match (done.directory.is_dir(), exit) {
+        (true, _) => zklockbench_results::read(&done.directory)?
+            .trials
+            .iter()
+            .map(of_trial)
+            .fold(Verdict::Held, Verdict::and),
+        (false, Some(Exit::Usage | Exit::Environment)) => {
+            return Err(done.without_results(&format!("round {number}"), None));
         }
-        Ok(())
-    }
-
-    async fn round(&mut self, round: &Round, stop: &CancellationToken) -> Result<RoundOutcome, Error> {
-        let scenario = self.series.scenario(&key(round), &round.text)?;
-        let options = RUN_OPTIONS.map(OsString::from).into_iter().chain(servers(&self.args)).collect();
-        let command = |place: &RunPlace| run_apart(&scenario, place, options);
-        let run = self.series.run(&key(round), command, stop).await?;
-        RoundOutcome::of(round.number, scenario.clone(), &run)
-    }
-
-    fn tell(&self, outcome: &RoundOutcome) {
-        output::note(&outcome.line());
-        if outcome.is_red() {
-            output::note(&format!("  to run this round again: {}", self.run_again(&outcome.scenario)));
-        }
-    }
-
-    fn run_again(&self, scenario: &Path) -> String {
-        let scenario = as_a_word(&scenario.display().to_string());
-        let (options, servers) = (RUN_OPTIONS.join(" "), told(&servers(&self.args)));
-        format!("zklockbench run {scenario} {options}{servers}{}", drivers::options())
-    }
-
-    fn how_to_resume(&self) -> String {
-        let directory = as_a_word(&self.series.path().display().to_string());
-        format!("{} --resume {directory}", again(self.seed, &self.args))
-    }
-
-    fn conclude(self, error: Option<Error>) -> Result<Exit, Error> {
-        let tally = Tally::of(&self.outcomes);
-        let exit = tally.exit(error.as_ref());
-        let page = tally.document(self.seed, &self.left_out, &again(self.seed, &self.args));
-        super::report::write_into(self.series.path(), page);
-        let resume = error.is_some().then(|| self.how_to_resume());
-        let found = || {
-            json!({
-                "results": self.series.path(),
-                "seed": self.seed,
-                "resume": resume,
-                "rounds": self.outcomes,
-                "left_out": self.left_out,
-                "faults": tally.faults,
-            })
-        };
-        output::conclude("torture", exit, error, found, || {
-            output::text(&format!(
-                "{}\nto run round NNN again: {}\nresults: {}{}",
-                tally.text(self.seed),
-                self.run_again(&self.series.path().join(ROUNDS).join("NNN.toml")),
-                self.series.path().display(),
-                to_resume(resume.as_deref())
-            ))
-        })
-    }
+        (false, _) => Verdict::unknown("the round left no results"),
+    };
+    let failed = || format!("the program failed ({}): {}", done.ended.how(), done.last_words());
+    Ok(if exit.is_some() { verdict } else { verdict.and(Verdict::violated(failed())) })
 }
 
-/// How a round is run: figures are not what it is about.
-const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
+/// Stuck contenders and left nodes are no violation where the lock's description accounts for them.
+fn of_trial(trial: &Trial) -> Verdict {
+    let left = trial.orphans.filter(|count| *count > 0);
+    let left = left.map(|count| {
+        Verdict::violated(format!("{} left without an owner", counted(count, "node was", "nodes were")))
+    });
+    let lock = zklockbench_locks::find(&trial.spec.strategy.name);
+    let is_described =
+        lock.is_some_and(|lock| zklockbench_judge::standing_still(&lock.card, trial).is_some());
+    let judged = trial.judged.clone();
+    let progress = judged.progress.into_iter().chain(left);
+    let progress = progress.filter(|verdict| !is_described || !matches!(verdict, Verdict::Violated(_)));
+    let counts = judged.accounting.map(|counts| counts.with_reasons(|row| format!("counts disagree: {row}")));
+    let others = [Some(judged.exclusion), judged.order, counts];
+    others.into_iter().flatten().chain(progress).fold(Verdict::Held, Verdict::and)
+}
+
+/// A round's outcome and, unless it held, how to repeat it.
+fn shown(round: &Round, options: &[OsString]) -> String {
+    let mut text = format!("round {}, {}: {}", round.number, round.lock, round.verdict.word());
+    round.verdict.reasons().iter().for_each(|reason| text += &format!("\n  {reason}"));
+    if round.verdict != Verdict::Held {
+        let words = [round.scenario.as_os_str()].into_iter().chain(options.iter().map(OsString::as_os_str));
+        let words: Vec<_> = words.map(|word| as_a_word(&word.to_string_lossy())).collect();
+        text += &format!("\n  repeat it: zklockbench run {}{}", words.join(" "), drivers::options());
+    }
+    text
+}
+
+fn tally(seed: u64, rounds: &[Round]) -> String {
+    let of = |word: &str| rounds.iter().filter(|round| round.verdict.word() == word).count();
+    let [held, unknown, violated] = ["held", "unknown", "violated"].map(of);
+    let rounds = counted(rounds.len(), "round", "rounds");
+    format!("{rounds}: {held} held, {unknown} unknown, {violated} violated. Seed {seed}.")
+}
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::args::{Cli, Command};
 
     #[test]
-    fn the_line_by_which_it_is_done_again_draws_the_same_on_the_same_kind_of_servers() {
-        let of = |words: &[&str]| {
-            let words = [&["zklockbench", "torture", "--minutes", "7"], words].concat();
-            let Ok(Command::Torture(args)) = Cli::try_parse_from(words).map(|cli| cli.command) else {
-                panic!("no torture");
-            };
-            again(3, &args)
-        };
-        assert_eq!(of(&[]), "zklockbench torture --minutes 7 --seed 3");
-        assert_eq!(
-            of(&["--data-dir", "/dev/shm"]),
-            "zklockbench torture --minutes 7 --seed 3 --data-dir /dev/shm"
-        );
-        assert_eq!(
-            of(&["--compose", "my own/it's.yaml"]),
-            r"zklockbench torture --minutes 7 --seed 3 --compose 'my own/it'\''s.yaml'"
-        );
-    }
-
-    fn refused(names: &[&str]) -> String {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        chosen(&names).unwrap_err().to_string()
+    fn tally_counts_each_verdict() {
+        let round = |verdict| Round { number: 1, lock: "baton".into(), scenario: PathBuf::new(), verdict };
+        let rounds = [Verdict::Held, Verdict::unknown("x"), Verdict::Held].map(round);
+        assert_eq!(tally(7, &rounds), "3 rounds: 2 held, 1 unknown, 0 violated. Seed 7.");
     }
 
     #[test]
-    fn only_locks_that_there_are_and_that_exclude_can_be_chosen() {
-        let drawn = |names: Vec<String>| -> Vec<&'static str> {
-            let rounds =
-                Rounds::new(1, chosen(&names).unwrap(), Faults { cards: Vec::new(), left_out: Vec::new() });
-            let named = |text: &str| {
-                ["baton", "count", "kazoo"].into_iter().find(|name| text.contains(&format!("\"{name}\"")))
-            };
-            rounds.take(8).filter_map(|round| named(&round.text)).collect()
-        };
-        let names = drawn(vec!["count".into(), "baton".into()]);
-        assert_eq!(names.len(), 8);
-        assert!(names.contains(&"count") && names.contains(&"baton") && !names.contains(&"kazoo"));
-        assert!(refused(&["countt"]).contains("did you mean `count`?"));
-        assert!(refused(&["baton", "no-lock"]).contains("doesn't promise to exclude"));
-        assert!(chosen(&[]).unwrap().len() > 20);
+    fn strategies_must_exist_and_exclude() {
+        let refused = |name: &str| locks(&[name.to_owned()]).unwrap_err().to_string();
+        assert!(refused("countt").contains("did you mean `count`?"));
+        assert!(refused("no-lock").contains("doesn't promise to exclude"));
+        assert_eq!(locks(&["count".into(), "baton".into()]).unwrap().len(), 2);
     }
 }

@@ -19,6 +19,13 @@ pub struct Style {
     pub width: Option<u16>,
 }
 
+/// A paragraph in lines of at most that width. The first begins with `begin`, the others with as many spaces.
+pub fn wrapped(text: &str, begin: &str, width: usize) -> String {
+    let indent = " ".repeat(begin.len());
+    let options = textwrap::Options::new(width).initial_indent(begin).subsequent_indent(&indent);
+    textwrap::fill(text, options.break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation))
+}
+
 /// A table that fits, what is to be read below it where such columns are left out, and which these are.
 pub(super) fn fitted_above(
     grid: Table,

@@ -21,7 +21,7 @@ pub(super) use gates::{
     gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
 };
 pub use gates::{gates, gates_markdown};
-pub use layout::Style;
+pub use layout::{Style, wrapped};
 pub use plan::{headline as plan_headline, plan};
 pub(super) use run::basis;
 pub use run::{markdown, terminal};

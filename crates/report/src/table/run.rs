@@ -2,7 +2,7 @@
 
 use super::gates::{gates, gates_markdown};
 use super::grids::tables;
-use super::layout::{bullets, escaped, fitted, fitted_above, painted, table};
+use super::layout::{bullets, escaped, fitted, fitted_above, painted, table, wrapped};
 use super::{ExplainedTable, Style, Table, comparison};
 use crate::conclusions::Conclusion;
 use crate::document::Value;
@@ -34,7 +34,7 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
 
 /// The outcome; what is wrong or not known of it is coloured.
 fn first_line(headline: &Headline, style: Style) -> String {
-    let text = wrapped(&one_line(&headline.text()), "", style);
+    let text = wrapped(&one_line(&headline.text()), "", width(style));
     let Some((word, rest)) = headline.alarm.and_then(|word| Some((word, text.strip_prefix(word)?))) else {
         return text;
     };
@@ -67,28 +67,14 @@ fn cross_check(view: &View<'_>, style: Style) -> String {
     fitted(grid, style).0 + "\n"
 }
 
-fn conclusions_list(conclusions: &[Conclusion], style: Style) -> Option<String> {
-    let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), "  - ", style);
-    let lines: Vec<String> = conclusions.iter().map(line).collect();
-    (!lines.is_empty()).then(|| format!("Conclusions:\n{}\n", lines.join("\n")))
+fn width(style: Style) -> usize {
+    style.width.map_or(usize::MAX, usize::from).max(40)
 }
 
-/// A text in lines that fit, with that before the first one and as much room before the others.
-fn wrapped(text: &str, begin: &str, style: Style) -> String {
-    let width = style.width.map_or(usize::MAX, usize::from).max(40);
-    let indent = " ".repeat(begin.len());
-    let mut lines = vec![begin.to_owned()];
-    for word in text.split(' ') {
-        let Some(line) = lines.last_mut() else { continue };
-        if line.chars().count() + word.chars().count() > width && line.len() > indent.len() {
-            line.truncate(line.trim_end().len());
-            lines.push(format!("{indent}{word} "));
-        } else {
-            line.push_str(word);
-            line.push(' ');
-        }
-    }
-    lines.join("\n").trim_end().to_owned()
+fn conclusions_list(conclusions: &[Conclusion], style: Style) -> Option<String> {
+    let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), "  - ", width(style));
+    let lines: Vec<String> = conclusions.iter().map(line).collect();
+    (!lines.is_empty()).then(|| format!("Conclusions:\n{}\n", lines.join("\n")))
 }
 
 /// The first line, the gates and tables, what must be said of them, and the three-way check folded away.
