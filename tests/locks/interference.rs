@@ -9,11 +9,11 @@ use zookeeper_client::{Client, Error};
 
 use crate::support::{ensemble, trials};
 
-const LINES: &str = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"1s\"\nduration = \"4s\"\n\
+const LINES: &str = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"400ms\"\nduration = \"4s\"\n\
                      warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nsession_timeout = \"20s\"\n";
 
 /// Once a node has been the first for this long, its contender holds the lock, and will for at least as long again.
-const INSIDE_AFTER: Duration = Duration::from_millis(200);
+const INSIDE_AFTER: Duration = Duration::from_millis(100);
 
 /// Deletes the node of whoever holds the lock while others wait; gives what came of that. Which it is, a friend tells who has the
 /// run's identity, if it has one.
