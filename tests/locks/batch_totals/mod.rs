@@ -169,7 +169,10 @@ async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
     // Every contender lists, and all but the first watch and list again. One that waits reads the counter once a second.
     let (client, reads) = told(Counted::Reads);
     let seconds = trial.survival(Measure::Wait).unwrap().longest.us / 1_000_000;
-    assert!(client.is_none() && (28..=28 + 9 * seconds).contains(&reads.unwrap()), "{reads:?} in {seconds} s");
+    assert!(
+        client.is_none() && (28..=28 + 9 * seconds).contains(&reads.unwrap()),
+        "{reads:?} in {seconds} s"
+    );
     assert_eq!(told(Counted::NodeDeleted), (None, Some(9)));
     assert_eq!(told(Counted::Requests), (None, None));
     assert_eq!((figures::REQUESTS_PER_ACQUISITION.of(&trial), trial.herd), (None, None));
