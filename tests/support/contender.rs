@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use zklockbench_core::catalog::{Mode, Params};
-use zklockbench_locks::{AcquireError, Held, HoldOver, LockConfig, Strategy, find};
+use zklockbench_locks::{AcquireError, DeadlineClock, Held, HoldOver, LockConfig, Strategy, find};
 use zklockbench_zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, Trace, patience};
@@ -113,6 +113,8 @@ impl Contender {
 
 pub struct Waiting {
     pub cancel: CancellationToken,
+    /// The clock of its patience.
+    pub clock: DeadlineClock,
     trace: Trace,
     session: Session,
     task: reactor::Task<(Contender, Result<Held, AcquireError>)>,
@@ -125,13 +127,13 @@ impl Waiting {
 
     pub fn start_within(mut contender: Contender, mode: Mode, limit: Duration) -> Self {
         let patience = patience(Some(limit));
-        let cancel = patience.cancel.clone();
+        let (cancel, clock) = (patience.cancel.clone(), patience.clock.clone());
         let (trace, session) = (Trace::clone(&contender.trace), contender.session.clone());
         let task = reactor::spawn_local(async move {
             let held = contender.lock.acquire(&contender.session, mode, &patience).await;
             (contender, held)
         });
-        Self { cancel, trace, session, task }
+        Self { cancel, clock, trace, session, task }
     }
 
     /// Until its server has answered everything, on a new connection where the last one broke.

@@ -49,6 +49,7 @@ impl Subject {
             comes: self.way.after.outcome(event) != Outcome::Never,
             calm: CALM,
             gone: CALM,
+            sets_limits_beforehand: false,
         }
     }
 

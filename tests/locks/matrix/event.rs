@@ -139,10 +139,10 @@ impl Event {
         }
     }
 
-    fn limit(&self) -> Duration {
+    fn limit(&self, terms: &Terms) -> Duration {
         match self.happens {
             Happens::TimesOut => SHORT,
-            Happens::TimesOutInBackOff => BRIEF,
+            Happens::TimesOutInBackOff if terms.sets_limits_beforehand => BRIEF,
             _ => LONG,
         }
     }
@@ -161,6 +161,9 @@ pub struct Terms {
     pub calm: Duration,
     /// For so long nothing comes any more when it has no connection and no acquire under way.
     pub gone: Duration,
+    /// Whether its limit has to be set when the acquire starts, as another process's has. Any other limit
+    /// ends right after the event, on however busy a host.
+    pub sets_limits_beforehand: bool,
 }
 
 /// How it went with a contender to which an event was played.
@@ -233,7 +236,10 @@ pub async fn play(
     let session = subject.session.id();
     let mut stage = Stage { proxy, connect, terms, scene: &scene, marks: Vec::new() };
     stage.prepare(event.happens);
-    let waits = Waiting::start_within(subject, terms.mode, event.limit());
+    let waits = Waiting::start_within(subject, terms.mode, event.limit(terms));
+    if event.happens == Happens::TimesOutInBackOff && !terms.sets_limits_beforehand {
+        stage.time_out_after_loss(&waits).await;
+    }
     stage.rest(&waits).await;
     let mut has_happened = stage.bring_about(event.happens, &waits, session).await;
     stage.rest(&waits).await;
@@ -347,6 +353,18 @@ impl Stage<'_> {
             _ => {}
         }
         true
+    }
+
+    /// Ends the acquire's patience as soon as what is to be lost is lost, or would have been.
+    async fn time_out_after_loss(&self, waits: &Waiting) {
+        let lost = async {
+            while !self.proxy.is_done_striking() && !waits.is_over() {
+                reactor::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let within = if self.terms.comes { STUCK } else { self.terms.calm };
+        let _ = reactor::timeout(within, lost).await;
+        waits.clock.jump(LONG);
     }
 
     /// That becomes of the next request of a kind; of a list, of the next one after a create.

@@ -248,6 +248,7 @@ impl Pair {
             comes: true,
             calm: self.calm,
             gone: GONE,
+            sets_limits_beforehand: true,
         }
     }
 
