@@ -1,77 +1,76 @@
-//! Tests begin when the host has processor time to spare. One that begins while others have all of it misses its deadlines
-//! and makes them miss theirs; so where the host is slow, fewer run at a time.
+//! Tests start when the host can serve them. A test that starts while the processors are overcommitted misses its
+//! deadlines and makes others miss theirs, so fewer tests run at a time on a slow or busy host.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The share of the processors' time that has to be idle.
-const IDLE_AT_LEAST: f64 = 0.2;
-/// Over how long that is looked at; the test that began last shows by then what it takes.
-const WINDOW: Duration = Duration::from_millis(100);
-/// What was seen before that says nothing of now.
-const LONGEST_WINDOW: Duration = Duration::from_secs(3);
-/// The longest that a test waits: what else the host does may have no end.
-const AT_MOST: Duration = Duration::from_secs(15);
-/// The longest that all tests of a binary wait together.
-const ALL_AT_MOST: Duration = Duration::from_secs(150);
+/// Runnable threads of the host for each processor, above which no test starts: one that runs and one that waits.
+const RUNNABLE_PER_PROCESSOR: f64 = 2.0;
+/// Runnable threads that don't count: the low-priority lane has two.
+const GIVING_WAY: f64 = 2.0;
+/// Samples that are averaged. What the last test that started needs shows within that time.
+const SAMPLES: u32 = 10;
+const BETWEEN_SAMPLES: Duration = Duration::from_millis(10);
+/// Tests of a binary that run whatever the host does: its load may be somebody else's and never end.
+const ALWAYS: usize = 2;
+/// Longest that a test waits for others of its binary.
+const AT_MOST: Duration = Duration::from_secs(60);
 
-/// What is known from the test that was let in last.
-struct Gate {
-    /// When that was, and the host's times then.
-    last: Option<(Instant, Times)>,
-    /// What all tests of this binary have waited.
-    waited: Duration,
+/// Tests are let in one after the other.
+static GATE: Mutex<()> = Mutex::new(());
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a test as running until its thread ends.
+struct Running;
+
+impl Running {
+    fn begin() -> Self {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
 }
 
-static GATE: Mutex<Gate> = Mutex::new(Gate { last: None, waited: Duration::ZERO });
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 thread_local! {
-    /// Every test has a thread of its own, and waits once, before it has anything that would run out meanwhile.
-    static LET_IN: Cell<bool> = const { Cell::new(false) };
+    /// Every test has a separate thread. It waits once, before it has anything that could time out meanwhile.
+    static LET_IN: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// Waits for that, at a test's first call. One test after the other is let in.
+/// Waits until the host can serve another test, at a test's first call.
 pub fn wait() {
-    if LET_IN.replace(true) {
+    if LET_IN.with_borrow(Option::is_some) {
         return;
     }
-    let mut gate = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _gate = GATE.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = Instant::now();
-    loop {
-        let Some(now) = Times::now() else { return };
-        let fresh = gate.last.as_ref().filter(|(at, _)| (WINDOW..LONGEST_WINDOW).contains(&at.elapsed()));
-        let has_time = fresh.is_some_and(|(_, before)| now.idle_share_since(before) >= IDLE_AT_LEAST);
-        gate.last = Some((Instant::now(), now));
-        if has_time || begin.elapsed() > AT_MOST || gate.waited + begin.elapsed() > ALL_AT_MOST {
-            break;
-        }
-        sleep(WINDOW);
-    }
-    gate.waited += begin.elapsed();
+    while !is_calm() && RUNNING.load(Ordering::SeqCst) >= ALWAYS && begin.elapsed() < AT_MOST {}
+    LET_IN.set(Some(Running::begin()));
 }
 
-/// Processor time of the whole host in ticks.
-struct Times {
-    idle: u64,
-    all: u64,
+/// Whether few enough threads are runnable. Processor time would not tell: what a nice process uses counts as idle
+/// for a test, but servers are nice, too.
+fn is_calm() -> bool {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let mut sum = 0;
+    for _ in 0..SAMPLES {
+        sleep(BETWEEN_SAMPLES);
+        let Some(runnable) = runnable() else { return true };
+        sum += runnable;
+    }
+    f64::from(sum) / f64::from(SAMPLES) <= RUNNABLE_PER_PROCESSOR * processors + GIVING_WAY
 }
 
-impl Times {
-    /// Where the system tells (Linux).
-    fn now() -> Option<Self> {
-        let text = std::fs::read_to_string("/proc/stat").ok()?;
-        let ticks = |field: &str| field.parse::<u64>().ok();
-        let fields: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).map_while(ticks).collect();
-        // user nice system idle iowait irq softirq steal; guest time is part of user. What is nice gives way.
-        Some(Self {
-            idle: fields.get(1)? + fields.get(3)? + fields.get(4)?,
-            all: fields.iter().take(8).sum(),
-        })
-    }
-
-    fn idle_share_since(&self, before: &Self) -> f64 {
-        (self.idle.saturating_sub(before.idle)) as f64 / (self.all - before.all).max(1) as f64
-    }
+/// Threads of the host that run or could run, without the one that asks, where the system reports them (Linux).
+fn runnable() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let (runnable, _) = text.split_whitespace().nth(3)?.split_once('/')?;
+    Some(runnable.parse::<u32>().ok()?.saturating_sub(1))
 }
