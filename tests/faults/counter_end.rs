@@ -11,6 +11,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::{Local, Processes, raise_counters};
 use zklockbench_load::EnvironmentEvent;
 use zklockbench_locks::{AcquireError, STRATEGIES};
+use zklockbench_record::Trial;
 use zklockbench_zk::{Failure, reactor};
 
 use crate::support::breakable;
@@ -171,35 +172,39 @@ fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is
 
 #[tokio::test]
 async fn a_trial_whose_locks_reach_the_end_of_their_counter_reports_it_and_is_not_violated() {
-    let local = breakable::plain().await;
-    let plan = trials::plan(
-        "strategies = [\"count\", \"curator-mutex\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"4s\"\n\
-         session_timeout = \"20s\"\nacquire_timeout = \"60s\"\n[[fault]]\nkind = \"counter-near-end\"\nat = \"500ms\"\n",
-    );
-    for spec in &plan {
-        let warnings = Mutex::new(Vec::new());
-        let sink = |event: EnvironmentEvent<'_>| {
-            if let EnvironmentEvent::Warning(text) = event {
-                warnings.lock().unwrap().push(text.to_owned());
-            }
-        };
-        let course = Course { sink: &sink, ..trials::uninterrupted() };
-        let trial = trials::run_beside(&local, spec, trials::known(spec), course).await;
-        let name = &trial.spec.strategy.label;
-        assert!(trial.faults[0].proved, "{name}: {:?}", trial.faults);
-        assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
-        assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
-        let used_up = "acquire: the directory's counter is used up";
-        assert!(
-            trial.errors.iter().any(|(what, count)| what == used_up && *count > 0),
-            "{name}: {:?}",
-            trial.errors
-        );
-        assert!(!matches!(trial.judged.verdict, Verdict::Violated(_)), "{name}: {:?}", trial.judged.verdict);
-        let warnings = warnings.into_inner().unwrap();
+    const USED_UP: &str = "acquire: the directory's counter is used up";
+    for lock in ["count", "curator-mutex"] {
+        let (mut trial, mut warnings) = near_end(lock, 4).await;
+        // Servers that are slow after the fault need a longer load until an acquire meets the end.
+        if !trial.errors.contains_key(USED_UP) {
+            (trial, warnings) = near_end(lock, 40).await;
+        }
+        assert!(trial.faults[0].proved, "{lock}: {:?}", trial.faults);
+        assert_eq!(trial.violation_count, 0, "{lock}: {:?}", trial.violations);
+        assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{lock}");
+        assert!(trial.errors.contains_key(USED_UP), "{lock}: {:?}", trial.errors);
+        assert!(!matches!(trial.judged.verdict, Verdict::Violated(_)), "{lock}: {:?}", trial.judged.verdict);
         let warns = |text: &String| {
             text.contains("lock-0 is used up") && text.ends_with("use a fresh lock directory")
         };
-        assert!(warnings.iter().any(warns), "{name}: {warnings:?}");
+        assert!(warnings.iter().any(warns), "{lock}: {warnings:?}");
     }
+}
+
+/// A trial in which the counter is brought near its end, with its warnings.
+async fn near_end(lock: &str, seconds: u32) -> (Trial, Vec<String>) {
+    let local = breakable::plain().await;
+    let plan = trials::plan(&format!(
+        "strategies = [\"{lock}\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"{seconds}s\"\n\
+         session_timeout = \"20s\"\nacquire_timeout = \"60s\"\n[[fault]]\nkind = \"counter-near-end\"\nat = \"500ms\"\n"
+    ));
+    let warnings = Mutex::new(Vec::new());
+    let sink = |event: EnvironmentEvent<'_>| {
+        if let EnvironmentEvent::Warning(text) = event {
+            warnings.lock().unwrap().push(text.to_owned());
+        }
+    };
+    let course = Course { sink: &sink, ..trials::uninterrupted() };
+    let trial = trials::run_beside(&local, &plan[0], trials::known(&plan[0]), course).await;
+    (trial, warnings.into_inner().unwrap())
 }
