@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn create_anew_leaves_the_target_of_a_link_untouched() {
+    fn create_replaces_a_link_and_leaves_its_target_untouched() {
         let place = tempfile::tempdir().unwrap();
         let (link, far) = (place.path().join("link"), place.path().join("far"));
         std::fs::write(&far, "precious").unwrap();

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_blocked_only_at_the_end_was_not_kept_out() {
+    fn claim_blocked_only_at_the_end_did_not_wait() {
         let mut inside = Inside::new(LockKind::Mutex);
         inside.asks(writer(1), 0);
         inside.enter(1, writer(1), 10, Evidence::Certain, 'a');

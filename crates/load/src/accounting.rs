@@ -64,7 +64,7 @@ fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
 
 /// Interval of readings; counters are at rest when two in a row agree.
 const REST: Duration = Duration::from_millis(50);
-const LOOKS_AT_MOST: usize = 40;
+const READINGS_AT_MOST: usize = 40;
 
 /// Counters kept from `mntr`; `{ns}` is the top-level node that the suite works under.
 const KEYS: &[&str] = &[
@@ -125,7 +125,7 @@ async fn read_one(address: &str, namespace: &str) -> CounterReading {
 /// Reads the counters at rest: a follower applies writes a little after the leader answers them.
 pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
     let mut before = read(addresses, namespace).await;
-    for _ in 0..LOOKS_AT_MOST {
+    for _ in 0..READINGS_AT_MOST {
         tokio::time::sleep(REST).await;
         let now = read(addresses, namespace).await;
         let rests = before.iter().zip(&now).all(|(a, b)| work(a) == work(b));

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbance_counts_arrivals_in_a_gap_of_their_own_lock() {
+    fn disturbance_counts_only_arrivals_at_the_lock_with_the_gap() {
         // Given an arrival every 100 µs at each of two locks, each with a wait of 10 µs
         let all: Vec<Arrival> = (0..200_u64)
             .map(|at| Arrival {

@@ -18,7 +18,7 @@ const STEP: Duration = Duration::from_millis(5);
 const STEPS_AT_MOST: usize = 80;
 /// Maximum time to settle; afterwards the batch continues, and the totals show the difference.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Conducts a batch. Cancel-safe: dropping it leaves the contenders to the drain.
 pub async fn conduct(shared: &Shared) {
@@ -51,7 +51,7 @@ async fn first_inside(shared: &Shared) -> Option<usize> {
         if inside.is_some() {
             return inside;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     None
 }
@@ -70,7 +70,7 @@ async fn settle(shared: &Shared, arrived: usize) {
                     return;
                 }
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     let _ = tokio::time::timeout(SETTLE_AT_MOST, settled).await;
@@ -120,6 +120,6 @@ async fn is_quiet_since(shared: &Shared, pulse: u64) -> bool {
 
 async fn until(shared: &Shared, holds: impl Fn(&Board) -> bool) {
     while !holds(&shared.board) {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -377,10 +377,12 @@ mod tests {
     fn election_is_attributed_to_the_last_fault_on_servers_before_it() {
         let elections = seen(&[(10, 4), (350, 5), (900, 6)]);
         let faults = [fault(1, "freeze", 100), fault(2, "kill", 500), fault(3, "kill", 950)];
-        let told = elections.records(300, &faults).unwrap();
-        let told: Vec<_> =
-            told.iter().map(|one| (one.seen_us, one.leader.as_str(), one.epoch, one.after_fault)).collect();
-        assert_eq!(told, [(50, "zk1:2181", 5, None), (600, "zk2:2181", 6, Some(2))]);
+        let records = elections.records(300, &faults).unwrap();
+        let records: Vec<_> = records
+            .iter()
+            .map(|one| (one.seen_us, one.leader.as_str(), one.epoch, one.after_fault))
+            .collect();
+        assert_eq!(records, [(50, "zk1:2181", 5, None), (600, "zk2:2181", 6, Some(2))]);
     }
 
     #[test]

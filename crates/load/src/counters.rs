@@ -78,18 +78,18 @@ mod tests {
 
     #[test]
     fn warning_names_the_worst_directory_and_the_remedy() {
-        let told = |all: &[(&str, i64)]| {
+        let warning_for = |all: &[(&str, i64)]| {
             NearEnd::told(
                 all.iter().map(|(path, left)| NearEnd { directory: (*path).into(), left: *left }).collect(),
             )
         };
-        assert_eq!(told(&[]), None);
+        assert_eq!(warning_for(&[]), None);
         assert_eq!(
-            told(&[("/a", 12)]).unwrap(),
+            warning_for(&[("/a", 12)]).unwrap(),
             "the sequence counter of /a is near its end, with 12 creates left: use a fresh lock directory"
         );
         assert_eq!(
-            told(&[("/a", 12), ("/b", 0)]).unwrap(),
+            warning_for(&[("/a", 12), ("/b", 0)]).unwrap(),
             "the sequence counter of /b is used up (1 other directory too): use a fresh lock directory"
         );
     }

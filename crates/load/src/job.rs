@@ -13,7 +13,7 @@ use zklockbench_zk::{CaughtUp, Target};
 /// Session timeout: the time for which the leader counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(10);
 /// Poll interval for the next run; far shorter than the time between two.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for the workers to notice the end.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
@@ -92,7 +92,7 @@ impl Job {
         let job = Self::at(target, name).await?;
         let begun = async {
             while !job.is_there(&job.leader()).await? {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             Ok(())
         };
@@ -140,7 +140,7 @@ impl Job {
             if !leads {
                 return Err(Error::Unknown("the command that leads the job is gone".into()));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -33,7 +33,7 @@ const AT_ONCE: usize = 512;
 /// Maximum number of batches that wait to be written: 20 MB.
 const WAITING: usize = 256;
 /// Interval of reading the logs. Purged logs are much older.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const READ_LOGS_EVERY: Duration = Duration::from_secs(10);
 const NICE: i32 = 10;
 
 #[derive(Debug)]
@@ -201,17 +201,17 @@ impl Keeping {
 
     fn run(mut self, from: &Receiver<Message>) -> io::Result<Kept> {
         let mut unread = None;
-        let mut look_at = clock::now() + clock::micros(LOOK_EVERY);
+        let mut read_at = clock::now() + clock::micros(READ_LOGS_EVERY);
         loop {
-            let left = Duration::from_micros(look_at.saturating_sub(clock::now()));
+            let left = Duration::from_micros(read_at.saturating_sub(clock::now()));
             match from.recv_timeout(left) {
                 Ok(Message::Notes(thread, notes)) => self.keep(thread, notes),
                 Ok(Message::End(logs)) => return self.end(logs, unread),
                 Err(RecvTimeoutError::Disconnected) => return self.end(None, unread),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if clock::now() >= look_at {
-                look_at = clock::now() + clock::micros(LOOK_EVERY);
+            if clock::now() >= read_at {
+                read_at = clock::now() + clock::micros(READ_LOGS_EVERY);
                 let read = self.log.as_mut().filter(|_| unread.is_none()).map_or(Ok(()), ServerLogs::follow);
                 unread = unread.or(read.err());
             }
@@ -240,15 +240,19 @@ impl Keeping {
         if let Some(error) = full {
             return Err(error);
         }
-        let (told, unread) = match (log.map(|log| log.end(logs, &scratch)), unread) {
-            (Some(Ok(told)), None) => (told, None),
+        let (findings, unread) = match (log.map(|log| log.end(logs, &scratch)), unread) {
+            (Some(Ok(findings)), None) => (findings, None),
             (None, None) => (LogFindings::default(), None),
             (Some(Err(why)), None) | (_, Some(why)) => (LogFindings::default(), Some(why.to_string())),
         };
-        let entered_as_of = fill_in(&incomplete.finish(), &told.changes, &mut grants, &scratch)?;
-        let moments =
-            Moments { noted: moments.finish(), entered_as_of, lives: told.lives.clone(), has_gaps: false };
-        let LogFindings { lives, missing, interference, .. } = told;
+        let entered_as_of = fill_in(&incomplete.finish(), &findings.changes, &mut grants, &scratch)?;
+        let moments = Moments {
+            noted: moments.finish(),
+            entered_as_of,
+            lives: findings.lives.clone(),
+            has_gaps: false,
+        };
+        let LogFindings { lives, missing, interference, .. } = findings;
         Ok(Kept { grants: grants.finish(), lives, moments, unread, missing, interference, lost })
     }
 }

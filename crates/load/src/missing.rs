@@ -221,14 +221,14 @@ mod tests {
         let directory = std::env::temp_dir();
         let mut grants = Sorter::by(Grant::by_node, &directory);
         let incomplete = Sorted::of(|(grant, _): &Incomplete| (grant.entered, grant.contender), entries);
-        let entered_as_of = fill_in(&incomplete, &told(), &mut grants, &directory).unwrap();
+        let entered_as_of = fill_in(&incomplete, &logged_changes(), &mut grants, &directory).unwrap();
         let entered_as_of = entered_as_of.iter().unwrap().map(Result::unwrap).collect();
         let mut grants: Vec<Grant> = grants.finish().iter().unwrap().map(Result::unwrap).collect();
         grants.sort_by_key(|grant| grant.entered);
         (grants, entered_as_of)
     }
 
-    fn told() -> Changes {
+    fn logged_changes() -> Changes {
         let change = |(path, zxid, happened)| LoggedChange { path: number_of(path), zxid, happened };
         let changes = [
             ("/l/own", 12, Happened::Created),

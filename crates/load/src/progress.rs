@@ -31,11 +31,11 @@ use zklockbench_record::{ServerCounters, Standstill, Stuck, Trial};
 use zklockbench_scenario::TrialSpec;
 use zklockbench_zk::{CaughtUp, Target, admin, sequence_of};
 
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const LOOK_FOR_ORPHANS_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const ORPHAN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of acquisitions by others, per contender, that a waiter must tolerate.
 const TURNS_BY_OTHERS: u64 = 20;
-const LOOK_FOR_STANDSTILLS_EVERY: Duration = Duration::from_millis(25);
+const OUTAGE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Time limit for a server's answer during an outage; slower servers are reported.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// Maximum time for which a lock may be free while others wait, in addition to the pauses that its parameters
@@ -58,7 +58,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     let mut unserved = unserved_locks(shared);
     let mut wanted = Unchanged { last: 0, since: mark };
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let waiting = if shared.has_faults() { waiting_since(shared, mark) } else { Vec::new() };
         unserved.retain(|lock| {
             let time = &shared.lock_states[*lock].unserved;
@@ -89,7 +89,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
 
 /// Whether a lock of a trial without faults may be stuck at the end of its load.
 pub fn may_be_stuck(shared: &Shared) -> bool {
-    is_looked_into(shared) && !unserved_locks(shared).is_empty()
+    needs_explanation(shared) && !unserved_locks(shared).is_empty()
 }
 
 /// Wanted locks that must be acquired; without faults, those that were free for longer than the lock itself
@@ -132,7 +132,7 @@ pub async fn give_up(shared: &Shared) -> String {
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
     let mut trial = Unchanged { last: progress(), since: clock::now() };
     while trial.lasts(progress(), clock::now()) < clock::micros(limit) {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     format!(
         "nobody acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
@@ -205,15 +205,15 @@ async fn describe(
                 place.insert(queue(&client, shared.lock_states[one.lock].queue()).await)
             }
         };
-        let stands = stands(nodes, session);
+        let waiting_node = waiting_node(nodes, session);
         let directory =
-            stands.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
+            waiting_node.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
         let mut queue = nodes.iter().filter(|node| Some(node.directory()) == directory);
         let first = queue.clone().next();
-        one.node = stands.map(|at| nodes[at].name.clone());
+        one.node = waiting_node.map(|at| nodes[at].name.clone());
         one.position = queue.position(|node| Some(&node.name) == one.node.as_ref());
         let first = first.filter(|_| one.position != Some(0));
-        one.blocked_by = first.map(|node| node.told(shared, one.contender, one.lock));
+        one.blocked_by = first.map(|node| node.described(shared, one.contender, one.lock));
         one.stranger = first.is_some_and(|node| node.is_strangers(shared));
         one.blocker = first.and_then(|node| node.contender(shared));
         one.watches = watches.iter().filter(|(of, _)| Some(*of) == session).map(|(_, p)| p.clone()).collect();
@@ -223,14 +223,14 @@ async fn describe(
 
 /// All nodes of a lock, ordered by directory and number.
 async fn queue(client: &Client, path: &str) -> Vec<Node> {
-    let mut nodes = nodes(client, path, Looked::AtAll, &AtomicU64::new(0)).await;
+    let mut nodes = nodes(client, path, NodesToRead::All, &AtomicU64::new(0)).await;
     nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
     nodes
 }
 
 /// Index of the node by which a session waits: the last one that it put into a queue. Earlier ones are left
 /// from earlier cycles, and nodes without a number are never waiting positions.
-fn stands(nodes: &[Node], session: Option<i64>) -> Option<usize> {
+fn waiting_node(nodes: &[Node], session: Option<i64>) -> Option<usize> {
     let own = nodes.iter().enumerate().filter(|(_, node)| Some(node.owner) == session);
     let queued = own.filter(|(_, node)| node.sequence.is_some());
     queued.max_by_key(|(_, node)| node.czxid).map(|(at, _)| at)
@@ -262,7 +262,7 @@ impl Node {
 
     /// Path and session of the node, its owner, and whether that contender is inside; phrased for the waiter
     /// `to`.
-    fn told(&self, shared: &Shared, to: usize, lock: usize) -> String {
+    fn described(&self, shared: &Shared, to: usize, lock: usize) -> String {
         let whose = match self.contender(shared) {
             None if self.is_strangers(shared) => "unknown to the contenders".to_owned(),
             None => "an earlier session of a contender".to_owned(),
@@ -278,10 +278,10 @@ impl Node {
 
 /// The first node of a queue, if no contender of the trial owns it; also `None` if the ensemble does not
 /// answer.
-async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
+async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
-        let firsts = nodes(&client, lock_state.queue(), Looked::AtFirsts, &shared.board.looked).await;
+        let firsts = nodes(&client, lock_state.queue(), NodesToRead::First, &shared.board.looked).await;
         if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
             return Some(format!(
                 "the first node of the queue, {}, belongs to session 0x{:x}, which is not a contender's",
@@ -294,23 +294,23 @@ async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
 
 /// Nodes of a directory that are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Looked {
-    AtAll,
+enum NodesToRead {
+    All,
     /// The first one, and those that may be directories, with as few reads as possible because others are
     /// waiting.
-    AtFirsts,
+    First,
 }
 
 /// Ephemeral nodes in a lock's directory and its subdirectories. Successful reads, which servers count, are
 /// added to `reads`.
-async fn nodes(client: &Client, path: &str, which: Looked, reads: &AtomicU64) -> Vec<Node> {
+async fn nodes(client: &Client, path: &str, which: NodesToRead, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
     let mut directories = vec![String::new()];
     while let Some(below) = directories.pop() {
         let Ok(mut names) = now.children(&format!("{path}{below}")).await else { continue };
         reads.fetch_add(1, Ordering::AcqRel);
-        if which == Looked::AtFirsts {
+        if which == NodesToRead::First {
             names = lowest(&names).cloned().collect();
         }
         for name in names {
@@ -383,7 +383,7 @@ pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
         if left.count == 0 || clock::now() > until {
             return Some(left);
         }
-        tokio::time::sleep(LOOK_FOR_ORPHANS_EVERY).await;
+        tokio::time::sleep(ORPHAN_POLL_INTERVAL).await;
     }
 }
 
@@ -394,15 +394,15 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
         return std::future::pending().await;
     }
     let board = &shared.board;
-    let (may_be_free, is_looked_into) = (clock::micros(may_be_free(shared)), is_looked_into(shared));
+    let (may_be_free, needs_explanation) = (clock::micros(may_be_free(shared)), needs_explanation(shared));
     let mut since: Option<(Stamp, u64)> = None;
-    let mut looked_at = None;
+    let mut searched_at = None;
     // The ensemble may answer late or not at all.
-    let mut looks = FuturesUnordered::new();
+    let mut searches = FuturesUnordered::new();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_FOR_STANDSTILLS_EVERY) => {}
-            Some(signs) = looks.next() => {
+            () = tokio::time::sleep(OUTAGE_POLL_INTERVAL) => {}
+            Some(signs) = searches.next() => {
                 locked(&board.signs).extend::<Vec<String>>(signs);
                 continue;
             }
@@ -416,9 +416,9 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
                 if board.standstill_us.fetch_max(lasts, Ordering::Relaxed) < lasts {
                     board.standstill_began.store(began, Ordering::Relaxed);
                 }
-                if is_looked_into && lasts > may_be_free && looked_at != Some(began) {
-                    looked_at = Some(began);
-                    looks.push(look_for_signs(shared, target, servers));
+                if needs_explanation && lasts > may_be_free && searched_at != Some(began) {
+                    searched_at = Some(began);
+                    searches.push(find_signs(shared, target, servers));
                 }
                 Some((began, before))
             }
@@ -428,7 +428,7 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
 }
 
 /// Signs while no contender is served: silent servers, or a first node of the queue that no contender owns.
-async fn look_for_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
+async fn find_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
     // A dropped search has not completed, and stays counted.
     shared.board.looking.fetch_add(1, Ordering::AcqRel);
     let silent = join_all(servers.iter().map(|server| async move {
@@ -438,14 +438,14 @@ async fn look_for_signs(shared: &Shared, target: &Target, servers: &[String]) ->
             Err(why) => Some(format!("{server} did not answer meanwhile ({why})")),
         }
     }));
-    let (silent, stranger) = join(silent, strangers_first(shared, target)).await;
+    let (silent, stranger) = join(silent, foreign_first_node(shared, target)).await;
     shared.board.looking.fetch_sub(1, Ordering::AcqRel);
     silent.into_iter().flatten().chain(stranger).collect()
 }
 
 /// Whether an outage requires an explanation. It does not for locks without guarantees, and not with injected
 /// faults, which explain it.
-fn is_looked_into(shared: &Shared) -> bool {
+fn needs_explanation(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
@@ -459,7 +459,7 @@ pub fn longest_standstill(
     near_end: &[NearEnd],
 ) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
-    if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
+    if !needs_explanation(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
         return None;
     }
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
@@ -584,13 +584,16 @@ mod tests {
     fn session_waits_by_its_last_queue_node() {
         let left_and_again =
             [node("n-0000000001", 7, 10), node("n-0000000002", 8, 11), node("n-0000000003", 7, 12)];
-        assert_eq!(stands(&left_and_again, Some(7)), Some(2));
-        assert_eq!((stands(&left_and_again, Some(9)), stands(&left_and_again, None)), (None, None));
+        assert_eq!(waiting_node(&left_and_again, Some(7)), Some(2));
+        assert_eq!(
+            (waiting_node(&left_and_again, Some(9)), waiting_node(&left_and_again, None)),
+            (None, None)
+        );
         // For a lock in parts, the latest part
         let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
-        assert_eq!((stands(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
+        assert_eq!((waiting_node(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
         // And the single node of a race is no waiting position
-        assert_eq!(stands(&[node("lock", 7, 10)], Some(7)), None);
+        assert_eq!(waiting_node(&[node("lock", 7, 10)], Some(7)), None);
     }
 
     #[test]

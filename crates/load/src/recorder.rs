@@ -24,9 +24,9 @@ use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
 /// Out of this many entries of a lock that bypasses its session...
-const LOOKS_ONCE_IN: usize = 128;
+const READ_ONE_IN: usize = 128;
 /// ...this many in a row are read.
-const LOOKS_IN_A_ROW: usize = 8;
+const READS_IN_A_ROW: usize = 8;
 
 /// One acquire, from its intended start.
 #[derive(Debug, Clone, Copy)]
@@ -310,8 +310,8 @@ impl Recorder {
         lock: &'a str,
     ) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
         let is_one = self.has_grant && session.has_learned_nothing();
-        let looks = is_one && self.lock_state().releases() % LOOKS_ONCE_IN < LOOKS_IN_A_ROW;
-        looks.then(|| session.look_beside(lock))
+        let is_read = is_one && self.lock_state().releases() % READ_ONE_IN < READS_IN_A_ROW;
+        is_read.then(|| session.look_beside(lock))
     }
 
     pub fn write_look(&self, zxid: Option<i64>) {
@@ -447,7 +447,8 @@ impl Recorder {
             log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
         }
         if let Some(ParamValue::Duration(interval)) = shared.spec.strategy.params.get("poll_interval") {
-            log.occurrences.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
+            log.occurrences.looks_by_wait +=
+                polls_while_asleep(since_call.saturating_sub(entry.busy_us), *interval);
         }
         let tally = log.occurrences.tallies.entry(self.id).or_default();
         tally.acquired += 1;
@@ -697,7 +698,7 @@ pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
 
 /// Number of polls, computed from the time slept: one after each interval. Rounded, because some microseconds
 /// between sleep and request belong to neither.
-fn looks(slept_us: u64, interval: Duration) -> u64 {
+fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
     let interval = clock::micros(interval).max(1);
     (slept_us + interval / 2) / interval
 }
@@ -707,10 +708,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_counts_one_poll_per_interval() {
+    fn polls_while_asleep_counts_one_poll_per_interval() {
         let interval = Duration::from_millis(200);
-        assert_eq!(looks(200_100, interval), 1);
-        assert_eq!(looks(15 * 202_000, interval), 15);
-        assert_eq!(looks(15 * 199_900, interval), 15);
+        assert_eq!(polls_while_asleep(200_100, interval), 1);
+        assert_eq!(polls_while_asleep(15 * 202_000, interval), 15);
+        assert_eq!(polls_while_asleep(15 * 199_900, interval), 15);
     }
 }

@@ -512,12 +512,12 @@ impl Connection {
                 state = states.changed().await;
                 let (now, is_lost) = (clock::now(), state != SessionState::SyncConnected);
                 losses.borrow_mut().note(is_lost, now);
-                let told = match is_lost {
+                let change = match is_lost {
                     _ if state.is_terminated() => history::SessionState::Expired,
                     true => history::SessionState::Suspended,
                     false => history::SessionState::Connected,
                 };
-                note(now, told);
+                note(now, change);
             }
         };
         reactor::spawn_local(following).detach();

@@ -462,15 +462,16 @@ mod tests {
 
     #[test]
     fn refusal_for_lack_of_rights_names_the_option() {
-        let told = |digest: Option<Secret>| {
+        let message_for = |digest: Option<Secret>| {
             let target = Target { connect: "zk:1".into(), access: Access { digest, tls: None } };
             refused(&target, "list", "/zklockbench/x", ClientError::NoAuth).to_string()
         };
         let expected = "cannot list /zklockbench/x on zk:1: not authorized: pass the identity that owns it with \
                         --auth or --auth-file";
-        assert_eq!(told(None), expected);
+        assert_eq!(message_for(None), expected);
         assert!(
-            told(Some(Secret::from("a:b".to_owned()))).ends_with("an identity other than that of --auth")
+            message_for(Some(Secret::from("a:b".to_owned())))
+                .ends_with("an identity other than that of --auth")
         );
     }
 

@@ -481,12 +481,11 @@ pub struct EnsembleOrder {
     pub overlaps: u64,
     /// Acquisitions for which it is known as of which transaction the contender found that it holds.
     pub checked_by_zxid: u64,
-    /// Of `checked_by_zxid`, acquisitions as of a transaction before the deletion of an earlier holder's
-    /// node.
+    /// Acquisitions in `checked_by_zxid` as of a transaction before the deletion of an earlier holder's node.
     pub too_early: u64,
-    /// Of `checked`, the effective number of acquisitions that the servers' clock could have caught.
+    /// Effective number of acquisitions in `checked` that the servers' clock could have caught.
     pub contested: u64,
-    /// Of `checked_by_zxid`, acquisitions that had to wait for another node's deletion.
+    /// Acquisitions in `checked_by_zxid` that had to wait for another node's deletion.
     pub contested_by_zxid: u64,
     /// Holders' nodes that are gone without a record of their end in any server's log: the ensemble has lost
     /// acknowledged transactions.

@@ -277,8 +277,9 @@ pub struct Trial {
 impl Trial {
     /// Errors as text: `2 x create: connection loss`; `None` without errors.
     pub fn told_errors(&self) -> Option<String> {
-        let told: Vec<String> = self.errors.iter().map(|(kind, times)| format!("{times} x {kind}")).collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let by_kind: Vec<String> =
+            self.errors.iter().map(|(kind, times)| format!("{times} x {kind}")).collect();
+        (!by_kind.is_empty()).then(|| by_kind.join(", "))
     }
 
     /// Maximum number of violations kept in detail; all are counted.

@@ -77,16 +77,16 @@ mod tests {
     #[test]
     fn read_calibration_distinguishes_missing_foreign_and_damaged_files() {
         let dir = tempfile::tempdir().unwrap();
-        let told = || {
+        let error = || {
             let error = read_calibration(dir.path()).unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error}");
             error.to_string()
         };
-        assert!(told().ends_with("is not the directory of a calibration: it has no calibration.json"));
+        assert!(error().ends_with("is not the directory of a calibration: it has no calibration.json"));
         let path = dir.path().join(layout::CALIBRATION);
         fs::write(&path, r#"{"schema_version": 9, "future": true}"#).unwrap();
-        assert!(told().contains("schema version 9, but this program reads version 1"), "{}", told());
+        assert!(error().contains("schema version 9, but this program reads version 1"), "{}", error());
         fs::write(&path, r#"{"schema_version": 1}"#).unwrap();
-        assert!(told().contains("missing field"), "{}", told());
+        assert!(error().contains("missing field"), "{}", error());
     }
 }

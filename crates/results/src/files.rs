@@ -175,7 +175,7 @@ impl VersionedFile {
     pub(super) fn unreadable(&self, path: &Path, why: Unreadable) -> Error {
         match why {
             Unreadable::Failed(error) => layout::cannot("read", path, &error),
-            told => self.broken(path, &told.to_string()),
+            other => self.broken(path, &other.to_string()),
         }
     }
 }

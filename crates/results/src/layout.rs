@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn full_disk_error_names_the_path_and_a_remedy() {
         let error = std::io::Error::from(ErrorKind::StorageFull);
-        let told = cannot("write", Path::new("out/run.json"), &error);
-        assert!(matches!(told, Error::Environment(_)));
-        assert!(told.to_string().starts_with("cannot write out/run.json: "), "{told}");
+        let cannot_write = cannot("write", Path::new("out/run.json"), &error);
+        assert!(matches!(cannot_write, Error::Environment(_)));
+        assert!(cannot_write.to_string().starts_with("cannot write out/run.json: "), "{cannot_write}");
         assert!(
-            told.to_string().ends_with("free some space, or choose a directory on another disk"),
-            "{told}"
+            cannot_write.to_string().ends_with("free some space, or choose a directory on another disk"),
+            "{cannot_write}"
         );
     }
 }

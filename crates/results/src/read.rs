@@ -56,11 +56,11 @@ pub fn read_packed(dir: &Path) -> Result<StoredRun, Error> {
 
 fn unpack(packed: impl Read, into: &Path) -> Result<(), String> {
     let mut archive = Archive::new(packed);
-    let told = |error: std::io::Error| format!("not a whole archive: {error}");
-    for entry in archive.entries().map_err(told)? {
-        let mut entry = entry.map_err(told)?;
+    let not_whole = |error: std::io::Error| format!("not a whole archive: {error}");
+    for entry in archive.entries().map_err(not_whole)? {
+        let mut entry = entry.map_err(not_whole)?;
         let kind = entry.header().entry_type();
-        if !(kind.is_file() || kind.is_dir()) || !entry.unpack_in(into).map_err(told)? {
+        if !(kind.is_file() || kind.is_dir()) || !entry.unpack_in(into).map_err(not_whole)? {
             return Err(format!(
                 "holds `{}`, which is not a file or folder of a run",
                 String::from_utf8_lossy(&entry.path_bytes())
@@ -305,7 +305,7 @@ fn in_violations(trial: &Trial) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn told(dir: &Path) -> String {
+    fn error_of_read(dir: &Path) -> String {
         let error = read(dir).unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{error}");
         error.to_string()
@@ -314,10 +314,10 @@ mod tests {
     #[test]
     fn read_distinguishes_foreign_directories_from_incomplete_runs() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(told(&dir.path().join("absent")).contains("is not a directory"));
-        assert!(told(dir.path()).contains("is not a run directory: it has no run.json"));
+        assert!(error_of_read(&dir.path().join("absent")).contains("is not a directory"));
+        assert!(error_of_read(dir.path()).contains("is not a run directory: it has no run.json"));
         fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
-        assert!(told(dir.path()).contains("is only half a run"));
+        assert!(error_of_read(dir.path()).contains("is only half a run"));
     }
 
     #[test]

@@ -528,10 +528,10 @@ mod tests {
             let error = RunWriter::create(&below, "quick").unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error:?}");
             let (below, file) = (below.display(), file.display());
-            let told = format!(
+            let expected = format!(
                 "cannot write results to {below}: {file} is not a directory; choose another with --out"
             );
-            assert!(error.to_string().ends_with(&told), "{error}");
+            assert!(error.to_string().ends_with(&expected), "{error}");
         }
     }
 }

@@ -149,7 +149,7 @@ pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>>
     match Srvr::parse(&answer) {
         None if answer.contains(NOT_SERVING) => Ok(None),
         None => Err(refused("srvr", &answer)),
-        told => Ok(told),
+        srvr => Ok(srvr),
     }
 }
 
@@ -236,12 +236,12 @@ mod tests {
     #[test]
     fn refusals_name_a_remedy() {
         let whitelist = "mntr is not executed because it is not in the whitelist.";
-        let told = |answer: &str| refused("mntr", answer).to_string();
-        assert!(told(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
+        let message_for = |answer: &str| refused("mntr", answer).to_string();
+        assert!(message_for(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
         assert_eq!(refused("mntr", whitelist).kind(), io::ErrorKind::PermissionDenied);
-        assert!(told("This ZooKeeper instance is not currently serving requests").contains("quorum"));
-        assert!(told("").contains("TLS port"));
-        assert!(told("HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
+        assert!(message_for("This ZooKeeper instance is not currently serving requests").contains("quorum"));
+        assert!(message_for("").contains("TLS port"));
+        assert!(message_for("HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
     }
 
     #[tokio::test]
@@ -268,8 +268,8 @@ mod tests {
             answer = ask(&address, "mntr", Duration::from_secs(60)) => answer,
             () = streaming => unreachable!("it streams for ever"),
         };
-        let told = answer.unwrap_err();
+        let error = answer.unwrap_err();
         let expected = format!("{address} answers `mntr` with more than 4096 KiB (no ZooKeeper server?)");
-        assert_eq!(told.to_string(), expected);
+        assert_eq!(error.to_string(), expected);
     }
 }

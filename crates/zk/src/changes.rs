@@ -29,7 +29,7 @@ pub enum ChildChange {
 }
 
 /// Number of later changes that are searched for a list.
-const LOOK_AHEAD: i64 = 64;
+const SEARCH_AHEAD: i64 = 64;
 
 /// The change logs of several locks.
 pub trait ChangeLogs {
@@ -75,7 +75,7 @@ impl ChangeLog {
     pub fn fired(&self, armed: &Arm) -> ChildChange {
         let Some(before) = armed.change_number() else { return ChildChange::NobodyLooked };
         // Start with the change itself, then continue with later ones.
-        let later = (1..=LOOK_AHEAD).find_map(|ahead| Some((ahead, self.lists.get(before + ahead)?)));
+        let later = (1..=SEARCH_AHEAD).find_map(|ahead| Some((ahead, self.lists.get(before + ahead)?)));
         let Some((ahead, (creates, lowest))) = later else { return ChildChange::NobodyLooked };
         let created = creates as i64 - armed.creates();
         if created == 0 {

@@ -123,16 +123,16 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
 ];
 
 /// The file with the authorities that this system trusts.
-fn system_authorities(told: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
-    if let Some(file) = told.filter(|file| !file.is_empty()).map(PathBuf::from) {
+fn system_authorities(variable: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
+    if let Some(file) = variable.filter(|file| !file.is_empty()).map(PathBuf::from) {
         let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is no file", file.display()));
         return if file.is_file() { Ok(file) } else { Err(missing()) };
     }
     places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {
-        let looked: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
+        let names: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
         Error::usage(format!(
             "no system certificate authorities ({}): name a file with --tls-ca",
-            looked.join(", ")
+            names.join(", ")
         ))
     })
 }
@@ -372,15 +372,15 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (missing, there) = (place.path().join("missing.pem"), place.path().join("there.pem"));
         std::fs::write(&there, "").unwrap();
-        let found = |told: Option<&Path>, places: &[&Path]| {
-            system_authorities(told.map(|file| file.as_os_str().to_owned()), places)
+        let found = |variable: Option<&Path>, places: &[&Path]| {
+            system_authorities(variable.map(|file| file.as_os_str().to_owned()), places)
         };
         assert_eq!(found(None, &[&missing, &there]).unwrap(), there);
         assert_eq!(found(Some(&there), &[]).unwrap(), there);
-        let told = found(Some(&missing), &[&there]).unwrap_err().to_string();
-        assert!(told.contains("SSL_CERT_FILE") && told.contains("missing.pem"), "{told}");
-        let told = found(None, &[&missing]).unwrap_err().to_string();
-        assert!(told.contains("missing.pem") && told.contains("--tls-ca"), "{told}");
+        let error = found(Some(&missing), &[&there]).unwrap_err().to_string();
+        assert!(error.contains("SSL_CERT_FILE") && error.contains("missing.pem"), "{error}");
+        let error = found(None, &[&missing]).unwrap_err().to_string();
+        assert!(error.contains("missing.pem") && error.contains("--tls-ca"), "{error}");
     }
 
     #[test]

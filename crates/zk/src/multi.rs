@@ -287,9 +287,9 @@ mod tests {
 
     #[test]
     fn join_reply_must_have_the_right_count_and_transaction() {
-        let told = |children, mzxid| contradiction(2, children, mzxid, 7);
-        assert_eq!(told(2, 7), None);
-        assert_eq!(told(1, 7).unwrap(), "with 2 in the queue, the reply to the join counts 1");
-        assert!(told(2, 6).unwrap().ends_with("but its node was created by 0x7"));
+        let wrong = |children, mzxid| contradiction(2, children, mzxid, 7);
+        assert_eq!(wrong(2, 7), None);
+        assert_eq!(wrong(1, 7).unwrap(), "with 2 in the queue, the reply to the join counts 1");
+        assert!(wrong(2, 6).unwrap().ends_with("but its node was created by 0x7"));
     }
 }

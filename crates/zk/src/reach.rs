@@ -75,7 +75,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     if let Err(why) = listens(&addresses).await {
         return Some(why);
     }
-    let looks = addresses.iter().map(|address| async move {
+    let checks = addresses.iter().map(|address| async move {
         let wrong = match &target.access.tls {
             Some(tls) => {
                 let (address, files) = (address.clone(), tls.files.clone());
@@ -85,7 +85,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
         };
         wrong.map(|wrong| format!("{address} {wrong}"))
     });
-    let wrong: Vec<String> = join_all(looks).await.into_iter().flatten().collect();
+    let wrong: Vec<String> = join_all(checks).await.into_iter().flatten().collect();
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
@@ -93,26 +93,26 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
 async fn in_plain_text(address: &str) -> Option<String> {
     // First byte of a TLS alert, as escaped in answers.
     const ALERT: &str = "\\u{15}";
-    let told = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
+    let answer = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
             return Some("does not answer plain text: it is a TLS port (--tls), or it hangs".into());
         }
         // The server closed the connection before the end of its answer.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => String::new(),
         Err(error) => return Some(format!("cannot be reached: {error}")),
-        Ok(told) => told,
+        Ok(answer) => answer,
     };
-    if told.contains(admin::NOT_SERVING) {
+    if answer.contains(admin::NOT_SERVING) {
         return Some("is up but not serving: it has no quorum".into());
     }
-    if told.is_empty() || told.starts_with(ALERT) {
+    if answer.is_empty() || answer.starts_with(ALERT) {
         return Some(
             "closes the connection without an answer: it is a TLS port (--tls), or it has reached its \
              connection limit for this host (maxClientCnxns)"
                 .into(),
         );
     }
-    let is_zookeeper = told.contains("ookeeper version") || told.contains(admin::NOT_ALLOWED);
+    let is_zookeeper = answer.contains("ookeeper version") || answer.contains(admin::NOT_ALLOWED);
     (!is_zookeeper).then(|| "does not answer like a ZooKeeper server".into())
 }
 
@@ -239,10 +239,10 @@ mod tests {
         let unknown = "no..where:2181".to_owned();
         assert_eq!(listens(&[closed.clone(), open.clone()]).await, Ok(()));
         assert_eq!(listens(&[unknown.clone(), open]).await, Ok(()));
-        let told = listens(&[closed.clone(), unknown]).await.unwrap_err();
+        let error = listens(&[closed.clone(), unknown]).await.unwrap_err();
         let expected =
             format!("nothing listens on {closed} (connection refused); unknown host in no..where:2181");
-        assert!(told.starts_with(&expected), "{told}");
+        assert!(error.starts_with(&expected), "{error}");
     }
 
     async fn diagnosis_for_answer(answer: &'static [u8]) -> Option<String> {
@@ -257,7 +257,7 @@ mod tests {
             }
         };
         tokio::select! {
-            told = why_no_session(&target) => told,
+            diagnosis = why_no_session(&target) => diagnosis,
             () = serving => None,
         }
     }
@@ -269,8 +269,8 @@ mod tests {
         assert!(not_serving.await.unwrap().ends_with("has no quorum"));
         // A TLS alert, and a connection that is merely closed
         for answer in [&b"\x15\x03\x03\x00\x02\x02\x50"[..], b""] {
-            let told = diagnosis_for_answer(answer).await.unwrap();
-            assert!(told.contains("(--tls)") && told.contains("maxClientCnxns"), "{told}");
+            let diagnosis = diagnosis_for_answer(answer).await.unwrap();
+            assert!(diagnosis.contains("(--tls)") && diagnosis.contains("maxClientCnxns"), "{diagnosis}");
         }
         let other = diagnosis_for_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         assert!(other.ends_with("does not answer like a ZooKeeper server"), "{other}");
@@ -327,11 +327,14 @@ mod tests {
             (false, "other.pem", Some("untrusted authority: name the authority with --tls-ca")),
         ] {
             let (address, served) = server(asks);
-            let told = complaint(&address, &trusting(trusted));
+            let complaint = complaint(&address, &trusting(trusted));
             match expected {
-                None => assert_eq!(told, None),
+                None => assert_eq!(complaint, None),
                 Some(expected) => {
-                    assert!(told.as_deref().is_some_and(|told| told.contains(expected)), "{told:?}")
+                    assert!(
+                        complaint.as_deref().is_some_and(|complaint| complaint.contains(expected)),
+                        "{complaint:?}"
+                    )
                 }
             }
             served.join().unwrap();
@@ -348,8 +351,11 @@ mod tests {
                 assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
                 stream.write_all(answer).unwrap();
             });
-            let told = complaint(&address, &trusting("ca.pem"));
-            assert!(told.as_deref().is_some_and(|told| told.contains("drop --tls")), "{told:?}");
+            let complaint = complaint(&address, &trusting("ca.pem"));
+            assert!(
+                complaint.as_deref().is_some_and(|complaint| complaint.contains("drop --tls")),
+                "{complaint:?}"
+            );
             served.join().unwrap();
         }
     }

@@ -227,7 +227,7 @@ impl Session {
         let reply = self.metered(sent, self.0.client.check_stat(path), stat_size);
         async move {
             let stat = reply.await?;
-            self.looked(stat.as_ref());
+            self.read_ended(stat.as_ref());
             Ok(stat.as_ref().map(NodeStat::from))
         }
     }
@@ -241,7 +241,7 @@ impl Session {
         let reply = self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
         async move {
             let (stat, watcher) = reply.await?;
-            self.looked(stat.as_ref());
+            self.read_ended(stat.as_ref());
             Ok((stat.as_ref().map(NodeStat::from), self.arm(watcher, path, None)))
         }
     }
@@ -322,14 +322,14 @@ impl Session {
     }
 
     /// Records the result of a read of a node; the date of an absence is unknown.
-    fn looked(&self, stat: Option<&Stat>) {
+    fn read_ended(&self, stat: Option<&Stat>) {
         match stat {
             Some(stat) => self.0.news.raise(latest(stat)),
             None => self.0.news.learn_undated(),
         }
     }
 
-    /// Records the failure of a read; see [`Session::looked`].
+    /// Records the failure of a read; see [`Session::read_ended`].
     fn dated<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
         reply.inspect_err(|failure| {
             if *failure == Failure::NoNode {

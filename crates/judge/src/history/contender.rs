@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn second_acquire_needs_a_depth() {
         assert_eq!(turn_of_acquire(At::Inside, Step::Invoke, true), Ok((At::AskingAgain, LockTurn::Nested)));
-        let told = turn_of_acquire(At::Inside, Step::Invoke, false).unwrap_err();
-        assert_eq!(told, "acquire is called by a contender that holds it");
+        let error = turn_of_acquire(At::Inside, Step::Invoke, false).unwrap_err();
+        assert_eq!(error, "acquire is called by a contender that holds it");
     }
 
     #[test]
@@ -249,12 +249,12 @@ mod tests {
             let called = turn_of_release(at, Step::Invoke, true).unwrap_err();
             assert_eq!(called, format!("release is called by a contender that {what}"));
         }
-        let told = |at| turn_of_acquire(at, Step::Ok, false).unwrap_err();
+        let error = |at| turn_of_acquire(at, Step::Ok, false).unwrap_err();
         assert_eq!(
-            told(At::NotLet),
+            error(At::NotLet),
             "acquire ends, but the contender has tried to release it, without success"
         );
-        assert_eq!(told(At::Maybe), "acquire ends, but the contender does not know whether it holds it");
+        assert_eq!(error(At::Maybe), "acquire ends, but the contender does not know whether it holds it");
         let ended = turn_of_release(At::Inside, Step::Fail, true).unwrap_err();
         assert_eq!(ended, "release ends, but the contender holds it");
     }

@@ -85,13 +85,13 @@ pub struct OrderReport {
     pub compared: u64,
     /// Pairs that could not be compared for lack of a zxid.
     pub not_compared: u64,
-    /// Of `not_compared`, pairs with holders on different clocks.
+    /// Pairs in `not_compared` whose holders are on different clocks.
     pub not_compared_across_clocks: u64,
-    /// Of `compared`, pairs whose later holder was let in too early.
+    /// Pairs in `compared` whose later holder was let in too early.
     pub too_early: u64,
     /// Pairs whose later holder had a node before the earlier one's was deleted, so that it had to wait.
     pub waited: u64,
-    /// Of `waited`, pairs on different clocks.
+    /// Pairs in `waited` whose holders are on different clocks.
     pub waited_across_clocks: u64,
     /// Grants with a token older than an earlier grant's; a fair lock has none.
     pub out_of_order: u64,
@@ -395,13 +395,13 @@ mod tests {
         lock.zombies.count = 2;
         assert_eq!(judge(&[lock.clone()]).0, Verdict::Held);
         let strict = HistoryEnd { strict: true, ..HistoryEnd::default() };
-        let told = violated("l: entries while a zombie was inside: 2");
-        assert_eq!(verdict(&[lock], Some(true), strict).0, told);
+        let expected = violated("l: entries while a zombie was inside: 2");
+        assert_eq!(verdict(&[lock], Some(true), strict).0, expected);
     }
 
     #[test]
     fn holders_on_different_clocks_are_compared_only_by_the_ensemble() {
-        let told = |count: u64| {
+        let expected = |count: u64| {
             unknown(&format!("l: holders on different clocks that could not be compared: {count}"))
         };
         let missing = |several_clocks| {
@@ -411,7 +411,7 @@ mod tests {
                 lock.order.without_token = 3;
             })
         };
-        assert_eq!(missing(true), told(3));
+        assert_eq!(missing(true), expected(3));
         assert_eq!(missing(false), Verdict::Held, "on one clock their beliefs are compared");
         assert_eq!(after(|lock| lock.several_clocks = true), Verdict::Held);
     }

@@ -25,8 +25,8 @@ const SURELY_HELD: u64 = 1_000_000;
 const SURELY_REFUSED: u64 = 1_100_000;
 const ROUNDS_OF_RACES: u64 = 300;
 /// Time for which a lock is tried after its holder's session has ended.
-const LOOKED: Duration = Duration::from_secs(6);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const TRIED_FOR: Duration = Duration::from_secs(6);
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 const DIRECTORIES: usize = 4;
 /// Creates per session. Every other node is written, and every third is deleted.
 const NODES_EACH: usize = 50;
@@ -39,9 +39,13 @@ pub(super) async fn try_all(on: &On<'_>) -> Behaviour {
     let mut missing = Vec::new();
     all.numbers = or_missing(on.numbers().await, "numbers of sequential nodes", &mut missing);
     all.watches = or_missing(on.watches().await, "watches and changes", &mut missing);
-    all.raced = or_missing(on.raced(Looks::AtOnce).await, "a list that races with a change", &mut missing);
-    all.raced_apart =
-        or_missing(on.raced(Looks::Twice).await, "a list and a watch that race with one", &mut missing);
+    all.raced =
+        or_missing(on.raced(ListAndWatch::OneRequest).await, "a list that races with a change", &mut missing);
+    all.raced_apart = or_missing(
+        on.raced(ListAndWatch::TwoRequests).await,
+        "a list and a watch that race with one",
+        &mut missing,
+    );
     all.order = or_missing(order_of_updates(on).await, "the order of updates", &mut missing);
     all.left = or_missing(on.left().await, "what a session leaves", &mut missing);
     all.bystander = or_missing(bystander::beside_a_herd(on).await, "the bystander", &mut missing);
@@ -66,8 +70,8 @@ pub(super) async fn change_under_one_watch(on: &On<'_>) -> Result<u64, Failure> 
 /// Number of fired data watches on a server, by its own count.
 pub(super) async fn fired(address: &str) -> Result<i64, String> {
     const KEY: &str = "zk_sum_node_changed_watch_count";
-    let told = admin::mntr(address).await.map_err(|why| format!("mntr: {why}"))?;
-    told.number(KEY).ok_or_else(|| format!("mntr has no {KEY}"))
+    let mntr = admin::mntr(address).await.map_err(|why| format!("mntr: {why}"))?;
+    mntr.number(KEY).ok_or_else(|| format!("mntr has no {KEY}"))
 }
 
 fn or_missing<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> Option<T> {
@@ -75,11 +79,11 @@ fn or_missing<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Looks {
+enum ListAndWatch {
     /// By one request.
-    AtOnce,
+    OneRequest,
     /// By a list and a second request after its reply, of which only the watch counts.
-    Twice,
+    TwoRequests,
 }
 
 impl On<'_> {
@@ -136,9 +140,11 @@ impl On<'_> {
     }
 
     /// A create on one session races with a read on another, which starts up to twice a create's time later.
-    async fn raced(&self, looks: Looks) -> Result<Raced, Failure> {
+    async fn raced(&self, requests: ListAndWatch) -> Result<Raced, Failure> {
         const STEPS: u64 = 16;
-        let directory = self.directory(if looks == Looks::AtOnce { "raced" } else { "raced-apart" }).await?;
+        let directory = self
+            .directory(if requests == ListAndWatch::OneRequest { "raced" } else { "raced-apart" })
+            .await?;
         let mut raced = Raced { rounds: ROUNDS_OF_RACES, listed: 0, notified: 0, lost: 0 };
         let mut a_create = Duration::ZERO;
         for round in 0..ROUNDS_OF_RACES {
@@ -152,14 +158,15 @@ impl On<'_> {
                 Ok::<_, Failure>(Duration::from_micros(clock::now().saturating_sub(begun)))
             };
             let later = a_create * 2 * u32::try_from(round % STEPS).unwrap_or(0) / STEPS as u32;
-            let look = async {
+            let list_and_watch = async {
                 reactor::sleep(later).await;
-                self.look(&directory, looks).await
+                self.list_and_watch(&directory, requests).await
             };
-            let (created, looked) = join(create, look).await;
-            let (took, (names, mut watch)) = (created?, looked?);
+            let (created, listed) = join(create, list_and_watch).await;
+            let (took, (names, mut watch)) = (created?, listed?);
             a_create = took;
-            let tells_within = if looks == Looks::AtOnce { EVENT_WITHIN } else { EVENT_WITHIN / 10 };
+            let tells_within =
+                if requests == ListAndWatch::OneRequest { EVENT_WITHIN } else { EVENT_WITHIN / 10 };
             if names.iter().any(|name| name == own) {
                 raced.listed += 1;
             } else if reactor::timeout(tells_within, watch.changed()).await.is_some() {
@@ -174,8 +181,12 @@ impl On<'_> {
         Ok(raced)
     }
 
-    async fn look(&self, directory: &str, looks: Looks) -> Result<(Names, Watch), Failure> {
-        if looks == Looks::AtOnce {
+    async fn list_and_watch(
+        &self,
+        directory: &str,
+        requests: ListAndWatch,
+    ) -> Result<(Names, Watch), Failure> {
+        if requests == ListAndWatch::OneRequest {
             return self.first().get_children_and_watch(directory).await;
         }
         let names = self.first().get_children(directory).await?;
@@ -191,12 +202,12 @@ impl On<'_> {
         holder.create(&ephemeral, &[], NodeKind::Ephemeral).await?;
         holder.create(&persistent, &[], NodeKind::Persistent).await?;
         holder.close(CLOSE_WITHIN).await;
-        let mut left = Left { looked_us: clock::micros(LOOKED), ..Left::default() };
+        let mut left = Left { looked_us: clock::micros(TRIED_FOR), ..Left::default() };
         let end = clock::now() + left.looked_us;
         while clock::now() < end {
             left.ephemeral_taken |= self.takes(&ephemeral).await?;
             left.persistent_taken |= self.takes(&persistent).await?;
-            reactor::sleep(BETWEEN_LOOKS).await;
+            reactor::sleep(BETWEEN_TRIES).await;
         }
         Ok(left)
     }
@@ -263,8 +274,8 @@ async fn order_of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
         ..UpdateOrder::default()
     };
     let falling =
-        each.iter().flat_map(|told| told.windows(2)).filter(|two| two[0].zxid >= two[1].zxid).count();
-    let distinct: BTreeSet<i64> = each.iter().flatten().map(|told| told.zxid).collect();
+        each.iter().flat_map(|reported| reported.windows(2)).filter(|two| two[0].zxid >= two[1].zxid).count();
+    let distinct: BTreeSet<i64> = each.iter().flatten().map(|reported| reported.zxid).collect();
     order.out_of_order = falling as u64 + (order.changes - distinct.len() as u64);
     reactor::sleep(LOGS_LAG).await;
     let logs =
@@ -278,21 +289,21 @@ async fn order_of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
 }
 
 async fn changes(session: &Session, place: &str) -> Result<Vec<LoggedChange>, Failure> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for number in 0..NODES_EACH {
         let prefix = format!("{place}/{}/n-", number % DIRECTORIES);
         let created = session.create(&prefix, &[], NodeKind::EphemeralSequential).await?;
         let path = created.path;
-        told.push(LoggedChange { zxid: created.czxid, path: path.clone() });
+        reported.push(LoggedChange { zxid: created.czxid, path: path.clone() });
         if number % 2 == 0 {
             let stat = session.set_data(&path, b"x").await?;
-            told.push(LoggedChange { zxid: stat.mzxid, path: path.clone() });
+            reported.push(LoggedChange { zxid: stat.mzxid, path: path.clone() });
         }
         if number % 3 == 0 {
             session.delete(&path).await?;
         }
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Changes below that directory in a server's log, in order: transaction and path of each.
@@ -311,12 +322,13 @@ fn logged(directory: &[PathBuf], place: &str) -> io::Result<Vec<LoggedChange>> {
 
 /// Number of changes that some log lacks or has under another transaction, plus differences in order between
 /// two logs.
-fn logged_otherwise(told: &[Vec<LoggedChange>], logs: &[Vec<LoggedChange>]) -> u64 {
+fn logged_otherwise(reported: &[Vec<LoggedChange>], logs: &[Vec<LoggedChange>]) -> u64 {
     let mut amiss = 0;
     for log in logs {
         let by_zxid: BTreeMap<i64, &str> = log.iter().map(|one| (one.zxid, one.path.as_str())).collect();
-        let disagrees = |told: &&LoggedChange| by_zxid.get(&told.zxid) != Some(&told.path.as_str());
-        amiss += told.iter().flatten().filter(disagrees).count();
+        let disagrees =
+            |reported: &&LoggedChange| by_zxid.get(&reported.zxid) != Some(&reported.path.as_str());
+        amiss += reported.iter().flatten().filter(disagrees).count();
         let other =
             logs[0].iter().zip(log).filter(|(one, other)| (one.zxid, &one.path) != (other.zxid, &other.path));
         amiss += other.count() + log.len().abs_diff(logs[0].len());
@@ -335,11 +347,11 @@ mod tests {
 
     #[test]
     fn logged_otherwise_counts_wrong_transactions_and_orders() {
-        let told = vec![log(&[(1, "/a"), (3, "/a")]), log(&[(2, "/b")])];
+        let reported = vec![log(&[(1, "/a"), (3, "/a")]), log(&[(2, "/b")])];
         let right = [(1, "/a"), (2, "/b"), (3, "/a")];
-        assert_eq!(logged_otherwise(&told, &[log(&right), log(&right)]), 0);
+        assert_eq!(logged_otherwise(&reported, &[log(&right), log(&right)]), 0);
         // One log lacks the last change, and one has two in reverse order
-        assert!(logged_otherwise(&told, &[log(&right), log(&right[..2])]) > 0);
-        assert!(logged_otherwise(&told, &[log(&right), log(&[(1, "/b"), (2, "/a"), (3, "/a")])]) > 0);
+        assert!(logged_otherwise(&reported, &[log(&right), log(&right[..2])]) > 0);
+        assert!(logged_otherwise(&reported, &[log(&right), log(&[(1, "/b"), (2, "/a"), (3, "/a")])]) > 0);
     }
 }

@@ -93,11 +93,11 @@ impl Beside<'_> {
             } else {
                 self.on.second().delete(&node).await?;
             }
-            let told = herd.iter().zip(&mut watches).map(async |(session, watch)| {
+            let relisting = herd.iter().zip(&mut watches).map(async |(session, watch)| {
                 event(watch).await;
                 list(session).await
             });
-            watches = try_join_all(told).await?;
+            watches = try_join_all(relisting).await?;
             waking.turn();
             changes += 1;
             reactor::sleep(BETWEEN_CHANGES).await;
@@ -122,8 +122,8 @@ impl Updates {
         let server = server.to_owned();
         let asked = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-            let told = runtime.block_on(admin::mntr(&server)).ok()?;
-            let number = |key| told.number(key);
+            let mntr = runtime.block_on(admin::mntr(&server)).ok()?;
+            let number = |key| mntr.number(key);
             Some(Self { count: number("zk_cnt_updatelatency")?, sum_ms: number("zk_sum_updatelatency")? })
         });
         asked.join().ok()?

@@ -213,8 +213,8 @@ pub async fn calibrate(
     let measured = with_sessions(site, SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
         let mut figures = Figures::of(on.sessions, plan.rest);
         let ended = token.run_until_cancelled(measure(on, &plan, &mut figures)).await;
-        let told = (on.sessions.addresses(), on.sessions.left_out.clone());
-        ended.transpose().map(|ended| ended.map(|()| (figures, told)))
+        let setup = (on.sessions.addresses(), on.sessions.left_out.clone());
+        ended.transpose().map(|ended| ended.map(|()| (figures, setup)))
     });
     let Some((figures, (addresses, missing))) = measured.await.map_err(Error::Environment)? else {
         return Err(Error::Interrupted);

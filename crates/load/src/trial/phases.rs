@@ -25,7 +25,7 @@ use zklockbench_scenario::{Load, TrialSpec};
 const NOTICE: Duration = Duration::from_millis(20);
 /// Maximum time of an election on a slow host.
 const SERVED_AGAIN_WITHIN: Duration = Duration::from_secs(60);
-const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
+const WARM_UP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Conductor<'_> {
     pub(super) async fn load(&mut self) -> Loaded {
@@ -97,7 +97,7 @@ impl Conductor<'_> {
                 Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {
                     break WarmUpEnd::Cap;
                 }
-                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(LOOK_AT_WARM_UP_EVERY)).await,
+                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(WARM_UP_POLL_INTERVAL)).await,
             }
         };
         let window = self.measures_from(clock::now() + clock::micros(NOTICE));

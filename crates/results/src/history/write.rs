@@ -207,13 +207,13 @@ impl WorkerHistory {
                 Ok(event) => Event { process: &self.process, ..event },
                 Err(what) => return Err(self.reader.mistake(number, &what)),
             };
-            let told = match &event.what {
+            let zxid = match &event.what {
                 What::Write(_) => continue,
                 What::Acquire(acquire) => acquire.zxid.max(acquire.token),
                 What::Release(release) => release.deleted_from(),
                 What::Session => None,
             };
-            self.latest = self.latest.max(told.unwrap_or(0));
+            self.latest = self.latest.max(zxid.unwrap_or(0));
             let text = serde_json::to_string(&EventLine::from(&event)).map_err(Error::environment)?;
             return Ok(Some((self.latest, text)));
         }
