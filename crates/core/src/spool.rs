@@ -68,7 +68,7 @@ impl<T: Record, K: Ord> Sorter<T, K> {
         self.fresh.sort_by_key(self.key);
         let fresh = std::mem::take(&mut self.fresh);
         self.write(0, fresh.iter().cloned().map(Ok))?;
-        // Keep the allocation.
+        // The allocation is reused.
         self.fresh = fresh;
         self.fresh.clear();
         let mut level = 0;

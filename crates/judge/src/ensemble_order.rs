@@ -5,8 +5,8 @@
 //! when each node was deleted, by its holder or with its session. There are two checks.
 //!
 //! By transactions: a contender that learns from a reply that it holds does so as of some transaction. That
-//! transaction must not precede the deletion of an earlier holder's node. No clock is involved, and nothing is
-//! too short to be detected. If an event let the contender in, or its node came without a number, the same
+//! transaction must not precede the deletion of an earlier holder's node. No clock is involved, and no overlap
+//! is too short to be detected. If an event let the contender in, or its node came without a number, the same
 //! logs supply the missing data.
 //!
 //! By the clock: the servers run on this host and stamp transactions with its clock, so their times are

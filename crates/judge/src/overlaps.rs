@@ -205,7 +205,7 @@ mod tests {
         Doubt { suspended: vec![(lost, back)], left: 130, ..Doubt::default() }
     }
 
-    /// Contender 2 enters at 100 while contender 1 is inside since 50, with these doubts about their holds.
+    /// Contender 2 enters at 100 while contender 1 has been inside since 50, with these doubts about their holds.
     fn with_doubts(doubts: &[(usize, Doubt)]) -> Classed {
         let mut overlaps = Overlaps::default();
         overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));

@@ -10,9 +10,9 @@ pub(super) enum Soundness {
     Sound,
     /// Suspended when another contender entered, or over.
     Lost,
-    /// Unknown for good.
+    /// The state will never be known.
     Unknown,
-    /// Not known yet.
+    /// The state may still become known.
     Open,
 }
 

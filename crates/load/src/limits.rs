@@ -28,7 +28,7 @@ pub struct LoadLimits {
     alarm: Option<watch::Receiver<Option<String>>>,
 }
 
-/// Probes in progress.
+/// Running probes; [`Probing::end`] stops them.
 #[derive(Debug)]
 pub struct Probing {
     stop: CancellationToken,

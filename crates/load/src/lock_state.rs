@@ -138,7 +138,6 @@ impl Default for Presence {
 }
 
 impl Presence {
-    /// Begins a stay.
     fn stays(&self, held: &Held, request: Request, entered: Stamp) {
         let node = held.node.as_ref();
         self.entered.store(entered, Ordering::Relaxed);
@@ -188,7 +187,7 @@ pub struct LockState {
     pub unserved: UnservedTime,
     /// Releases by the number of the holder's node.
     released: Ring<Release>,
-    /// Releases in order.
+    /// Latest releases, in the order of their calls.
     latest: Ring<Release>,
     releases: AtomicUsize,
     /// Time for which the lock was held or being handed over in the measured phase.
@@ -521,7 +520,7 @@ impl LockState {
 
     /// Adds the requested time of a hold in the measured phase that nothing ended early.
     pub fn was_asked_to_hold(&self, claim: LockClaim, for_us: u64) {
-        // Readers hold together.
+        // Readers hold together, so their holds may add up to more than the phase.
         if claim.mode == Mode::Write {
             self.asked_us.fetch_add(u64::from(claim.leases) * for_us, Ordering::Relaxed);
         }

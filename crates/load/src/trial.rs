@@ -144,7 +144,7 @@ struct Conductor<'a> {
     elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
-    /// Connections without TCP_NODELAY.
+    /// Number of connections without TCP_NODELAY.
     delayed: u64,
 }
 

@@ -66,7 +66,7 @@ pub struct Disturbance {
     pub drained_us: Option<u64>,
 }
 
-/// Waits of arrivals due within some time.
+/// Waits of arrivals due within one period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArrivalWaits {
     /// Number of arrivals, without dropped ones.

@@ -93,7 +93,7 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
     }
     let all = trial.survival(measure).ok_or(Missing::NotMeasured)?;
     let (value, at_least) = match statistic {
-        // Consistent with `summary.csv`.
+        // The same mean as in `summary.csv`.
         Statistic::Mean => {
             let mean = trial.latency(measure).ok_or(Missing::NotMeasured)?;
             (mean.mean_us, mean.known < 1.0)

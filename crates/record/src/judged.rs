@@ -381,8 +381,8 @@ pub struct Excused {
 
 /// Number of acquisitions that could have revealed a lock that does not exclude.
 ///
-/// A faulty lock lets a contender in at some time of its wait, which only shows while others hold the lock. So each
-/// acquisition counts by the share of its wait in which others held it and would have been observed.
+/// A faulty lock lets a contender in at some point during its wait, which only shows while others hold the lock.
+/// So each acquisition counts by the share of its wait in which others held it and would have been observed.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct KeptOut {
     pub entries: u64,

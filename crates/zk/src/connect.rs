@@ -147,7 +147,7 @@ fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
 
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// `host:port,host:port/chroot`.
+    /// Connect string, such as `host:port,host:port/chroot`.
     pub connect: String,
     pub access: Access,
 }

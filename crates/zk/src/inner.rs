@@ -281,7 +281,6 @@ impl News {
         self.last.replace(Last::Undated);
     }
 
-    /// Resets everything.
     pub(super) fn forget(&self) {
         self.zxid.set(0);
         self.last.replace(Last::Nothing);

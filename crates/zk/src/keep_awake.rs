@@ -40,7 +40,7 @@ pub fn is_needed(version: &str) -> bool {
 /// The gaps in keeping a server awake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
-    /// Server as `host:port`.
+    /// Address of the server, `host:port`.
     pub server: String,
     /// Longest time between two answered reads, in microseconds, including the start and the end of the
     /// period.

@@ -129,7 +129,7 @@ pub enum Capability {
     Isolation,
     /// Drop traffic between two servers: requires servers in their own network namespaces.
     Links,
-    /// Interfere between contenders and servers: requires the suite's proxies.
+    /// Intercept traffic between contenders and servers: requires the suite's proxies.
     Proxies,
     Contenders,
 }

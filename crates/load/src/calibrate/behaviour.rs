@@ -80,9 +80,8 @@ fn or_missing<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String
 
 #[derive(Clone, Copy, PartialEq)]
 enum ListAndWatch {
-    /// By one request.
     OneRequest,
-    /// By a list and a second request after its reply, of which only the watch counts.
+    /// A list and a second request after its reply, of which only the watch counts.
     TwoRequests,
 }
 

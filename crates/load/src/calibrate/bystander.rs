@@ -214,7 +214,7 @@ mod linux {
 
     struct Kept {
         thread: Pid,
-        /// Processors allowed before.
+        /// Processors that the thread was allowed to use before.
         before: CpuSet,
     }
 
