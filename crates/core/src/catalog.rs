@@ -1,7 +1,7 @@
 //! Plain descriptions of locks, their parameters and their cost models. No behaviour.
 //!
-//! The registry in `lock` builds these cards; the scenario reader, the documentation and the accounting
-//! check read them, so none of the three can disagree with the code.
+//! The registry in `lock` builds these cards. The scenario reader, the documentation and the accounting check
+//! read them, so they cannot disagree with the code.
 
 pub mod after;
 pub mod fault;
@@ -16,33 +16,33 @@ use self::after::After;
 pub use crate::measure::Events;
 use crate::measure::RequestKind;
 
-/// Everything that is known of a lock strategy before it runs.
+/// Static facts about a lock strategy.
 #[derive(Debug, Clone, Copy)]
 pub struct LockCard {
-    /// The name used in scenario files and in every output.
+    /// Name used in scenario files and in every output.
     pub name: &'static str,
     pub summary: &'static str,
-    /// Where it comes from: article, recipe or class.
+    /// Origin of the lock: article, recipe or class.
     pub source: &'static str,
-    /// Request sequence, fan-out, what it gives, where it breaks; printed by `strategies NAME`.
+    /// Request sequence, fan-out, guarantees and failure modes; printed by `strategies NAME`.
     pub details: &'static str,
     pub guarantees: Guarantees,
-    /// What it does after each event: as it is by default first, then with each parameter that changes that. Of another
-    /// program's lock nothing is said.
+    /// Reactions to each event: first with the default parameters, then with each parameter that changes
+    /// them. Empty for another program's lock.
     pub after: &'static [After],
     pub params: &'static [Param],
     pub system: &'static str,
-    /// The exact cost of one batch of that many contenders, where a proof gives it.
+    /// Exact cost of one batch with the given number of contenders, where it is proved.
     pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
-/// Stands behind the names of locks that are not ZooKeeper's, wherever one is shown.
+/// Suffix shown after the name of a lock that does not use ZooKeeper.
 pub const NOT_ZOOKEEPER: &str = " (not ZooKeeper)";
 
 impl LockCard {
     pub const ZOOKEEPER: &'static str = "zookeeper";
 
-    /// What most of ZooKeeper's locks have in common.
+    /// Defaults that most ZooKeeper locks share.
     pub const OF_ZOOKEEPER: Self = Self {
         name: "",
         summary: "",
@@ -55,7 +55,7 @@ impl LockCard {
         batch_cost: None,
     };
 
-    /// The system whose lock it is, where that is another one than ZooKeeper.
+    /// The system behind the lock; `None` for ZooKeeper.
     pub fn other_system(&self) -> Option<&'static str> {
         (self.system != Self::ZOOKEEPER).then_some(self.system)
     }
@@ -68,7 +68,7 @@ impl LockCard {
         if self.other_system().is_some() { NOT_ZOOKEEPER } else { "" }
     }
 
-    /// All of its details, with the hazards that follow from what it guarantees.
+    /// The card's details, followed by the hazard of its protection level.
     pub fn described(&self) -> String {
         let details = self.details.trim();
         match self.guarantees.protection.hazard() {
@@ -77,8 +77,8 @@ impl LockCard {
         }
     }
 
-    /// Why a parameter means nothing beside what was set: the one that decides, its word in force, and those with which it
-    /// would mean something.
+    /// Why `param` has no effect with the parameters in `set`; `None` if it has one. Returns the parameter
+    /// that decides, its current word, and the words that give `param` an effect.
     pub fn idle<'s, K: Borrow<str> + Ord>(
         &self,
         param: &str,
@@ -92,7 +92,7 @@ impl LockCard {
         (!words.contains(&chosen)).then_some((decider, chosen, words))
     }
 
-    /// The parameter that gives this one its meaning, if one does, and the words of it that do.
+    /// The parameter that gives `param` its meaning, and the words that do.
     fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
         self.params.iter().find_map(|decider| {
             let ParamKind::Choice(choices) = decider.kind else { return None };
@@ -102,7 +102,7 @@ impl LockCard {
         })
     }
 
-    /// A sentence on beside what else the parameter has a meaning, after a space; nothing when beside all.
+    /// " Only with `decider` word, word." if only some words give the parameter a meaning; otherwise empty.
     pub fn only_with(&self, param: &Param) -> String {
         match self.decider(param.name) {
             Some((decider, words)) if words.len() < decider.kind.words().len() => {
@@ -113,26 +113,27 @@ impl LockCard {
     }
 }
 
-/// What a lock promises, and how it waits.
+/// What a lock guarantees, and how it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
     pub exclusive: bool,
-    /// Served in the order of arrival at the ensemble.
+    /// Contenders are served in the order in which they arrive at the ensemble.
     pub fifo: bool,
-    /// The same owner may take it again without waiting.
+    /// An owner can acquire the lock again without waiting.
     pub reentrant: bool,
-    /// Whether its node is found again after a lost create response, so that no orphan blocks the queue.
+    /// Whether the lock finds its node again after a lost create response. An orphaned node would block the
+    /// queue.
     pub protection: Protection,
-    /// Waits by watches (true) or by looking again after a time (false).
+    /// Waiting by watches (true) or by polling (false).
     pub watches: bool,
     pub holders: Holders,
-    /// Where the nodes by which it is held stand, below the lock's path: `/leases`, for instance. Nodes in
-    /// other places are steps on the way. Empty where every node of a holder has the same number.
+    /// Directory of the nodes that represent holds, relative to the lock's path (e.g. `/leases`). Nodes
+    /// elsewhere are intermediate steps. Empty if all nodes of a holder have the same number.
     pub queue: &'static str,
 }
 
 impl Guarantees {
-    /// A queue of watching waiters for one holder, as most locks are: exclusive, in the order of arrival.
+    /// Guarantees of most locks: an exclusive queue in order of arrival, whose waiters use watches.
     pub const QUEUE: Self = Self {
         exclusive: true,
         fifo: true,
@@ -143,21 +144,21 @@ impl Guarantees {
         queue: "",
     };
 
-    /// Whether it has a read side; else every request is a write.
+    /// Whether the lock distinguishes reads from writes. Without a read side, every request is a write.
     pub fn has_read_side(&self) -> bool {
         self.holders == Holders::ReadersOrOneWriter
     }
 }
 
-/// Whether a lock finds its own node again when the response to its create was lost.
+/// Whether a lock finds its own node again after the response to its create was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protection {
-    /// It does not look for it.
+    /// The lock does not search for its node.
     None,
-    /// It looks without a `sync`, so that a server that lags can hide it.
+    /// The lock searches without a `sync`, so a lagging server can hide the node.
     ///
-    /// Sources: Curator, kazoo and the Go client, none of which asks for one.
+    /// Sources: Curator, kazoo and the Go client, none of which calls `sync`.
     Unsynced,
     Complete,
 }
@@ -171,7 +172,7 @@ impl Protection {
         }
     }
 
-    /// Where it breaks, in a sentence or two.
+    /// The hazard that this level of protection leaves, in a sentence or two.
     pub fn hazard(self) -> Option<&'static str> {
         (self == Self::Unsynced).then_some(
             "After a lost response to its create it looks for the node once, and without a sync. A server that lags can hide\n\
@@ -185,11 +186,12 @@ impl Protection {
 pub enum Holders {
     One,
     ReadersOrOneWriter,
-    /// As many as the parameter of this name says.
+    /// At most as many holders as the parameter of this name.
     Leases(&'static str),
 }
 
-/// What an acquire asks for. A lock without a read side takes every request as a write. Histories have these names.
+/// Access that an acquire asks for. A lock without a read side treats every request as a write. Histories use
+/// these names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -201,16 +203,16 @@ pub enum Mode {
 pub struct Param {
     pub name: &'static str,
     pub kind: ParamKind,
-    /// The default, as a scenario file would write it.
+    /// Default value, as written in a scenario file.
     pub default: &'static str,
     pub doc: &'static str,
 }
 
-/// A word that a parameter may be set to, and what else may be said then.
+/// A word that a parameter accepts, with the parameters that it enables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     pub word: &'static str,
-    /// The parameters that belong to it. A parameter that belongs to other words only means nothing beside it.
+    /// Parameters enabled by this word. A parameter that only other words enable has no effect.
     pub takes: &'static [&'static str],
 }
 
@@ -219,16 +221,16 @@ pub enum ParamKind {
     Duration,
     Bool,
     OneOf(&'static [&'static str]),
-    /// One of these words, each of which gives other parameters their meaning.
+    /// One of several words, each of which enables other parameters.
     Choice(&'static [Choice]),
-    /// A whole number from the first to the second.
+    /// A whole number in this inclusive range.
     Count(u64, u64),
-    /// The same, and no more than the parameter of that name.
+    /// A whole number in this inclusive range, at most the value of the named parameter.
     CountWithin(u64, u64, &'static str),
 }
 
 impl ParamKind {
-    /// The words that it takes; none where it takes something else.
+    /// The words that the parameter accepts; empty for kinds that take no words.
     pub fn words(&self) -> Vec<&'static str> {
         match self {
             Self::OneOf(words) => words.to_vec(),
@@ -237,7 +239,7 @@ impl ParamKind {
         }
     }
 
-    /// What it takes, in words; words of a scenario file stand between two of `quote`.
+    /// Accepted values as text; `quote` is put on both sides of each scenario word.
     pub fn in_words(&self, quote: &str) -> String {
         let quoted = |word: &&str| format!("{quote}{word}{quote}");
         match self {
@@ -254,8 +256,8 @@ impl ParamKind {
     }
 }
 
-/// A parameter's value as given in a scenario. In files a number is a number, a word is a text, and a time is an object:
-/// `{"us": 1000000}`.
+/// A parameter's value as given in a scenario. In files, counts are numbers, words are strings, and a
+/// duration is an object: `{"us": 1000000}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ParamValue {
@@ -320,33 +322,34 @@ pub const fn joined<const A: usize, const B: usize, const ALL: usize>(
     all
 }
 
-/// The parameters in force for a strategy, by name.
+/// Effective parameters of a strategy, by name.
 pub type Params = BTreeMap<String, ParamValue>;
 
-/// The exact totals of one batch: all N queue up one after the other, then each acquires once.
+/// Exact totals of one batch: N contenders queue up one after the other, then each acquires once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchCost {
-    /// Requests by kind; a kind that is missing is expected to be 0.
+    /// Requests by kind; a missing kind means 0.
     pub requests: Vec<(RequestKind, u64)>,
-    /// Of those, the ones that the server refuses: a create that finds the node there, for instance.
+    /// Requests, counted in `requests`, that the server refuses (e.g. a create that finds the node already
+    /// there).
     pub refused: Vec<(RequestKind, u64)>,
-    /// Writes that successful multis consist of: the servers count each of them.
+    /// Writes inside successful multis; the servers count each of them.
     pub written_by_multis: u64,
     pub events: Events,
     /// Notifications delivered to waiters because of releases.
     pub to_waiters_by_release: u64,
-    /// Notifications delivered to the releasing holder itself, because its watch was still armed.
+    /// Notifications delivered to the releasing holder because its own watch was still armed.
     pub to_releaser: u64,
     /// Notifications delivered because a newcomer's node appeared.
     pub by_arrival: u64,
-    /// Names returned by getChildren, in all; `None` where that depends on timing.
+    /// Names returned by getChildren in total; `None` if the number depends on timing.
     pub names_returned: Option<u64>,
-    /// The number of getChildren follows from how long each contender waited: one look for each poll
-    /// interval. The accounting check then computes it from the measured waits.
+    /// Whether the number of getChildren follows from the waits: one poll per interval. The accounting check
+    /// then computes it from the measured waits.
     pub looks_follow_waits: bool,
-    /// The number of getChildren can't be known, so no total of requests and none of reads is expected.
+    /// Whether the number of getChildren is unpredictable, so that no total of requests or reads is expected.
     pub looks_vary: bool,
-    /// With these parameters nothing is known: the totals depend on timing.
+    /// Whether nothing is predicted with these parameters, because every total depends on timing.
     pub open: bool,
 }
 
@@ -365,18 +368,19 @@ impl BatchCost {
     }
 }
 
-/// Stands between the names: `curator:InterProcessMutex+curator-mutex`.
+/// Separator between the locks of a mixed strategy: `curator:InterProcessMutex+curator-mutex`.
 pub const MIXED_WITH: char = '+';
 
-/// The names of the locks that a strategy consists of: one, unless it is several.
+/// The locks of a strategy: several for a mixed strategy, otherwise one.
 pub fn members(name: &str) -> impl Iterator<Item = &str> {
     name.split(MIXED_WITH)
 }
 
 impl LockCard {
-    /// The card of these locks together: contenders that use different ones contend for the same path, to show that these
-    /// exclude each other. What all of them promise is what is promised; a parameter is one's own,
-    /// `curator-mutex.retry_times`. It lives as long as this process, as the others do.
+    /// Card of a mixed strategy: contenders with different locks contend for the same path, which shows
+    /// whether the locks exclude each other. It guarantees what all members guarantee; each parameter is
+    /// prefixed with its lock, e.g. `curator-mutex.retry_times`. The card is leaked, so it lives as long as
+    /// the process.
     pub fn mixed(members: &[&Self]) -> Result<&'static Self, String> {
         let (Some(first), Some(_)) = (members.first(), members.get(1)) else {
             return Err(format!("write two locks with a `{MIXED_WITH}` between them"));

@@ -1,6 +1,6 @@
-//! One monotonic origin for the whole process, so that two stamps can always be subtracted.
+//! One monotonic origin for the whole process, so that any two stamps can be subtracted.
 //!
-//! Every latency in the suite is a difference of two [`now`] values. Wall time is used for labels only.
+//! Every latency in the suite is a difference of two [`now`] values. Wall time is only used for labels.
 
 #![expect(clippy::disallowed_methods, reason = "every other time is a difference to what is read here")]
 
@@ -12,21 +12,21 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Microseconds since the process's origin.
 pub type Stamp = u64;
 
-/// The current time in microseconds since the process's origin; never goes backwards.
+/// Current time in microseconds since the process's origin; never goes backwards.
 pub fn now() -> Stamp {
     micros(ORIGIN.elapsed())
 }
 
-/// What the system's monotonic clock showed at the origin, in microseconds.
+/// Reading of the system's monotonic clock at the origin, in microseconds.
 static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
     let monotonic = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let ahead_us = ahead_us(|| Duration::try_from(monotonic()).unwrap_or_default(), 0);
     u64::try_from(ahead_us).unwrap_or(0)
 });
 
-/// By how much another clock is ahead of ours, in microseconds. The clocks are read one after the other, and on a loaded
-/// host another process may run for milliseconds in between: the closest of several readings counts, and one that took no
-/// longer than `close_us` is taken at once.
+/// Amount by which another clock is ahead of ours, in microseconds. On a loaded host, another process may run
+/// for milliseconds between the two readings. The closest of several pairs counts, and a pair within
+/// `close_us` ends the search.
 fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     let mut closest = (u64::MAX, 0);
     for _ in 0..READINGS {
@@ -43,14 +43,14 @@ fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     closest.1
 }
 
-/// The stamp at which CLOCK_MONOTONIC showed so many microseconds, to within two of them: what another process of this host has
-/// read.
+/// Stamp at which CLOCK_MONOTONIC showed `us` microseconds, accurate to 2 µs. Converts readings of other
+/// processes on this host.
 pub fn of_monotonic(us: u64) -> Stamp {
     us.saturating_sub(*MONOTONIC_AT_ORIGIN)
 }
 
-/// What the wall clock shows at a stamp: to compare with what other programs of this host have written down. A wall
-/// clock that is set between the stamp and the reading makes it wrong.
+/// Converts stamps to wall-clock time, for comparison with records of other programs on this host. Wrong if
+/// the wall clock is set between the stamp and the reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WallClock {
     ahead_us: i128,
@@ -62,7 +62,7 @@ impl WallClock {
         Self { ahead_us: ahead_us(wall, CLOSE_US) }
     }
 
-    /// By how much the wall clock was set between an earlier reading and this one.
+    /// Amount by which the wall clock was set between an earlier reading and this one.
     pub fn set_since(&self, earlier: Self) -> Duration {
         let us = u64::try_from((self.ahead_us - earlier.ahead_us).unsigned_abs());
         Duration::from_micros(us.unwrap_or(u64::MAX))
@@ -73,11 +73,11 @@ impl WallClock {
     }
 }
 
-/// Two clocks that were read within so many microseconds were read at once.
+/// Two clocks read within this many microseconds count as read at once.
 const CLOSE_US: u64 = 10;
 const READINGS: usize = 100;
 
-/// How much later one stamp is than another; negative where it is earlier.
+/// Difference of two stamps in microseconds; negative if `later` is the earlier one.
 pub fn signed_difference(later: Stamp, earlier: Stamp) -> i64 {
     i64::try_from(i128::from(later) - i128::from(earlier)).unwrap_or(if later > earlier {
         i64::MAX
@@ -99,25 +99,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_nobody_sets_keeps_step_with_ours() {
+    fn wall_clock_that_is_not_set_keeps_step_with_stamps() {
         let wall = WallClock::read();
         std::thread::sleep(Duration::from_millis(5));
         assert!(WallClock::read().set_since(wall) < Duration::from_millis(5));
-        // One stamp for both: between two, another process may run.
+        // The same stamp for both, because another process may run between two.
         let stamp = now();
         let shown = [wall, WallClock::read()].map(|wall| wall.ms(stamp));
         assert!(shown[0].abs_diff(shown[1]) < 10, "{shown:?}");
     }
 
     #[test]
-    fn the_monotonic_clock_of_the_system_is_ours() {
+    fn stamps_follow_the_systems_monotonic_clock() {
         let (before, read) = (now(), rustix::time::clock_gettime(rustix::time::ClockId::Monotonic));
         let stamp = of_monotonic(micros(Duration::try_from(read).unwrap()));
         assert!(before <= stamp + 3 && stamp <= now() + 3, "{before} {stamp}");
     }
 
     #[test]
-    fn a_wall_clock_that_was_set_is_found_out_whichever_way_it_went() {
+    fn set_since_detects_a_wall_clock_set_forwards_or_backwards() {
         let (early, late) = (WallClock { ahead_us: 1_000_000 }, WallClock { ahead_us: 1_250_000 });
         assert_eq!(late.set_since(early), Duration::from_millis(250));
         assert_eq!(early.set_since(late), Duration::from_millis(250));

@@ -1,11 +1,11 @@
-//! Connect strings: where an ensemble is. They are taken apart, and found right or wrong, before anybody uses them.
+//! Connect strings: the addresses of an ensemble. They are parsed and validated before first use.
 
 use std::net::Ipv6Addr;
 
 use crate::units::shown;
 
 const DEFAULT_PORT: u16 = 2181;
-/// Longer than any ensemble's: a hundred servers with names of eighty letters.
+/// More than any ensemble needs: a hundred servers with names of eighty letters.
 const BYTES_AT_MOST: usize = 8 * 1024;
 const SERVERS_AT_MOST: usize = 100;
 const SHOWN: usize = 60;
@@ -14,19 +14,20 @@ pub const FORM: &str = "host:port,host:port/chroot";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connect {
-    /// As it was given.
+    /// The connect string as given.
     pub text: String,
     /// `host:port` of each server.
     pub addresses: Vec<String>,
-    /// The path under which everything happens, without a slash at its end; empty for the root.
+    /// Path prefix of all operations, without a trailing slash; empty for the root.
     pub chroot: String,
 }
 
 impl Connect {
-    /// Takes a connect string apart.
+    /// Parses a connect string.
     ///
     /// # Errors
-    /// Says which part is wrong, and shows of it what fits a line; what could not be read on a terminal is escaped.
+    /// Names the invalid part. The excerpt is shortened to fit a line, and unprintable characters are
+    /// escaped.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_AT_MOST {
             return Err(format!(
@@ -60,7 +61,7 @@ impl Connect {
 }
 
 fn address(text: &str) -> Result<String, String> {
-    // An IPv6 address has colons of its own and therefore brackets.
+    // An IPv6 address contains colons and is therefore in brackets.
     let (host, port) = match text.rfind(':').filter(|colon| !text[*colon..].contains(']')) {
         Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
         None => (text, None),
@@ -78,7 +79,7 @@ fn address(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// Whether it is an address or a name as names of hosts are; the client library takes no other for TLS.
+/// Whether `host` is an IP address or a valid host name; the client library accepts nothing else for TLS.
 fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().is_ok();
@@ -90,7 +91,7 @@ fn is_host(host: &str) -> bool {
     host.len() <= 253 && host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
 }
 
-/// What ZooKeeper would not take as a path, either.
+/// Why ZooKeeper would refuse the path; `None` if the path is valid.
 fn chroot_problem(path: &str) -> Option<&'static str> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     if matches!(parts[..], [] | [""]) {
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_ports_and_chroot_are_told_apart() {
+    fn parse_separates_hosts_ports_and_chroot() {
         let connect = Connect::parse("zk1:2181,zk2,[::1]:2183/some/chroot").unwrap();
         assert_eq!(connect.addresses, ["zk1:2181", "zk2:2181", "[::1]:2183"]);
         assert_eq!(connect.chroot, "/some/chroot");
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn parse_errors_name_the_invalid_part() {
         for (connect, part) in [
             ("", "`` is not a host"),
             ("a:1,,b:2", "`` is not a host"),
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_ensemble_needs_is_refused_in_a_line_and_nothing_of_it_reaches_a_terminal_raw() {
+    fn parse_errors_are_short_and_escaped_for_huge_or_unprintable_input() {
         for wrong in [
             "a,".repeat(4_800_000),
             "a,".repeat(150),

@@ -1,8 +1,8 @@
-//! Reading what others may have put on the disk: regular files of a bounded size, and no name that leads elsewhere.
+//! Safe reading of untrusted directories: regular files of a bounded size, and no name that leads elsewhere.
 //!
-//! A directory of results comes from another machine, from a download or from a colleague. Whatever lies in it, a reader
-//! ends: it waits for no pipe, reads no device, follows no link below the directory that the user named, and never keeps
-//! more than a bound for each kind of file.
+//! A directory of results may come from another machine, a download or a colleague. Whatever it contains,
+//! reading it terminates: no pipes, no devices, no links below the named directory, and a size bound for each
+//! kind of file.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ pub const MIB: u64 = 1 << 20;
 pub enum Unreadable {
     #[error("is missing")]
     Missing,
-    /// It is nothing that this program would have written there.
+    /// Not a file that this program would have written there.
     #[error("{0}")]
     Refused(String),
     #[error("cannot be read: {0}")]
@@ -32,13 +32,13 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// As the error of a command that was given it, or the directory that it lies in.
+    /// The error of a command whose argument was this file or its directory.
     pub fn of(self, path: &Path) -> Error {
         match self {
             Self::Failed(error) => {
                 Error::environment(format!("cannot read {}: {error}; check the disk", path.display()))
             }
-            told => Error::usage(format!("{}: {told}; restore it from a copy", path.display())),
+            other => Error::usage(format!("{}: {other}; restore it from a copy", path.display())),
         }
     }
 }
@@ -56,8 +56,8 @@ fn refused(why: &str) -> Unreadable {
     Unreadable::Refused(why.to_owned())
 }
 
-/// Opens a regular file of at most that size by its name below a directory. The directory may be named by a link; from there
-/// on none is followed.
+/// Opens a regular file of at most `most` bytes by its name relative to `dir`. `dir` itself may be a link; no
+/// link below it is followed.
 pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     let steps: Option<Vec<&OsStr>> = name
         .components()
@@ -80,7 +80,7 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
             },
         )?;
     }
-    // Without waiting for the writer of a pipe.
+    // NONBLOCK: opening a pipe must not wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(&at, *last, flags, Mode::empty()).map_err(|error| match error {
         Errno::LOOP => refused("is a link, and none is followed"),
@@ -104,14 +104,14 @@ fn regular(file: File, most: u64) -> Result<File, Unreadable> {
     Ok(file)
 }
 
-/// From this size on it matters whether there is anything in a file: a few bytes on the disk can pretend to be terabytes.
+/// Size from which files are checked for holes: a few bytes on disk can pretend to be terabytes.
 const NEVER_HOLLOW: u64 = 64 * MIB;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_hollow(file: &File, length: u64) -> bool {
     use rustix::fs::{SeekFrom, seek};
     let hole = seek(file, SeekFrom::Hole(0));
-    // Where the file system does not know, there is none.
+    // A file system that cannot report holes counts as having none.
     let _ = seek(file, SeekFrom::Start(0));
     hole.is_ok_and(|hole| hole < length)
 }
@@ -129,33 +129,33 @@ pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Un
     bounded(open(dir, name.as_ref(), most)?, most)
 }
 
-/// Reads a file that the user named: a link is followed, and a pipe is read, up to that size.
+/// Reads at most `most` bytes of a file that the user named: links are followed, and pipes are read.
 pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(File::open(path)?, most)
 }
 
-/// All that comes from there, if that is at most so much.
+/// Reads `from` to its end; fails if there are more than `most` bytes.
 pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     from.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
-/// The value of a JSON text of a directory of results, with [`tame`] strings.
+/// Deserializes JSON from a directory of results, with [`tame`] strings.
 pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(&tame(json))
 }
 
-/// The one text of several lines that results hold: the scenario as it was run.
+/// The only multi-line text in results: the scenario as run.
 const OF_SEVERAL_LINES: &str = "scenario_text";
 
-/// A JSON text whose strings each stand on one line and do nothing to a terminal: what would, is escaped for people to read.
-/// Names and reasons come to sentences, tables and pages in a hundred places, and in none of them may a name begin a line of
-/// its own. Text that is no JSON is left to its parser.
+/// JSON with every string on one line and free of terminal control: harmful characters are escaped readably.
+/// Names and reasons end up in sentences, tables and pages, where none of them may start a line. Invalid JSON
+/// is left to the parser.
 pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
-    // Most files have nothing of the kind, and some are large.
+    // Most files contain nothing to escape, and some are large.
     let is_read = |c: char| c.is_ascii_whitespace() || is_harmless(c);
     if text.chars().all(is_read)
         && !text.split('\\').skip(1).any(|after| after.starts_with(['n', 'r', 't', 'b', 'f', 'u']))
@@ -179,7 +179,7 @@ pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(tame.into_bytes())
 }
 
-/// How long a string is whose opening quote has been read.
+/// Length of a string whose opening quote has been consumed.
 fn length_of_string(text: &str) -> usize {
     let mut escaped = false;
     let ends = |byte: u8| {
@@ -198,7 +198,7 @@ fn tame_string(string: &str) -> Cow<'_, str> {
     let mut tame = String::with_capacity(string.len());
     let mut rest = string.chars();
     while let Some(letter) = rest.next() {
-        // As it is written, and what is meant.
+        // The text as written, and the character that it stands for.
         let (written, meant) = match letter {
             '\\' => {
                 let mut written = String::from('\\');
@@ -220,7 +220,7 @@ fn tame_string(string: &str) -> Cow<'_, str> {
                 };
                 (written, meant)
             }
-            // Not allowed there, which the parser says.
+            // Control characters are invalid in JSON; the parser reports them.
             '\0'..'\u{20}' => (letter.to_string(), None),
             _ => (letter.to_string(), Some(letter)),
         };
@@ -234,7 +234,7 @@ fn tame_string(string: &str) -> Cow<'_, str> {
     Cow::Owned(tame)
 }
 
-/// Creates a file anew where others may have put something: what has its name is removed, so that nothing is written through
+/// Creates a file in an untrusted directory, after removing any file of that name. Nothing is written through
 /// a link, into a pipe, or into another name of the same file.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
@@ -243,12 +243,12 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether something of that name lies in a directory. It may be what no reader takes, which reading it then says.
+/// Whether a directory entry of that name exists, even if reading it would be refused.
 pub fn has(dir: &Path, name: impl AsRef<Path>) -> bool {
     dir.join(name).symlink_metadata().is_ok()
 }
 
-/// The directories in a directory, by their names: none that is hidden, and no link to one.
+/// Subdirectories sorted by name, without hidden ones and without links.
 pub fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path)? {
@@ -272,12 +272,12 @@ mod tests {
 
     use super::*;
 
-    fn told(dir: &Path, name: &str) -> String {
+    fn error_of_read(dir: &Path, name: &str) -> String {
         read(dir, name, MIB).unwrap_err().to_string()
     }
 
     #[test]
-    fn a_regular_file_below_is_read_and_whatever_else_lies_there_is_refused_at_once() {
+    fn read_accepts_regular_files_and_refuses_links_pipes_and_devices() {
         let place = tempfile::tempdir().unwrap();
         let dir = place.path();
         std::fs::create_dir(dir.join("within")).unwrap();
@@ -288,19 +288,22 @@ mod tests {
             .unwrap();
         File::create(dir.join("large")).unwrap().set_len(MIB + 1).unwrap();
         assert_eq!(read(dir, "within/file", MIB).unwrap(), b"text");
-        assert_eq!(told(dir, "absent"), "is missing");
-        assert_eq!(told(dir, "endless"), "is a link, and none is followed");
-        assert_eq!(told(dir, "elsewhere/file"), "lies behind a link, or behind what is no directory");
-        assert_eq!(told(dir, "pipe"), "is no regular file");
-        assert_eq!(told(dir, "within"), "is no regular file");
-        assert_eq!(told(dir, "large"), "has more than 1 MiB, the most that is read of such a file");
+        assert_eq!(error_of_read(dir, "absent"), "is missing");
+        assert_eq!(error_of_read(dir, "endless"), "is a link, and none is followed");
+        assert_eq!(
+            error_of_read(dir, "elsewhere/file"),
+            "lies behind a link, or behind what is no directory"
+        );
+        assert_eq!(error_of_read(dir, "pipe"), "is no regular file");
+        assert_eq!(error_of_read(dir, "within"), "is no regular file");
+        assert_eq!(error_of_read(dir, "large"), "has more than 1 MiB, the most that is read of such a file");
         for name in ["../file", "/etc/passwd", "", "within/../../file"] {
-            assert_eq!(told(dir, name), "leads out of its directory", "{name}");
+            assert_eq!(error_of_read(dir, name), "leads out of its directory", "{name}");
         }
     }
 
     #[test]
-    fn a_file_that_pretends_to_be_large_is_refused_without_reading_it() {
+    fn open_refuses_hollow_files_without_reading_them() {
         let place = tempfile::tempdir().unwrap();
         File::create(place.path().join("hollow")).unwrap().set_len(1 << 40).unwrap();
         let found = open(place.path(), Path::new("hollow"), u64::MAX);
@@ -313,17 +316,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strings_of_results_stand_on_one_line_and_do_nothing(name: String, text: String, plain in "[ -~é✓]*") {
-            // In an object of its own, because any name may be drawn: those of the others, too.
+        fn from_json_keeps_strings_on_one_line_and_harmless(name: String, text: String, plain in "[ -~é✓]*") {
+            // In a separate object, because a drawn name may equal any other key.
             let written = json!({ "named": { &name: [text] }, "plain": plain, "scenario_text": text, "n": 1.5 });
             for json in [written.to_string(), serde_json::to_string_pretty(&written).unwrap()] {
                 let read: serde_json::Map<String, Value> = from_json(json.as_bytes()).unwrap();
-                let told = |value: &Value| value.as_str().unwrap().to_owned();
-                prop_assert_eq!(told(&read["plain"]), plain.clone());
-                prop_assert_eq!(told(&read["scenario_text"]), text.clone());
+                let text_of = |value: &Value| value.as_str().unwrap().to_owned();
+                prop_assert_eq!(text_of(&read["plain"]), plain.clone());
+                prop_assert_eq!(text_of(&read["scenario_text"]), text.clone());
                 let named = read["named"].as_object().unwrap();
                 prop_assert!(read.keys().chain(named.keys()).all(|key| is_tame(key)));
-                let shown = told(&named.values().next().unwrap()[0]);
+                let shown = text_of(&named.values().next().unwrap()[0]);
                 prop_assert!(is_tame(&shown));
                 if is_tame(&text) {
                     prop_assert_eq!(&shown, &text);
@@ -332,7 +335,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_json_is_no_reason_to_panic(text: String, bytes: Vec<u8>) {
+        fn from_json_fails_without_panic_on_invalid_json(text: String, bytes: Vec<u8>) {
             for text in [text.as_bytes(), &bytes] {
                 prop_assert_eq!(from_json::<Value>(text).is_ok(), serde_json::from_slice::<Value>(text).is_ok());
             }
@@ -340,14 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_looks_like_the_scenarios_name_spares_nothing() {
+    fn scenario_text_as_a_value_exempts_no_string_from_taming() {
         let json = br#"["scenario_text", "a\nb", "\u009b", "\ud83d\ude00", "\"\\n"]"#;
         let read: Vec<String> = from_json(json).unwrap();
         assert_eq!(read, ["scenario_text", "a\\u{a}b", "\\u{9b}", "😀", "\"\\n"]);
     }
 
     #[test]
-    fn what_is_created_anew_leaves_what_a_link_of_that_name_leads_to() {
+    fn create_replaces_a_link_and_leaves_its_target_untouched() {
         let place = tempfile::tempdir().unwrap();
         let (link, far) = (place.path().join("link"), place.path().join("far"));
         std::fs::write(&far, "precious").unwrap();
@@ -362,8 +365,8 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_somebody_names_is_read_up_to_the_bound() {
-        let told = read_named(Path::new("/dev/zero"), MIB).unwrap_err().to_string();
-        assert_eq!(told, "has more than 1 MiB, the most that is read of such a file");
+    fn read_named_reads_a_device_up_to_the_bound() {
+        let error = read_named(Path::new("/dev/zero"), MIB).unwrap_err().to_string();
+        assert_eq!(error, "has more than 1 MiB, the most that is read of such a file");
     }
 }

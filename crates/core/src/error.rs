@@ -1,19 +1,19 @@
-//! The failure of a command, and the exit code that it means.
+//! Failure of a command, and its exit code.
 
 use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line or the scenario is wrong; nothing was started. Exit code 2.
+    /// Wrong command line or scenario; nothing was started. Exit code 2.
     #[error("{0}")]
     Usage(String),
-    /// The environment cannot do it: no ZooKeeper, cannot connect, ensemble lost, disk full. Exit code 3.
+    /// Environment failure: no ZooKeeper, cannot connect, ensemble lost, disk full. Exit code 3.
     #[error("{0}")]
     Environment(String),
-    /// What was asked is not known, and measuring can't go on. Exit code 4.
+    /// The requested result is not known, and measuring cannot continue. Exit code 4.
     #[error("{0}")]
     Unknown(String),
-    /// The user interrupted; what was measured till then was kept. Exit code 130.
+    /// The user interrupted; the results so far were kept. Exit code 130.
     #[error("interrupted")]
     Interrupted,
 }
@@ -32,7 +32,7 @@ impl Error {
         move |error| Self::environment(format!("cannot {what} {}: {error}", path.display()))
     }
 
-    /// The same error, with what it is about before its words.
+    /// The same error with `what: ` in front of its message.
     pub fn about(self, what: &str) -> Self {
         match self {
             Self::Usage(why) => Self::Usage(format!("{what}: {why}")),
@@ -55,13 +55,14 @@ impl Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything asked was done, and every promise held.
+    /// Everything requested was done, and every promise held.
     Held = 0,
-    /// A lock broke its promise: two holders at once, or a contender that is stuck. Or a gate failed, or a comparison found a regression.
+    /// A lock broke its promise (two holders at once, or a stuck contender), a gate failed, or a comparison
+    /// found a regression.
     Violated = 1,
     /// Bad usage or a bad scenario; nothing was started.
     Usage = 2,
-    /// The environment failed: no ZooKeeper, cannot connect, the ensemble went away.
+    /// The environment failed: no ZooKeeper, cannot connect, or the ensemble was lost.
     Environment = 3,
     /// Not enough evidence: a partial run, nothing acquired, or a gate that cannot be decided.
     Unknown = 4,
@@ -70,7 +71,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Every code with the sentence that the documentation prints.
+    /// Every exit code with its description for the documentation.
     pub const ALL: [(Exit, &'static str); 6] = [
         (Exit::Held, "done, and every lock held"),
         (Exit::Violated, "a lock let two contenders in at once, a gate failed, or something got slower"),

@@ -1,8 +1,8 @@
 //! How much evidence a verdict of *held* needs, and which error rate a given amount of evidence excludes.
 //!
-//! A lock that errs at a share r of its acquisitions, independently, goes unseen at n checked acquisitions with a probability of at
-//! most exp(-rn). That is (1-r)^n where each of them was checked for its whole wait, and it also holds where some were checked
-//! for a part of theirs, which (1-r)^n does not.
+//! A lock that errs independently at a share r of its acquisitions escapes n checks with probability at most
+//! exp(-rn). If each acquisition is checked for its whole wait, the exact value is (1-r)^n. The bound
+//! exp(-rn) also holds when some acquisitions are only checked for a part of their wait; (1-r)^n does not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A lock that errs at `percent` of its acquisitions must be caught with this probability.
+/// Required evidence: a lock that errs at `percent` of its acquisitions must be caught with this probability.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -19,15 +19,15 @@ pub struct Sensitivity {
     percent: f64,
 }
 
-/// The probability with which the error rate that is shown would have been caught.
+/// Detection probability of the error rates that are printed.
 const SHOWN: f64 = 0.95;
 const PERCENT: std::ops::RangeInclusive<f64> = 1e-4..=100.0;
 
 impl Sensitivity {
-    /// What a verdict of held needs where nothing else is asked for: a lock that errs every time goes unseen in one of 100 trials.
+    /// Requirement for *held* by default: a lock that always errs escapes in one of 100 trials.
     pub const DEFAULT: Self = Self { probability: 0.99, percent: 100.0 };
 
-    /// How many acquisitions must be checked; never none.
+    /// Number of acquisitions that must be checked; at least 1.
     pub fn acquisitions(self) -> u64 {
         (exponent(self.probability).mul_add(100.0 / self.percent, -1e-9).ceil() as u64).max(1)
     }
@@ -40,7 +40,7 @@ impl Sensitivity {
         checked >= self.acquisitions()
     }
 
-    /// The stricter of the two.
+    /// The stricter requirement of the two.
     pub fn max(self, other: Self) -> Self {
         if other.acquisitions() > self.acquisitions() { other } else { self }
     }
@@ -52,18 +52,18 @@ impl Default for Sensitivity {
     }
 }
 
-/// The rn of exp(-rn) at which an error is caught with that probability.
+/// The exponent rn at which an error is caught with that probability.
 fn exponent(probability: f64) -> f64 {
     -(-probability).ln_1p()
 }
 
-/// The smallest error rate that so many checked acquisitions would have shown with a probability of 0.95; `None` where even a
-/// lock that errs at each of them may have gone unseen.
+/// Smallest error rate that `checked` acquisitions would have revealed with probability 0.95. `None` if even
+/// a lock that errs at each of them may have escaped.
 pub fn smallest_rate(checked: u64) -> Option<f64> {
     Some(exponent(SHOWN) / checked as f64).filter(|rate| *rate <= 1.0)
 }
 
-/// What that comes to, in words.
+/// The excluded error rate as text.
 pub fn excluded(checked: u64) -> String {
     let caught = |errs: &str, probability: f64| {
         format!("a lock that errs {errs} would have been caught with probability {probability:.2}")
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn held_needs_five_acquisitions_unless_more_is_asked_for() {
+    fn held_needs_five_acquisitions_by_default() {
         assert_eq!(Sensitivity::DEFAULT.acquisitions(), 5);
         assert_eq!([needs("0.99@100%"), needs("0.999@100%")], [5, 7]);
         assert_eq!([needs("0.5@100%"), needs("0.01@100%")], [1, 1], "never none");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn few_checked_acquisitions_are_not_enough_whatever_the_total() {
+    fn fewer_than_five_checked_acquisitions_do_not_meet_the_default() {
         for checked in 0..5 {
             assert!(!Sensitivity::DEFAULT.is_met_by(checked), "{checked}");
         }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_excluded_error_rate_is_printed_in_words() {
+    fn excluded_error_rate_is_printed_as_text() {
         let caught = "would have been caught with probability";
         for (checked, text) in [
             (0, "no error of the lock would have been caught".to_owned()),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensitivity_is_written_as_it_is_read_and_mistakes_are_named() {
+    fn sensitivity_round_trips_and_errors_name_the_mistake() {
         for text in ["0.99@1%", "0.999@100%", "0.95@0.07%"] {
             assert_eq!(text.parse::<Sensitivity>().unwrap().to_string(), text);
         }
@@ -185,7 +185,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the checked shares of the waits are spread, the stated error rate is caught at least as often as stated.
+        /// Catching probability is at least the stated one, however the checked shares of the waits are
+        /// distributed.
         #[test]
         fn the_stated_probability_holds_for_any_shares(
             shares in prop::collection::vec(0.0..=1.0_f64, 1..400),

@@ -1,7 +1,7 @@
-//! ZooKeeper's serialisation, as far as it is read here: one field after the other, big-endian, texts and buffers
-//! preceded by their length (`org.apache.zookeeper.common`, Jute's `BinaryInputArchive`).
+//! The part of ZooKeeper's serialisation that the suite reads: consecutive big-endian fields; strings and
+//! buffers are preceded by their length (Jute's `BinaryInputArchive`).
 
-/// Reads fields off the beginning of what is left. Every field is `None` when too little is left for it.
+/// Reads fields from the start of the remaining bytes. Every method returns `None` if too few bytes remain.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -24,13 +24,13 @@ impl<'a> Reader<'a> {
         Some(self.bytes(1)? != [0])
     }
 
-    /// Bytes preceded by their number. One that is negative stands for no buffer, and is `None`, too.
+    /// Bytes preceded by their length. A negative length stands for a null buffer and also gives `None`.
     pub fn buffer(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.int()?).ok()?;
         self.bytes(length)
     }
 
-    /// A text in UTF-8; what is none is replaced.
+    /// A UTF-8 string; invalid sequences are replaced.
     pub fn string(&mut self) -> Option<String> {
         self.buffer().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_one_after_the_other_until_too_little_is_left() {
+    fn reader_returns_fields_in_order_until_too_few_bytes_remain() {
         let written =
             [&(-2_i32).to_be_bytes()[..], &7_i64.to_be_bytes(), &[1], &[0, 0, 0, 2], b"ab", &[0; 3]].concat();
         let mut reader = Reader(&written);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_without_a_length_or_longer_than_what_is_left_is_none() {
+    fn buffer_is_none_if_null_or_longer_than_the_remaining_bytes() {
         assert_eq!(Reader(&(-1_i32).to_be_bytes()).buffer(), None);
         assert_eq!(Reader(&[0, 0, 0, 9, 1]).buffer(), None);
     }

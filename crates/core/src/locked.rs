@@ -1,4 +1,4 @@
-//! A mutex is taken whether or not somebody panicked who had it: what it guards here is whole after each change.
+//! Locks a mutex even if it is poisoned: the data it guards here is consistent after each change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

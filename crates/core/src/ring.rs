@@ -1,12 +1,13 @@
-//! A ring of slots that takes memory for as many as have been used.
+//! A ring of slots whose memory grows with the slots in use.
 
 use std::sync::OnceLock;
 
-/// Slots that are made together with the ring's first.
+/// Number of slots in the first segment.
 const FIRST: usize = 8;
 
-/// Slots by number, modulo the ring's size. They are made in segments, each as large as all before it together, when a slot of a
-/// segment is first written: a lock that is released ten times takes ten slots, not thousands. Reading takes no memory.
+/// Slots by number, modulo the ring's size. Segments are allocated at the first write to one of their slots,
+/// each as large as all before it together. A lock that is released ten times allocates 16 slots, not
+/// thousands. Reading does not allocate.
 #[derive(Debug)]
 pub struct Ring<T> {
     size: usize,
@@ -14,17 +15,17 @@ pub struct Ring<T> {
     rest: OnceLock<Box<[Segment<T>]>>,
 }
 
-/// Slots, made when one of them is first written.
+/// Slots that are allocated at the first write to one of them.
 type Segment<T> = OnceLock<Box<[T]>>;
 
 impl<T: Default> Ring<T> {
-    /// An empty ring of at least that many slots.
+    /// An empty ring of at least `size` slots.
     pub const fn of(size: usize) -> Self {
         let size = if size < FIRST { FIRST } else { size.next_power_of_two() };
         Self { size, first: OnceLock::new(), rest: OnceLock::new() }
     }
 
-    /// The slot, if its segment has been written to.
+    /// The slot, if its segment was allocated.
     pub fn get(&self, number: i64) -> Option<&T> {
         match self.position(number) {
             Position::First(at) => self.first.get()?.get(at),
@@ -32,7 +33,7 @@ impl<T: Default> Ring<T> {
         }
     }
 
-    /// The slot, made if it is missing.
+    /// The slot, allocated if missing.
     pub fn slot(&self, number: i64) -> &T {
         let of = |count| (0..count).map(|_| T::default()).collect();
         match self.position(number) {
@@ -45,7 +46,7 @@ impl<T: Default> Ring<T> {
     }
 
     fn position(&self, number: i64) -> Position {
-        // The size is a power of two, so the lower bits are the remainder, of negative numbers, too.
+        // The size is a power of two, so the low bits are the remainder, even for negative numbers.
         let index = number as usize & (self.size - 1);
         match (index / FIRST).checked_ilog2() {
             None => Position::First(index),
@@ -62,7 +63,7 @@ impl<T: Default> Ring<T> {
 
 enum Position {
     First(usize),
-    /// The segment after the first, and the slot in it.
+    /// Segment after the first, and slot in that segment.
     Rest(usize, usize),
 }
 
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_made_when_they_are_first_written() {
+    fn slots_are_allocated_at_their_first_write() {
         let ring: Ring<AtomicI64> = Ring::of(1 << 14);
         assert!(ring.get(0).is_none() && ring.get(16_383).is_none());
         assert_eq!(ring.slots_made(), 0, "reading makes no slot");
@@ -91,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_share_a_slot_only_if_they_differ_by_a_multiple_of_the_size(
+        fn numbers_share_a_slot_only_if_congruent_modulo_the_size(
             size in 1_usize..5_000, one: i64, other: i64, near in -20_000_i64..20_000,
         ) {
             let ring: Ring<AtomicI64> = Ring::of(size);

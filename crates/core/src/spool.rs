@@ -1,9 +1,9 @@
-//! Records of which there may be more than memory holds: kept in an order, in memory as long as they are few, and else in
-//! files without a name.
+//! External sorting: records that may exceed memory, kept in key order. A few records stay in memory; more go
+//! to unnamed files.
 //!
-//! Records come one by one; every so many of them are sorted and written as a *run*; runs are merged when they are read.
-//! A file is gone with what it belongs to, however the process ends. What is read is the same as if all had been sorted in
-//! one piece in memory: records with the same key stay in the order in which they came.
+//! Records arrive one by one. Every [`RUN`] records are sorted and written as a *run*, and the runs are
+//! merged while reading. A file disappears with its owner, however the process ends. The sort is stable:
+//! records with the same key keep their order of arrival.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,11 +20,11 @@ use serde::de::DeserializeOwned;
 
 use crate::locked::locked;
 
-/// So many records are sorted at once, in memory. In the tests of this crate few, so that whatever they sort goes to the disk.
+/// Number of records sorted at once in memory. Small in this crate's tests, so that they use the disk.
 pub const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
-/// So many runs are merged into one that is longer.
+/// Number of runs that are merged into a longer one.
 const RUNS: usize = 64;
-/// A block of about so many bytes is read at once.
+/// Approximate number of bytes read at once.
 const BLOCK: usize = 32 * 1024;
 
 pub trait Record: Serialize + DeserializeOwned + Clone {}
@@ -35,7 +35,7 @@ pub struct Sorter<T, K> {
     directory: PathBuf,
     key: fn(&T) -> K,
     fresh: Vec<T>,
-    /// Runs of one length, and then those that they were merged into: the oldest records are in the last of them.
+    /// Runs of equal length, then the longer runs merged from them. The last level has the oldest records.
     levels: Vec<Level<T>>,
 }
 
@@ -54,7 +54,7 @@ struct SpoolBlock<T> {
 }
 
 impl<T: Record, K: Ord> Sorter<T, K> {
-    /// With nothing in it; what does not fit into memory goes to that directory.
+    /// An empty sorter; records that do not fit into memory go to `directory`.
     pub fn by(key: fn(&T) -> K, directory: &Path) -> Self {
         Self { directory: directory.to_owned(), key, fresh: Vec::new(), levels: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl<T: Record, K: Ord> Sorter<T, K> {
         self.fresh.sort_by_key(self.key);
         let fresh = std::mem::take(&mut self.fresh);
         self.write(0, fresh.iter().cloned().map(Ok))?;
-        // The room is used again.
+        // The allocation is reused.
         self.fresh = fresh;
         self.fresh.clear();
         let mut level = 0;
@@ -151,7 +151,7 @@ impl<T: Record> SpoolBlock<T> {
     }
 }
 
-/// Records in the order of their keys. Copies share what they hold.
+/// Records in key order. Clones share their data.
 pub struct Sorted<T, K>(Arc<Pieces<T, K>>);
 
 struct Pieces<T, K> {
@@ -217,9 +217,9 @@ impl<T: Record> Cursor<'_, T> {
 pub struct Merge<'a, T, K> {
     key: fn(&T) -> K,
     cursors: Vec<Cursor<'a, T>>,
-    /// The next of each run, while there is one.
+    /// Next record of each run, if any.
     next: Vec<Option<T>>,
-    /// Their keys, and of which runs they are. Of the same key, the older run's comes first.
+    /// Keys of these records with the number of their run. Between equal keys, the older run comes first.
     heads: BinaryHeap<Reverse<(K, usize)>>,
 }
 
@@ -251,21 +251,21 @@ impl<T: Record, K: Ord> Iterator for Merge<'_, T, K> {
     }
 }
 
-/// Values by their numbers, to be looked up: cheap where one look-up is near the one before it.
+/// Values by number, for random access: cheap if successive look-ups are near each other.
 #[derive(Clone)]
 pub struct SpooledTable<V>(Arc<Mutex<Lookup<V>>>);
 
 struct Lookup<V> {
     file: Option<Arc<File>>,
     blocks: Vec<SpoolBlock<(i64, V)>>,
-    /// The latest blocks that were read, the latest at the end.
+    /// Recently read blocks, the latest at the end.
     read: Vec<(usize, Vec<(i64, V)>)>,
 }
 
 const BLOCKS_KEPT: usize = 64;
 
 impl<V: Record> SpooledTable<V> {
-    /// The values, each with its number. Of two with the same number, the first counts.
+    /// The table of these values. The first of several values with the same number wins.
     pub fn of(sorted: &Sorted<(i64, V), i64>, directory: &Path) -> io::Result<Self> {
         if sorted.0.levels.is_empty() {
             return Ok(Self::in_memory(sorted.0.fresh.clone()));
@@ -285,7 +285,7 @@ impl<V: Record> SpooledTable<V> {
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
         let mut lookup = locked(&self.0);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);
-        // The first of that number may begin the block behind, or lie in the one before it.
+        // The first record of that number may begin the next block or lie in the block before it.
         for place in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
             if place < lookup.blocks.len()
                 && let records = lookup.block(place)?
@@ -362,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sorted_in_pieces_on_disk_is_what_is_sorted_at_once(
+        fn sorter_on_disk_equals_a_sort_in_memory(
             numbers in prop::collection::vec(0..50_i64, 0..1_500),
         ) {
             let directory = tempfile::tempdir().unwrap();
@@ -373,7 +373,7 @@ mod tests {
             }
             let sorted = sorter.finish();
             prop_assert_eq!(&sorted, &Sorted::of(|(number, _)| *number, numbered.clone()));
-            // And of each number the first that came is found.
+            // Look-up finds the first record of each number
             let table = SpooledTable::of(&sorted, directory.path()).unwrap();
             for number in -1..51 {
                 let first = numbered.iter().find(|(other, _)| *other == number).map(|(_, place)| *place);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_is_looked_up_block_by_block() {
+    fn long_table_is_looked_up_by_block() {
         let directory = tempfile::tempdir().unwrap();
         let mut sorter = Sorter::by(|(number, _): &(i64, String)| *number, directory.path());
         let count = 200_000;

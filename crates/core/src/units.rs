@@ -1,4 +1,4 @@
-//! Quantities and names as people write them, parsed and printed; and lists in which each thing stands once.
+//! Parsing and printing of quantities and names, and lists without duplicates.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,17 +19,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Prints a duration with the unit that keeps it readable: `350 µs`, `20 ms`, `1.5 s`, `2m 5s`.
+/// Prints a duration with a readable unit: `350 µs`, `20 ms`, `1.5 s`, `2m 5s`.
 pub fn format_duration(duration: Duration) -> String {
     format_micros(crate::clock::micros(duration))
 }
 
-/// Prints a duration in whole seconds, rounded up: about how long something takes.
+/// Prints a duration in whole seconds, rounded up, for estimates.
 pub fn whole_seconds(time: Duration) -> String {
     format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
 
-/// Prints microseconds with the unit that keeps three significant digits readable.
+/// Prints microseconds with a unit that suits three significant digits.
 pub fn format_micros(us: u64) -> String {
     let value = us as f64;
     match us {
@@ -40,10 +40,9 @@ pub fn format_micros(us: u64) -> String {
     }
 }
 
-/// Text from outside as a message shows it: without characters that do something to a terminal, and not longer than so
-/// many characters.
+/// External text for messages: terminal control characters are escaped, and at most `most` characters remain.
 pub fn shown(text: &str, most: usize) -> String {
-    // A text that is too long may be very long.
+    // `nth` stops early if the text is very long.
     if text.chars().nth(most).is_none() {
         return text.chars().map(harmless).collect();
     }
@@ -54,7 +53,8 @@ pub fn one_line(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
-/// The whole of it, with its lines and tabs. Servers are asked many times a second, and answer with nothing but letters.
+/// External text with its lines and tabs kept and other control characters escaped. The fast path is for
+/// server replies, which arrive many times a second and are plain ASCII.
 pub fn harmless_lines(text: String) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return text;
@@ -62,20 +62,19 @@ pub fn harmless_lines(text: String) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { c.to_string() } else { harmless(c) }).collect()
 }
 
-/// A character as a terminal or a page may get it: one that would do something to it, or turn round the order of what
-/// follows, is escaped.
+/// The character, escaped if it could control a terminal or change the text direction.
 pub fn harmless(c: char) -> String {
     if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() }
 }
 
-/// Whether a terminal or a page may get it as it is.
+/// Whether a terminal or a page can show the character as is.
 pub fn is_harmless(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !c.is_control() && !turns
 }
 
-/// Prints a number with three significant digits, whole numbers from 100 on in full.
+/// Prints a number with three significant digits, and whole numbers from 100 in full.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 99.95 => 0,
@@ -88,17 +87,17 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A value as it is shown, with a sign where it is no more than a lower bound: `≥ 3 ms`.
+/// The value with a `≥` in front if it is only a lower bound: `≥ 3 ms`.
 pub fn at_least(shown: String, is_bound: bool) -> String {
     if is_bound { format!("≥ {shown}") } else { shown }
 }
 
-/// A share as people write it: `5 %` for 0.05.
+/// A share as a percentage: `5 %` for 0.05.
 pub fn percent(share: f64) -> String {
     format!("{} %", number(100.0 * share))
 }
 
-/// A ratio as people say a change: `40 % lower`, `3.2 times`.
+/// A ratio as a change: `40 % lower`, `3.2 times`.
 pub fn changed(ratio: f64) -> String {
     match ratio {
         _ if !ratio.is_finite() => "more than nothing".to_owned(),
@@ -108,7 +107,7 @@ pub fn changed(ratio: f64) -> String {
     }
 }
 
-/// Prints a count with its noun, of which there is one form for one and one for any other number.
+/// A count with the singular or the plural of its noun.
 pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     format!("{count} {}", if count == 1 { one } else { many })
@@ -118,7 +117,7 @@ pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
 }
 
-/// A combination as messages call it: `baton, 20 contenders`.
+/// A combination as shown in messages: `baton, 20 contenders`.
 pub fn cell_name(strategy: &str, count: usize) -> String {
     format!("{strategy}, {}", contenders(count))
 }
@@ -128,7 +127,7 @@ pub fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A text as a shell takes it for one word.
+/// The text quoted as one shell word.
 pub fn as_a_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -138,7 +137,7 @@ pub fn as_a_word(text: &str) -> String {
     }
 }
 
-/// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
+/// Names as a list in a sentence: `a`, `a and b`, `a, b and c`.
 pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
     match names {
         [] => String::new(),
@@ -150,12 +149,12 @@ pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-/// Each once, the least first.
+/// Distinct items in ascending order.
 pub fn distinct_sorted<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     all.into_iter().collect::<BTreeSet<T>>().into_iter().collect()
 }
 
-/// Each once, in the order in which they come.
+/// Distinct items in order of first appearance.
 pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
@@ -166,7 +165,7 @@ pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// Each key once, in the order in which they come, with all that it comes with.
+/// Values grouped by key, in order of first appearance.
 pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {
@@ -178,7 +177,7 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
     groups
 }
 
-/// A duration in files: whole microseconds. Its field's name ends with `_us`.
+/// Serde format of a duration: whole microseconds. The field's name ends with `_us`.
 pub mod as_us {
     use std::time::Duration;
 
@@ -193,7 +192,7 @@ pub mod as_us {
     }
 }
 
-/// The same where there may be none: null.
+/// Serde format of an optional duration: whole microseconds or null.
 pub mod as_us_if_any {
     use std::time::Duration;
 
@@ -208,7 +207,7 @@ pub mod as_us_if_any {
     }
 }
 
-/// A wall time in files: RFC 3339 text in UTC, to the microsecond, such as `2026-11-21T08:45:08.123456Z`.
+/// Serde format of a wall time: RFC 3339 in UTC with microseconds, such as `2026-11-21T08:45:08.123456Z`.
 pub mod as_utc {
     use std::time::SystemTime;
 
@@ -232,39 +231,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_number_is_refused_with_the_two_likely_readings() {
+    fn parse_duration_refuses_a_bare_number_and_suggests_units() {
         assert!(parse_duration("20").unwrap_err().contains("`20ms` or `20s`"));
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
     }
 
     #[test]
-    fn what_would_turn_round_the_order_of_letters_is_escaped_like_what_a_terminal_obeys() {
+    fn harmless_escapes_control_and_direction_characters() {
         let shown: String = "a\u{202e}b\u{7}é ש".chars().map(harmless).collect();
         assert_eq!(shown, "a\\u{202e}b\\u{7}é ש");
     }
 
     #[test]
-    fn a_count_agrees_with_its_noun() {
+    fn counted_noun_agrees_with_the_count() {
         let shown: Vec<_> = [0_u64, 1, 2].map(|count| counted(count, "entry", "entries")).into();
         assert_eq!(shown, ["0 entries", "1 entry", "2 entries"]);
         assert_eq!([1, 12].map(contenders), ["1 contender", "12 contenders"]);
     }
 
     #[test]
-    fn three_significant_digits_at_every_scale() {
+    fn format_micros_prints_three_significant_digits() {
         let shown: Vec<_> =
             [7, 999, 1_000, 1_234, 20_000, 123_456, 1_500_000, 125_000_000].map(format_micros).into();
         assert_eq!(shown, ["7 µs", "999 µs", "1 ms", "1.23 ms", "20 ms", "123 ms", "1.5 s", "2m 5s"]);
     }
     #[test]
-    fn three_significant_digits_without_idle_zeros() {
+    fn number_prints_three_significant_digits_without_trailing_zeros() {
         let shown: Vec<_> = [0.0, 0.0312, 0.5, 1.0, 4.016, 12.34, 99.97, 412.4, 12_345.6].map(number).into();
         assert_eq!(shown, ["0", "0.0312", "0.5", "1", "4.02", "12.3", "100", "412", "12346"]);
     }
 
     #[test]
-    fn names_are_listed_as_in_a_sentence() {
+    fn listed_joins_names_as_in_a_sentence() {
         assert_eq!(
             [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
             ["a", "a and b", "a, b and c"]

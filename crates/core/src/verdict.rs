@@ -1,22 +1,22 @@
-//! Three-valued verdicts: held, violated, unknown. Absence of evidence is never green.
+//! Three-valued verdicts: held, violated, unknown. Absence of evidence is never a pass.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a check says about a promise. In files: `{"verdict": "held", "reasons": []}`.
+/// Result of checking a promise. In files: `{"verdict": "held", "reasons": []}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "InFile", from = "InFile")]
 pub enum Verdict {
-    /// The promise was kept, and there was enough evidence to say so.
+    /// The promise was kept, with enough evidence.
     Held,
     /// The promise was broken; the reasons name the evidence.
     Violated(Vec<String>),
-    /// Too little evidence, a partial run or an indefinite outcome; the reasons say which.
+    /// Too little evidence, a partial run or an indefinite outcome; the reasons give details.
     Unknown(Vec<String>),
 }
 
 impl Verdict {
-    /// The one word of the verdict: `held`, `violated` or `unknown`.
+    /// The verdict as a word: `held`, `violated` or `unknown`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -25,7 +25,7 @@ impl Verdict {
         }
     }
 
-    /// Why the verdict is not `held`; empty when it is.
+    /// Why the verdict is not `held`; empty if it is.
     pub fn reasons(&self) -> &[String] {
         match self {
             Self::Held => &[],
@@ -33,7 +33,7 @@ impl Verdict {
         }
     }
 
-    /// Why the verdict is not `held`, in one sentence without a full stop: the first reason, and how many more there are.
+    /// The first reason and the number of further ones, in one sentence without a full stop.
     pub fn why(&self) -> Option<String> {
         let (first, more) = self.reasons().split_first()?;
         Some(match more.len() {
@@ -67,7 +67,7 @@ impl Verdict {
         if reasons.is_empty() { Self::Held } else { Self::Violated(reasons) }
     }
 
-    /// Combines two verdicts: one violation violates all, else one unknown leaves all unknown.
+    /// Combines two verdicts: `violated` outweighs `unknown`, which outweighs `held`.
     pub fn and(self, other: Self) -> Self {
         use Verdict::{Held, Unknown, Violated};
         match (self, other) {
@@ -80,12 +80,12 @@ impl Verdict {
     }
 }
 
-/// A verdict as files have it.
+/// A verdict as stored in files.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct InFile {
-    /// The verdict in a word.
+    /// Verdict as a word.
     verdict: Word,
-    /// Why it is not `held`; empty when it is.
+    /// Reasons for a verdict other than `held`; otherwise empty.
     reasons: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::Verdict::{Held, Unknown, Violated};
 
     #[test]
-    fn a_verdict_comes_back_from_a_file_with_its_reasons() {
+    fn verdict_round_trips_with_its_reasons() {
         for verdict in [Held, Violated(vec!["two inside".into()]), Unknown(vec!["cut".into()])] {
             let text = serde_json::to_string(&verdict).unwrap();
             assert!(text.contains(&format!("\"{}\"", verdict.word())), "{text}");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn why_is_one_sentence_however_many_reasons_there_are() {
+    fn why_is_one_sentence_for_any_number_of_reasons() {
         assert_eq!(Held.why(), None);
         assert_eq!(Unknown(vec!["a".into()]).why().unwrap(), "a");
         assert_eq!(Unknown(vec!["a".into(), "b".into()]).why().unwrap(), "a; and one more reason");

@@ -1,19 +1,21 @@
-//! Exclusion as the ensemble saw it: had every earlier holder's node been deleted when the next one entered?
+//! Exclusion according to the ensemble: was every earlier holder's node deleted when the next contender
+//! entered?
 //!
-//! What contenders believe can deceive them both ways. The servers' transaction logs can not: they tell when each
-//! node was deleted, by its holder or with its session. It is asked twice.
+//! Contenders' beliefs can be wrong in both directions. The servers' transaction logs cannot: they record
+//! when each node was deleted, by its holder or with its session. There are two checks.
 //!
-//! By transactions: a contender that found by a reply that it holds found it as of some transaction. That one may not
-//! be before the one that deleted the node of a holder before it. No clock has a part in this, and nothing is so short
-//! that it passes. Where an event let it in, or its node came without its number, the same logs say what is missing.
+//! By transactions: a contender that learns from a reply that it holds does so as of some transaction. That
+//! transaction must not precede the deletion of an earlier holder's node. No clock is involved, and no overlap
+//! is too short to be detected. If an event let the contender in, or its node came without a number, the same
+//! logs supply the missing data.
 //!
-//! By the clock: the servers run on this host and stamp their transactions by its clock, so that their time can be
-//! compared with the time at which a contender entered. A contender learns of a deletion only after it was proposed, so
-//! a right lock never enters before that.
+//! By the clock: the servers run on this host and stamp transactions with its clock, so their times are
+//! comparable with the times of entry. A contender learns of a deletion only after its proposal, so a correct
+//! lock never enters before it.
 //!
-//! Ensembles can forget: a follower that has noted a new epoch, but not yet the transactions that it was sent for it, may
-//! be elected, and then all others throw away what had been acknowledged (ZOOKEEPER-4643, -4646). A node that is gone
-//! without ever having been deleted tells of it.
+//! Ensembles can lose transactions. A follower that recorded a new epoch, but not yet the transactions sent
+//! for it, may be elected. All others then discard what had been acknowledged (ZOOKEEPER-4643, -4646). A node
+//! that is gone without ever having been deleted reveals this.
 
 use std::io;
 
@@ -22,14 +24,14 @@ use zklockbench_core::clock::Stamp;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_record::{EnsembleOrder, Facts, Grant, Life};
 
-/// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing. However many there
-/// are, it takes little memory: what has to be in another order is sorted on disk.
+/// Compares the entries with the servers' logs of the nodes; `None` if the logs contain nothing. Needs little
+/// memory for any number of entries: reordering happens on disk.
 pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
     let mut order = EnsembleOrder::default();
     let Holds { by_clock, found, ended } = Holds::of(facts, &mut order)?;
     let HoldsFound { holds, too_early, first, kept_out } = sweep(facts.kind, by_clock.iter()?)?;
     (order.checked, order.overlaps, order.contested) = (holds, too_early, kept_out.as_many_as());
-    // Of two accounts of the same, the one in milliseconds is the easier to read.
+    // Prefer the description in milliseconds, which is easier to read.
     order.first = first.map(|(before, next)| describe_times(facts, &before, &next));
     drop(by_clock);
     let by_transaction = with_asking(facts, &found, &ended)?;
@@ -40,32 +42,34 @@ pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
     Ok((order.checked + order.forgotten > 0).then_some(order))
 }
 
-/// The entries whose nodes the logs know, as holds.
+/// Entries as holds, if the logs know their nodes.
 struct Holds {
-    /// Each lasts from when its contender entered to when the deletion of its node was proposed.
+    /// Holds from a contender's entry to the proposal of its node's deletion.
     by_clock: Sorted<HoldSpan, (usize, u64, u64)>,
-    /// Each lasts from the transaction as of which it was found to the one that deleted its node; with when its contender
-    /// asked, by the order of which they come. Several holds by one node are one to the ensemble; the first of them was
-    /// found by a reply.
+    /// Holds from the transaction as of which they were found to the one that deleted the node. They are
+    /// ordered by the call of acquire. Several holds by one node are one hold for the ensemble; the first of
+    /// them was found by a reply.
     found: Sorted<(Stamp, HoldSpan), (usize, Stamp)>,
-    /// Of these, by the time: the lock, when it was released, and the transaction that deleted its node.
+    /// Ends of these holds by time: the lock, the time of the release, and the transaction that deleted the
+    /// node.
     ended: Sorted<(usize, Stamp, i64), (usize, Stamp)>,
 }
 
 impl Holds {
-    /// Counts nodes that the ensemble has forgotten.
+    /// Also counts the nodes that the ensemble has lost.
     fn of(facts: &Facts, order: &mut EnsembleOrder) -> io::Result<Self> {
         let mut by_clock = Sorter::by(HoldSpan::by_asking, &facts.scratch);
         let mut found = Sorter::by(|(called, hold): &(Stamp, HoldSpan)| (hold.lock, *called), &facts.scratch);
         let mut ended = Sorter::by(|(lock, left, _): &(usize, Stamp, i64)| (*lock, *left), &facts.scratch);
         let mut last = None;
-        // Of the present node: several may hold by it in turn, and it is released by the last of them.
+        // End of the current node: several contenders may hold by it in succession, and the last one releases
+        // it.
         let mut ending: Option<(usize, Stamp, i64)> = None;
         for (grant, place) in facts.grants.iter()?.zip(0..) {
             let grant = grant?;
             let node = (grant.lock, grant.czxid);
             let is_another = last.replace(node) != Some(node);
-            // One of which it is not known when it was released, that was not before it entered.
+            // A hold with an unknown release ended no earlier than it began.
             let left = grant.left.unwrap_or(grant.entered);
             match &mut ending {
                 Some(_) if is_another => ending.take().map_or(Ok(()), |ending| ended.push(ending))?,
@@ -102,11 +106,11 @@ fn by_the_clock(facts: &Facts, grant: &Grant, life: &Life, place: u64) -> HoldSp
     }
 }
 
-/// Adds to each hold where on the axis of transactions its contender had asked at the latest.
+/// Adds to each hold the latest position on the transaction axis by which its contender had called acquire.
 ///
-/// It had when its node was there. Before that it may have waited, too: in the process, for others that share a place in the
-/// queue with it. One that called release after it had asked had a node then, which was deleted by a later transaction than
-/// those of all that had been released before it asked.
+/// The call came no later than the creation of its node. It may have come earlier, if the contender waited in
+/// the process for others that share its position in the queue. A release after the call then had a node,
+/// whose deletion follows the deletions of all nodes released before the call.
 fn with_asking(
     facts: &Facts,
     found: &Sorted<(Stamp, HoldSpan), (usize, Stamp)>,
@@ -114,7 +118,7 @@ fn with_asking(
 ) -> io::Result<Sorted<HoldSpan, (usize, u64, u64)>> {
     let mut by_transaction = Sorter::by(HoldSpan::by_asking, &facts.scratch);
     let mut ended = ended.iter()?.peekable();
-    // The latest transaction that deleted a node of those that were released until then.
+    // Latest transaction that deleted a node released by then.
     let mut latest = (0, 0);
     for hold in found.iter()? {
         let (called, hold) = hold?;
@@ -171,7 +175,8 @@ mod tests {
         Grant { lock: 0, contender, claim, czxid, zxid: None, called: 0, entered, left: None }
     }
 
-    /// By the nodes that these transactions created and deleted; each was found as of that one.
+    /// Order of mutex holds given by the transactions that created their node, found the hold, and deleted
+    /// the node.
     fn found(holds: &[(i64, Option<i64>, i64)]) -> EnsembleOrder {
         let life = |created, deleted| {
             (created, Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() })
@@ -191,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_is_found_as_of_the_deletion_before_it_is_right_and_one_transaction_earlier_is_not() {
+    fn hold_found_before_the_previous_deletion_is_too_early() {
         let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (3, Some(20), 30)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (3, 0));
         let order = found(&[(1, Some(1), 10), (2, Some(9), 20)]);
@@ -200,17 +205,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_could_have_been_caught_by_transactions_when_its_node_was_there_before_the_one_in_its_way_went()
-     {
+    fn entry_counts_as_contested_if_its_node_existed_before_the_previous_deletion() {
         // The second had to wait for the first; the third came when the lock was free.
         let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
         assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (3, 1));
     }
 
     #[test]
-    fn who_waits_within_the_process_could_have_been_caught_before_its_node_was_there() {
-        // Both contenders share a place in the queue: the second has no node before the first one's has gone.
-        let take_turns = |called| {
+    fn wait_within_the_process_counts_before_the_node_exists() {
+        // Both contenders share a position in the queue: the second has no node until the first one's is
+        // gone.
+        let order_if_second_called_at = |called| {
             let first = Grant { zxid: Some(1), left: Some(300), ..grant(0, 1, 100) };
             let second = Grant { zxid: Some(11), called, left: Some(600), ..grant(1, 11, 500) };
             let life = |deleted| Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() };
@@ -218,17 +223,17 @@ mod tests {
             let order = compared(vec![first, second], &lives, LockKind::Mutex);
             (order.checked_by_zxid, order.contested_by_zxid, order.too_early)
         };
-        assert_eq!(take_turns(200), (2, 1, 0), "it asked while the first was inside");
+        assert_eq!(order_if_second_called_at(200), (2, 1, 0), "it asked while the first was inside");
         assert_eq!(
-            take_turns(300),
+            order_if_second_called_at(300),
             (2, 0, 0),
             "it asked when the first had been released, and waited for nobody"
         );
     }
 
     #[test]
-    fn a_node_that_was_handed_on_is_released_by_the_last_that_held_by_it() {
-        // The first has left and asks again while the second holds by the same node.
+    fn shared_node_is_released_by_its_last_holder() {
+        // The first has left and acquires again while the second holds by the same node.
         let first = Grant { zxid: Some(1), left: Some(200), ..grant(0, 1, 100) };
         let second = Grant { left: Some(400), ..grant(1, 1, 300) };
         let again = Grant { zxid: Some(11), called: 250, left: Some(600), ..grant(0, 11, 500) };
@@ -239,8 +244,9 @@ mod tests {
     }
 
     #[test]
-    fn by_the_clock_an_entry_counts_by_the_share_of_its_wait_in_which_another_was_inside_beyond_doubt() {
-        // In since 10 ms, gone at 50 ms, give or take 2: one that asked at 0 ms and got in at 50 ms could have been seen for 38.
+    fn clock_evidence_counts_the_share_of_the_wait_with_a_certain_holder() {
+        // Inside since 10 ms, gone at 50 ms ± 2 ms: an acquire from 0 ms to 50 ms could have been caught for
+        // 38 ms.
         let lives = Lives::from([life(1, 50), life(3, 90), life(5, 99)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 50_000), grant(2, 5, 90_000)];
         let order = compared(grants, &lives, LockKind::Mutex);
@@ -249,15 +255,15 @@ mod tests {
             (3, 2),
             "38 of 50 ms and 76 of 90 ms make more than one and a half"
         );
-        // Who holds for no longer than the clocks may differ shows nothing.
+        // A hold no longer than the clocks may differ is no evidence.
         let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
         assert_eq!(compared(grants, &lives, LockKind::Mutex).contested, 0);
     }
 
     #[test]
-    fn a_clock_that_was_set_by_five_milliseconds_decides_nothing_within_them() {
-        // The second enters 6 ms before the first one's node goes.
+    fn overlaps_within_a_clock_adjustment_are_not_counted() {
+        // The second enters 6 ms before the first one's node is deleted.
         let entered = |clocks_differ_ms| {
             let lives = Lives::from([life(1, 50), life(3, 90)]);
             let grants = vec![grant(0, 1, 10_000), grant(1, 3, 44_000)];
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_past_free_leases_or_among_readers_could_not_have_been_caught() {
+    fn entries_with_free_leases_or_among_readers_are_not_contested() {
         let lives = Lives::from([life(1, 100), life(3, 110), life(5, 120)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
         assert_eq!(compared(grants.clone(), &lives, LockKind::Semaphore(4)).contested, 0);
@@ -279,16 +285,16 @@ mod tests {
     }
 
     #[test]
-    fn holds_are_put_in_the_order_in_which_they_were_found_not_in_that_of_their_nodes() {
-        // A lock that is not fair: the third node's holder came before the second's
+    fn holds_are_ordered_by_when_they_were_found_not_by_node() {
+        // An unfair lock: the holder of the third node came before that of the second
         let order = found(&[(1, Some(1), 10), (2, Some(20), 30), (3, Some(10), 20)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (3, 0));
-        // Two that found it in the same state of the queue can't both be right
+        // Two holds found in the same state of the queue cannot both be right
         assert_eq!(found(&[(1, Some(5), 10), (2, Some(5), 20)]).too_early, 1);
     }
 
     #[test]
-    fn an_entry_by_an_event_alone_is_not_compared_by_transactions() {
+    fn entry_by_an_event_alone_is_not_checked_by_zxid() {
         let order = found(&[(1, Some(1), 10), (2, None, 20), (3, Some(20), 30)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (2, 0));
     }
@@ -298,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_enters_after_the_node_before_was_deleted_is_right() {
+    fn entry_after_the_previous_deletion_is_no_overlap() {
         let lives = Lives::from([life(1, 50), life(3, 90)]);
         let order = compared(vec![grant(0, 1, 10_000), grant(1, 3, 51_000)], &lives, LockKind::Mutex);
         assert_eq!((order.checked, order.overlaps), (2, 0));
     }
 
     #[test]
-    fn whoever_enters_before_is_found_even_when_another_was_in_between() {
+    fn entry_before_an_earlier_deletion_is_found_despite_one_in_between() {
         let lives = Lives::from([life(1, 500), life(3, 30), life(5, 600)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 40_000)];
         let order = compared(grants, &lives, LockKind::Mutex);
@@ -314,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_by_one_node_do_not_overlap_and_unknown_nodes_are_not_judged() {
+    fn holds_by_one_node_do_not_overlap_and_unknown_nodes_are_skipped() {
         let lives = Lives::from([life(1, 500)]);
         let order = compared(
             vec![grant(0, 1, 10_000), grant(1, 1, 20_000), grant(2, 9, 30_000)],
@@ -325,19 +331,19 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_gone_and_was_never_deleted_is_forgotten_and_nothing_is_held_against_the_next_one() {
+    fn node_gone_without_a_deletion_is_forgotten_and_blames_no_entry() {
         let lives = Lives::from([(1, Life::default()), life(3, 90)]);
         let grants = vec![grant(0, 1, 10_000), grant(0, 1, 11_000), grant(1, 3, 20_000)];
         let order = compared(grants.clone(), &lives, LockKind::Mutex);
         assert_eq!((order.forgotten, order.checked, order.overlaps), (1, 1, 0));
-        // When it is still there it is in the way
+        // If the node still exists, it blocks the lock
         let order = judged(Facts { all_gone: false, ..facts(grants, lives, LockKind::Mutex) });
         assert_eq!((order.forgotten, order.overlaps), (0, 1));
         assert!(order.first.unwrap().ends_with("was there to the end"));
     }
 
     #[test]
-    fn readers_are_inside_together_and_a_writer_alone() {
+    fn readers_share_and_a_writer_excludes() {
         let reader =
             |contender, czxid, entered| Grant { claim: LockClaim::READ, ..grant(contender, czxid, entered) };
         let lives = Lives::from([life(1, 100), life(3, 50), life(5, 120)]);
@@ -352,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_semaphore_as_many_are_inside_as_it_has_leases() {
+    fn semaphore_admits_as_many_holders_as_leases() {
         let lives = Lives::from([life(1, 100), life(3, 100), life(5, 120)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
         let leases = |leases| compared(grants.clone(), &lives, LockKind::Semaphore(leases)).overlaps;
@@ -360,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_semaphore_the_leases_that_each_has_taken_are_added_up() {
+    fn semaphore_adds_up_the_leases_of_its_holders() {
         let lives = Lives::from([life(1, 100), life(3, 100)]);
         let both_take = |leases| {
             let claim = LockClaim { leases, ..LockClaim::WRITE };
@@ -370,7 +376,8 @@ mod tests {
         assert_eq!((both_take(2), both_take(3)), (0, 1));
     }
 
-    /// What [`judge`] should find: lock by lock, with everything in memory, looking at every pair for when each had asked.
+    /// The expected result of [`judge`]: lock by lock, in memory, comparing every pair for the time of the
+    /// call.
     fn lock_by_lock(facts: &Facts) -> EnsembleOrder {
         let all = facts.grants.iter().unwrap().map(Result::unwrap);
         let known: Vec<(Grant, Life, u64)> = all
@@ -386,7 +393,7 @@ mod tests {
             let there = |(_, life, _): &&(Grant, Life, u64)| !facts.is_forgotten(life);
             let found: Vec<_> = nodes
                 .map(|entries| {
-                    // Released by the last of those that held by it.
+                    // Released by the last of its holders.
                     let left = entries.iter().map(|(other, ..)| other.left.unwrap_or(other.entered)).max();
                     let (grant, life, place) = &entries[0];
                     (Grant { left, ..*grant }, *life, *place)
@@ -427,7 +434,7 @@ mod tests {
         order
     }
 
-    /// An entry with its node's life: of few locks, so that they get in each other's way.
+    /// An entry with its node's life, on one of a few locks so that entries conflict.
     fn entry() -> impl Strategy<Value = (Grant, Life)> {
         let times = (0..60_u64, 0..20_u64, prop::option::of(0..20_u64));
         let zxids = (1..90_i64, prop::option::of(0..30_i64), prop::option::of(0..30_i64));
@@ -461,7 +468,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_judged_in_pieces_on_disk_is_what_is_judged_at_once(
+        fn judging_on_disk_equals_judging_in_memory(
             entries in prop::collection::vec(entry(), 0..120),
             kind in prop_oneof![
                 Just(LockKind::Mutex), Just(LockKind::ReadWrite), (1..4_u32).prop_map(LockKind::Semaphore)

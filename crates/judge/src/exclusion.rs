@@ -1,4 +1,5 @@
-//! Did the lock keep its promises? The only judge of a trial and of a run, whether they have just ended or lie on disk.
+//! Verdicts: did the lock keep its promises? The only judge of trials and runs, whether they just ended or
+//! were read from disk.
 
 use std::io;
 
@@ -11,15 +12,15 @@ use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{Cause, EnsembleOrder, Facts, Judged, Parts, Trial};
 
-/// Judges one trial, by what was recorded of it: the facts that it comes with, if it has just ended, which it has no more
-/// afterwards; or what was made of them before.
+/// Judges one trial. A trial that just ended still has its facts, which are consumed; a stored trial is
+/// judged by the results derived from them.
 pub fn judge(trial: &mut Trial) {
     if let Some(facts) = trial.facts.take()
         && let Err(error) = learn(trial, facts)
     {
         trial.unchecked.push(format!("what was to be judged cannot be read back from the disk: {error}"));
     }
-    // Only arrivals that come whether or not anybody is free can pile up.
+    // Only open arrivals, which do not wait for a free contender, can pile up.
     if let Some(steady) = trial.steady.as_mut().filter(|_| trial.arrived.is_some()) {
         steady.queue = Some(steady.growth());
     }
@@ -36,7 +37,7 @@ pub fn judge(trial: &mut Trial) {
 fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
     let (Classed { violations, violation_count, excused }, learned) = overlaps::class(&mut facts);
     (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
-    // Holds that a driver reports after they ended are not counted while they last.
+    // Holds that a driver reports after their end are not counted while they last.
     if trial.violation_count > 0 {
         trial.most_inside = trial.most_inside.max(2);
     }
@@ -49,7 +50,8 @@ fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
     Ok(())
 }
 
-/// That verdict, unless others interfered with the trial: no lock keeps others from deleting its nodes.
+/// The verdict, or *unknown* if others interfered with the trial: no lock can keep others from deleting its
+/// nodes.
 fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     match trial.interference.first() {
         Some(first) => Verdict::Unknown(vec![format!("interference: {first}")]),
@@ -57,11 +59,11 @@ fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     }
 }
 
-/// Whether no contender was inside that should not have been, as contenders saw it.
+/// Whether contenders saw only permitted holders inside together.
 ///
-/// A violation outweighs everything. Held needs a complete trial, and entries at which a lock that does not exclude would
-/// have been caught: two inside together only show where another could run while one was inside, and where a contender was
-/// kept out.
+/// A violation outweighs everything. *Held* needs a complete trial, and acquisitions that would have caught a
+/// lock that does not exclude. Two inside together only show if another contender could run while one was
+/// inside, and if a contender was blocked.
 fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
@@ -75,7 +77,7 @@ fn exclusion(trial: &Trial) -> Verdict {
     doubts.extend(trial.wrong_holds.iter().cloned());
     doubts.extend(faults(trial));
     let lost = trial.whole.lost_while_held;
-    // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
+    // With faults, each overlap is judged by the sessions involved.
     if lost > 0 && trial.faults.is_empty() {
         doubts.push(format!(
             "{} session",
@@ -90,8 +92,8 @@ fn exclusion(trial: &Trial) -> Verdict {
     Verdict::unknown_if(doubts)
 }
 
-/// Whether every lock that was free and wanted was acquired, and after faults every waiter served. Without faults a lock may
-/// let a contender starve, which the waits show.
+/// Whether every free and wanted lock was acquired and, after faults, every waiter served. Without faults, a
+/// lock may let a contender starve; the waits show it.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
@@ -104,12 +106,12 @@ fn progress(trial: &Trial) -> Option<Verdict> {
     let blocked = first.blocked_by.as_ref().map(|node| format!("; blocked by {node}")).unwrap_or_default();
     let why =
         vec![format!("{stuck} stuck although {over}; the first is contender {}{blocked}", first.contender)];
-    // No lock keeps others from creating nodes in its queue.
+    // No lock can keep others from creating nodes in its queue.
     let is_strangers = trial.faults.is_empty() && first.stranger;
     Some(if is_strangers { Verdict::Unknown(why) } else { Verdict::Violated(why) })
 }
 
-/// Whether no contender entered too early, as the ensemble saw it.
+/// Whether no contender entered too early, according to the ensemble.
 fn order(trial: &Trial) -> Option<Verdict> {
     let unchecked = trial.unchecked.clone();
     let Some(order) = &trial.ensemble_order else {
@@ -132,7 +134,8 @@ fn order(trial: &Trial) -> Option<Verdict> {
     Some(Verdict::unknown_if(forgotten.into_iter().chain(unchecked).collect()))
 }
 
-/// Whether client, cost model and servers count the same. Where they disagree, whose count is wrong cannot be told.
+/// Whether client, cost model and servers agree on the counts. A disagreement does not show which count is
+/// wrong.
 fn accounting(trial: &Trial) -> Option<Verdict> {
     if trial.accounting.iter().all(|line| line.agrees().is_none()) {
         return None;
@@ -153,7 +156,7 @@ fn accounting(trial: &Trial) -> Option<Verdict> {
     Some(Verdict::unknown_if(apart))
 }
 
-/// Why the evidence does not suffice, and what would help; `None` when it does.
+/// Why the evidence does not suffice, and a remedy; `None` if it suffices.
 fn too_little(trial: &Trial) -> Option<String> {
     let (checked, asked, evidence) = (trial.checked(), trial.spec.evidence, &trial.evidence);
     if asked.is_met_by(checked) {
@@ -182,14 +185,14 @@ fn too_little(trial: &Trial) -> Option<String> {
     ))
 }
 
-/// Of the trials that were held the one whose verdict rests on the least, with its evidence; `None` where none was held.
+/// Evidence of the held trial with the least evidence; `None` if no trial held.
 pub fn least_evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     Some(format!("{}: {}", trial.name(), trial.describe_evidence()))
 }
 
-/// What is doubtful about a trial's faults: nothing can be put down to one whose effect was not seen, and an overlap
-/// whose outcome is not known proves nothing.
+/// Doubts about a trial's faults: nothing can be attributed to a fault without an observed effect, and an
+/// overlap with an unknown outcome proves nothing.
 fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     let unproved = trial.faults.iter().filter(|fault| !fault.proved);
     let unproved = unproved.map(|fault| format!("fault {} ({}): {}", fault.number, fault.label, fault.proof));
@@ -202,8 +205,8 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     unproved.chain(left).chain(open)
 }
 
-/// Whether no contender believed that it held what the ensemble had given to another. No lock with sessions can promise
-/// that, so it is asked only of those who want to know.
+/// Whether no contender believed that it held what the ensemble had granted to another. No lock with sessions
+/// can promise that, so the check is optional.
 pub fn zombies(trials: &[Trial]) -> Verdict {
     let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
         let zombies = trial.excused.zombies;
@@ -213,9 +216,9 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
     Verdict::violated_if(found.collect())
 }
 
-/// Judges a run by its judged trials. Trials with one contender have no other to exclude and are left out of what is said of
-/// exclusion, unless there is nothing else. A generator that did not hold up in a trial leaves its figures unknown, unless
-/// another trial makes up for it; who was inside was seen all the same.
+/// Judges a run by its judged trials. Trials with one contender have no other to exclude and do not count for
+/// exclusion, unless there are no others. A generator that did not keep up in a trial leaves the figures
+/// unknown, unless a replacement trial exists. Exclusion was observed all the same.
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let named = |trial: &Trial, verdict: &Verdict| {
         verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))
@@ -265,11 +268,12 @@ fn describe(trial: &Trial) -> String {
     )
 }
 
-/// Why contenders that are stuck, or nodes that are left, are what the lock's description tells of; `None` where it does
-/// not account for all of them.
+/// The known hazard of the lock that explains all stuck contenders and nodes left; `None` if it does not
+/// explain all of them.
 ///
-/// A lock that looks for its node once can make a second one: a server hid the first, or applied it late. Then everybody is
-/// stuck who waits for the first one: its own contender, and the one behind that.
+/// A lock that searches for its node only once can create a second one, if a server hid the first or applied
+/// it late. Every contender that waits for the first node is then stuck: its own contender, and the one
+/// behind it.
 pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
     let waits_for_itself =
@@ -281,7 +285,8 @@ pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     )
 }
 
-/// How a trial's record and the history of the same trial differ on exclusion as contenders believed; `None` where they agree.
+/// Difference between a trial's record and its history about exclusion as contenders saw it; `None` if they
+/// agree.
 pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
     let sum = |count: fn(&super::history::LockReport) -> u64| judgement.locks.iter().map(count).sum::<u64>();
     let (found, open) = (sum(|lock| lock.violations.count), sum(|lock| lock.uncertain.count));
@@ -297,8 +302,9 @@ pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
     }
 }
 
-/// Adds to a trial what the history of all its workers shows. No two of them share a clock, so what tells whether the lock
-/// excluded across them is the ensemble's order of transactions. [`judge`] takes it from there.
+/// Adds the results of all workers' combined history to a trial. Workers share no clock, so only the
+/// ensemble's order of transactions shows whether the lock excluded across them. [`judge`] continues from
+/// there.
 pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
     let sum = |count: fn(&super::history::OrderReport) -> u64| -> u64 {
         judgement.locks.iter().map(|lock| count(&lock.order)).sum()

@@ -1,5 +1,5 @@
-//! The interval engine: who is inside one lock, along any axis that only grows (microseconds, milliseconds,
-//! transactions). It counts who enters while too much is taken, and for how long others were kept out.
+//! The interval engine: holders of one lock along any growing axis (microseconds, milliseconds,
+//! transactions). Counts entries beyond the limit, and the time for which others were blocked.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -10,22 +10,22 @@ use zklockbench_core::catalog::Mode;
 use zklockbench_record::KeptOut;
 use zklockbench_record::history::{LockClaim, LockKind};
 
-/// A place on the axis. Neither zxids nor the time since 1970 are negative.
+/// A position on the axis. Neither zxids nor times since 1970 are negative.
 pub(super) fn on_axis(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// Different claims on one lock that are followed; it takes an odd history to have more.
+/// Maximum number of different claims tracked per lock; hardly any history has more.
 const CLAIMS: usize = 64;
 
-/// Time during which a claim was kept out, as far as other contenders could run meanwhile and an entry would have been seen.
+/// Time during which a claim was blocked, while other contenders could run and an entry would have been seen.
 #[derive(Debug, Default)]
 struct ShutSpan {
     since: Option<u64>,
-    /// Whether another stay began while the claim was kept out.
+    /// Whether another stay began while the claim was blocked.
     joined: bool,
     total: u64,
-    /// Where the last such time ended.
+    /// End of the last such time.
     ended: u64,
 }
 
@@ -35,7 +35,7 @@ enum StayChange {
     Ended,
     /// A stay ended that began there and during which no other contender could run.
     EndedAlone(u64),
-    /// Stays ended of which the first began there, and it is not known where any of them ended.
+    /// Stays ended at unknown positions; the first of them began there.
     EndedUnseen(u64),
 }
 
@@ -88,7 +88,7 @@ impl Taken {
         self.by_writers -= other.by_writers;
     }
 
-    /// Leases in the way of a claim that is in force.
+    /// Leases that conflict with a claim, as the lock understands it.
     fn in_the_way(&self, claim: LockClaim) -> u64 {
         if claim.mode == Mode::Read { self.by_writers } else { self.all }
     }
@@ -98,11 +98,11 @@ fn leases_to_write(claim: LockClaim) -> u64 {
     if claim.mode == Mode::Write { claim.leases.into() } else { 0 }
 }
 
-/// Whether a stay proves that others were kept out.
+/// Whether a stay proves that others were blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
     Certain,
-    /// The contender may never have held the lock, or holds it no longer.
+    /// The contender may never have held the lock, or may no longer hold it.
     Doubtful,
 }
 
@@ -114,17 +114,17 @@ struct Stay<T> {
     who: T,
 }
 
-/// The holds inside, each by a key of the caller's.
+/// Holds inside, by the caller's keys.
 ///
-/// Evidence comes from certain stays only, and only for as long as they are certain. So a doubtful one that turns out never
-/// to have been a hold takes nothing away.
+/// Only certain stays are evidence, and only while they are certain. A doubtful stay that turns out never to
+/// have been a hold therefore removes none.
 #[derive(Debug)]
 pub(super) struct Inside<T> {
     kind: LockKind,
     stays: BTreeMap<u64, Stay<T>>,
     taken: Taken,
     certainly_taken: Taken,
-    /// Stays without a key, and where the first of them began.
+    /// Stays without a key, and the start of the first of them.
     merged: Option<(Taken, u64)>,
     shut: Vec<(LockClaim, ShutSpan)>,
 }
@@ -139,7 +139,7 @@ impl<T> Inside<T> {
         self.kind
     }
 
-    /// Whether so much is taken that such a claim has to wait.
+    /// Whether so many leases are taken that the claim has to wait.
     pub fn keeps_out(&self, claim: LockClaim) -> bool {
         self.exceeds(&self.taken, claim)
     }
@@ -149,7 +149,7 @@ impl<T> Inside<T> {
         in_the_way > 0 && in_the_way > self.kind.allowed_beside(claim)
     }
 
-    /// Notes a request. Returns for how long the same request has been kept out by then.
+    /// Registers a request. Returns the total time for which the same claim has been blocked by then.
     pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
         let claim = self.kind.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
@@ -159,14 +159,14 @@ impl<T> Inside<T> {
         self.kept_out(claim, at)
     }
 
-    /// For how long in all that request has been kept out. A claim that is not followed was kept out for at least as long as
+    /// Total time for which the claim has been blocked. An untracked claim was blocked at least as long as
     /// one for fewer leases.
     pub fn kept_out(&self, claim: LockClaim, at: u64) -> u64 {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
 
-    /// Whether that request has been kept out at any place after the first and before the second, which is
-    /// where the axis has come to.
+    /// Whether the claim was blocked at any position after `asked` and before `at`, the present end of the
+    /// axis.
     pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
         let was = |shut: &ShutSpan| shut.ended > asked || shut.since.is_some_and(|since| since < at);
         asked < at && self.shut_to(claim).is_some_and(was)
@@ -180,7 +180,7 @@ impl<T> Inside<T> {
         nearest.map(|(_, shut)| shut)
     }
 
-    /// A stay begins under a key that no other stay has.
+    /// Begins a stay with an unused key.
     pub fn enter(&mut self, key: u64, claim: LockClaim, since: u64, evidence: Evidence, who: T) {
         let claim = self.kind.in_force(claim);
         self.taken.add(claim);
@@ -191,7 +191,7 @@ impl<T> Inside<T> {
         self.stays.insert(key, Stay { claim, since, evidence, who });
     }
 
-    /// From there on, a stay is no evidence any more.
+    /// Ends the certainty of a stay, which is no evidence from then on.
     pub fn doubt(&mut self, key: u64, at: u64) {
         let Some(stay) = self.stays.get_mut(&key) else { return };
         if std::mem::replace(&mut stay.evidence, Evidence::Doubtful) == Evidence::Certain {
@@ -201,7 +201,7 @@ impl<T> Inside<T> {
         }
     }
 
-    /// A stay ends. `alone` when no other contender could run during it.
+    /// Ends a stay. `alone` if no other contender could run during it.
     pub fn leave(&mut self, key: u64, at: u64, alone: bool) -> Option<T> {
         let Stay { claim, since, evidence, who } = self.stays.remove(&key)?;
         self.taken.remove(claim);
@@ -212,7 +212,7 @@ impl<T> Inside<T> {
         Some(who)
     }
 
-    /// A certain stay loses its key: it lasts until stays are evicted, and is nothing but a number until then.
+    /// Drops the key of a certain stay, which then lasts until the next eviction and is only counted.
     pub fn merge(&mut self, key: u64) {
         if let Some(Stay { claim, since, .. }) = self.stays.remove(&key) {
             let (merged, first) = self.merged.get_or_insert((Taken::default(), since));
@@ -221,7 +221,7 @@ impl<T> Inside<T> {
         }
     }
 
-    /// Certain stays, and all that were merged, turn out to have ended at an unknown place before this one.
+    /// Ends certain stays and all merged ones at an unknown position before `at`.
     pub fn evict(&mut self, keys: &BTreeSet<u64>, at: u64) -> Vec<T> {
         let mut first = u64::MAX;
         let mut evicted = Vec::with_capacity(keys.len());
@@ -252,7 +252,7 @@ impl<T> Inside<T> {
         self.stays.get_mut(&key).map(|stay| &mut stay.who)
     }
 
-    /// The stays in the way of a claim, with their leases, in the order of their keys.
+    /// The stays that conflict with a claim, with their leases, in the order of their keys.
     pub fn in_the_way(&mut self, claim: LockClaim) -> impl DoubleEndedIterator<Item = (u64, &mut T)> {
         let kind = self.kind;
         let stays = self.stays.values_mut();
@@ -261,7 +261,7 @@ impl<T> Inside<T> {
     }
 }
 
-/// A hold whose whole length is known.
+/// A hold with a known end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HoldSpan {
     pub lock: usize,
@@ -269,10 +269,10 @@ pub(super) struct HoldSpan {
     pub from: u64,
     pub until: u64,
     pub claim: LockClaim,
-    /// By what it is held: holds by one and the same are one.
+    /// Node of the hold: holds by the same node are one.
     pub node: i64,
     pub contender: usize,
-    /// Its place among all of its lock, which decides between what happens at the same point of the axis.
+    /// Rank among all holds of the lock, which breaks ties on the axis.
     pub place: u64,
 }
 
@@ -281,7 +281,7 @@ impl HoldSpan {
         self.asked.min(self.from)
     }
 
-    /// The order in which [`sweep`] takes them.
+    /// Sort key for [`sweep`].
     pub fn by_asking(&self) -> (usize, u64, u64) {
         (self.lock, self.asked(), self.place)
     }
@@ -290,11 +290,11 @@ impl HoldSpan {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct HoldsFound {
     pub holds: u64,
-    /// How many began while too much was taken.
+    /// Number of holds that began while too many leases were taken.
     pub too_early: u64,
-    /// The first of them, of the first lock that has one, after the one in its way that lasted longest.
+    /// The first of these holds, after the conflicting hold that lasted longest.
     pub first: Option<(HoldSpan, HoldSpan)>,
-    /// What others kept from beginning.
+    /// Holds that others blocked.
     pub kept_out: KeptOut,
 }
 
@@ -305,11 +305,11 @@ enum HoldEvent {
     Begins,
 }
 
-/// When something happens to a hold, what, and the hold's place.
+/// Position, kind and rank of an event of a hold.
 type Turn = (u64, HoldEvent, u64);
 
-/// Goes through the holds of each lock along the axis. They come in the order of [`HoldSpan::by_asking`], and as many are in
-/// memory as are waited for or held at the same point.
+/// Sweeps the holds of each lock along the axis. They come in the order of [`HoldSpan::by_asking`]; only
+/// those awaited or held at the current position are in memory.
 pub(super) fn sweep(
     kind: LockKind,
     holds: impl Iterator<Item = io::Result<HoldSpan>>,
@@ -335,14 +335,14 @@ pub(super) fn sweep(
 
 struct LockJudge {
     inside: Inside<HoldSpan>,
-    /// The nodes by which the lock is held.
+    /// Nodes by which the lock is held.
     nodes: HashSet<i64>,
-    /// The holds to which something will happen; with each, for how long the same request had been kept out when it asked.
+    /// Holds with a future event, and the total blocked time of their claim when they asked.
     pending: BTreeMap<Turn, (HoldSpan, u64)>,
 }
 
 impl LockJudge {
-    /// Goes on to that point, or to the end.
+    /// Processes events up to a position, or to the end.
     fn go_on(&mut self, until: Option<Turn>, seen: &mut HoldsFound) {
         while let Some(first) = self.pending.first_entry()
             && until.is_none_or(|until| *first.key() < until)
@@ -403,8 +403,8 @@ mod tests {
     }
 
     #[test]
-    fn leases_are_added_up_by_how_many_each_takes() {
-        // Three of four leases are taken: there is room for one more, not for two.
+    fn keeps_out_compares_the_total_of_leases() {
+        // Three of four leases are taken: one more fits, two do not.
         let mut inside = Inside::new(LockKind::Semaphore(4));
         inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
         assert!(!inside.keeps_out(writer(1)) && inside.keeps_out(writer(2)));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_more_is_kept_out_for_longer() {
+    fn requests_for_more_leases_wait_longer() {
         let mut inside = Inside::new(LockKind::Semaphore(4));
         assert_eq!([1, 2, 4].map(|leases| inside.asks(writer(leases), 0)), [0, 0, 0]);
         inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_places_who_is_shut_out_at_the_second_only_was_not_kept_out() {
+    fn claim_blocked_only_at_the_end_did_not_wait() {
         let mut inside = Inside::new(LockKind::Mutex);
         inside.asks(writer(1), 0);
         inside.enter(1, writer(1), 10, Evidence::Certain, 'a');
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_claims_than_are_followed_the_time_is_that_of_a_smaller_one() {
+    fn untracked_claim_has_the_time_of_a_smaller_one() {
         let mut inside = Inside::new(LockKind::Semaphore(1000));
         for leases in 1..=CLAIMS as u32 + 5 {
             inside.asks(writer(leases), 0);
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_a_read_write_lock_and_no_mutex() {
+    fn readers_share_a_read_write_lock_but_no_mutex() {
         for (kind, keeps_out) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
             let mut inside = Inside::new(kind);
             inside.enter(1, LockClaim::READ, 1, Evidence::Certain, ());
@@ -461,7 +461,7 @@ mod tests {
         }
     }
 
-    /// What [`sweep`] should find, looking at every pair and at every point of the axis.
+    /// The expected result of [`sweep`], checking every pair at every position of the axis.
     fn pair_by_pair(kind: LockKind, holds: &[HoldSpan]) -> (u64, KeptOut) {
         let capacity = if let LockKind::Semaphore(leases) = kind { leases } else { 1 };
         let weight = |hold: &HoldSpan| {
@@ -513,7 +513,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn going_along_the_axis_finds_what_looking_at_every_pair_finds(
+        fn sweep_equals_a_comparison_of_all_pairs(
             kind in kind(),
             holds in prop::collection::vec(hold(), 0..24),
         ) {

@@ -16,7 +16,7 @@ mod tests {
     use zklockbench_record::history::LockKind;
     use zklockbench_record::{CLOCKS_DIFFER_MS, Facts, Grant, Lives, Overlaps};
 
-    /// On a clock that counts from 1970, when no node is left.
+    /// Facts on a clock that counts from 1970, with no node left.
     pub(super) fn facts(grants: Vec<Grant>, lives: Lives, kind: LockKind) -> Facts {
         let (overlaps, wall) = (Overlaps::default(), WallClock::default());
         let grants = Sorted::of(Grant::by_node, grants);

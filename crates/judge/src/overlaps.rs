@@ -1,4 +1,4 @@
-//! Each entry beside too many holders is put into its class, by what is known of all holds concerned.
+//! Classifies each entry that exceeded the limit of holders, by the sessions of all holds involved.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,13 +13,13 @@ use zklockbench_record::{
 
 #[derive(Debug, Default)]
 pub(super) struct Classed {
-    /// The first violations, in the order of time.
+    /// First violations, in order of time.
     pub(super) violations: Vec<Violation>,
     pub(super) violation_count: u64,
     pub(super) excused: Excused,
 }
 
-/// Puts the overlaps of a trial into classes and drops them. Where the servers' logs can't be read, each is uncertain.
+/// Classifies and consumes the overlaps of a trial. If the servers' logs cannot be read, all are uncertain.
 pub(super) fn class(facts: &mut Facts) -> (Classed, io::Result<()>) {
     let mut overlaps = std::mem::take(&mut facts.overlaps);
     let learned = learn(&mut overlaps, facts);
@@ -33,9 +33,9 @@ fn unclassed(overlaps: &Overlaps) -> Classed {
     Classed { excused, ..Classed::default() }
 }
 
-/// Adds what the servers' logs tell: a holder whose node went with its session had lost it, whatever it knew. Who
-/// entered by a node that had gone before is not excused by that. Of a node that the ensemble has forgotten nobody
-/// knows who held when.
+/// Adds facts from the servers' logs. A holder whose node went with its session had lost it, whether or not
+/// it knew. That does not excuse an entry by a node that was gone earlier. A node that the ensemble lost
+/// leaves unknown who held when.
 fn learn(overlaps: &mut Overlaps, facts: &Facts) -> io::Result<()> {
     let Overlaps { kept, doubts, .. } = overlaps;
     for occupant in kept.iter().flat_map(|overlap| overlap.inside.iter().chain([&overlap.entered])) {
@@ -58,7 +58,7 @@ fn learn(overlaps: &mut Overlaps, facts: &Facts) -> io::Result<()> {
     Ok(())
 }
 
-/// `began` is when the trial did; the times of violations are relative to it.
+/// `began` is the start of the trial, to which times of violations are relative.
 fn classed(overlaps: Overlaps, kind: LockKind, began: Stamp) -> Classed {
     let Overlaps { kept, count, doubts, .. } = overlaps;
     let not_kept = count - kept.len() as u64;
@@ -74,7 +74,7 @@ fn classed(overlaps: Overlaps, kind: LockKind, began: Stamp) -> Classed {
             OverlapClass::Uncertain => classed.excused.uncertain += 1,
         }
     }
-    // Overlaps that were not kept are taken for what the kept ones show at worst.
+    // Overlaps that were not kept count as the worst class among the kept ones.
     if classed.violation_count > 0 {
         classed.violation_count += not_kept;
     } else {
@@ -83,7 +83,7 @@ fn classed(overlaps: Overlaps, kind: LockKind, began: Stamp) -> Classed {
     classed
 }
 
-/// One overlap for each entry, in the order of time. Holds that become known late are noted from both sides.
+/// One overlap per entry, in order of time. Holds that become known late are recorded from both sides.
 fn by_entry(mut kept: Vec<Overlap>) -> Vec<Overlap> {
     kept.sort_by_key(|overlap| (overlap.entered.entered, overlap.entered.contender));
     kept.dedup_by(|next, first| {
@@ -98,7 +98,7 @@ fn by_entry(mut kept: Vec<Overlap>) -> Vec<Overlap> {
     kept
 }
 
-/// One entry, and what is known of all holds.
+/// One entry, and the doubts about all holds.
 struct Judge<'a> {
     kind: LockKind,
     entry: &'a Overlap,
@@ -118,7 +118,7 @@ impl Judge<'_> {
         class.unwrap_or(OverlapClass::Uncertain)
     }
 
-    /// That of a holder at the time of the entry.
+    /// Soundness of a holder at the time of the entry.
     fn soundness(&self, holder: &Occupant) -> Soundness {
         let at = self.entry.entered.entered;
         match self.doubts.get(&holder.hold()) {
@@ -129,7 +129,7 @@ impl Judge<'_> {
         }
     }
 
-    /// That of the contender that entered. A lost connection shows nothing: its session may have lived on.
+    /// Soundness of the entering contender. A lost connection proves nothing: the session may have lived on.
     fn own_soundness(&self) -> Soundness {
         match self.doubts.get(&self.entry.entered.hold()).map(|doubt| doubt.session) {
             Some(SessionEnd::Expired) => Soundness::Lost,
@@ -138,7 +138,7 @@ impl Judge<'_> {
         }
     }
 
-    /// For how long holders that had lost their sessions were inside from then on.
+    /// Time for which holders without sessions stayed inside after the entry.
     fn unsafe_us(&self) -> u64 {
         let Overlap { entered, inside, .. } = self.entry;
         let left = |hold: Hold| self.doubts.get(&hold).map_or(0, |doubt| doubt.left);
@@ -147,7 +147,7 @@ impl Judge<'_> {
         latest.saturating_sub(entered.entered)
     }
 
-    /// The holder that shows the violation best.
+    /// The holder that best illustrates the violation.
     fn counterpart(&self) -> Option<&Occupant> {
         let inside = &self.entry.inside;
         inside.iter().find(|other| self.soundness(other) == Soundness::Sound).or_else(|| inside.first())
@@ -182,13 +182,13 @@ mod tests {
     use crate::tests;
     use zklockbench_record::{CLOCKS_DIFFER_MS, Lives, LockClaim};
 
-    /// With the life of one node.
+    /// Facts with the life of one node.
     fn facts(created: i64, life: Life, all_gone: bool) -> Facts {
         let lives = Lives::from([(created, life)]);
         Facts { all_gone, ..tests::facts(Vec::new(), lives, LockKind::Mutex) }
     }
 
-    /// One that asked before all others entered.
+    /// A contender that called acquire before all others entered.
     fn occupant(contender: usize, entered: Stamp) -> Occupant {
         Occupant { contender, sequence: None, czxid: None, claim: LockClaim::WRITE, asked: 1, entered }
     }
@@ -205,7 +205,7 @@ mod tests {
         Doubt { suspended: vec![(lost, back)], left: 130, ..Doubt::default() }
     }
 
-    /// Contender 2 enters at 100 while contender 1 is inside since 50; with these doubts about their holds.
+    /// Contender 2 enters at 100 while contender 1 has been inside since 50, with these doubts about their holds.
     fn with_doubts(doubts: &[(usize, Doubt)]) -> Classed {
         let mut overlaps = Overlaps::default();
         overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
@@ -221,13 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn two_live_holders_are_a_violation() {
+    fn two_live_holders_violate() {
         let classed = with_doubts(&[]);
         assert_eq!((counts(&classed), classed.violations[0].entered.entered_us), ([1, 0, 0], 60));
     }
 
     #[test]
-    fn the_overlaps_of_a_trial_are_put_into_classes() {
+    fn class_classifies_the_overlaps_of_a_trial() {
         let mut facts = tests::facts(Vec::new(), Lives::default(), LockKind::Mutex);
         facts.overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
         let (classed, learned) = class(&mut facts);
@@ -235,20 +235,20 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_are_uncertain_when_the_servers_logs_cannot_be_read_back() {
+    fn overlaps_are_uncertain_without_the_servers_logs() {
         let mut overlaps = Overlaps::default();
         overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
         assert_eq!(counts(&unclassed(&overlaps)), [0, 0, 1]);
     }
 
     #[test]
-    fn a_holder_without_a_session_is_a_zombie_and_its_time_is_measured() {
+    fn holder_without_a_session_is_a_zombie_for_a_measured_time() {
         let classed = with_doubts(&[(1, doubt(SessionEnd::Expired))]);
         assert_eq!((counts(&classed), classed.excused.longest_unsafe_us), ([0, 1, 0], 30));
     }
 
     #[test]
-    fn a_lost_connection_excuses_entries_beside_its_holder_until_it_is_back() {
+    fn lost_connection_excuses_entries_until_it_returns() {
         for (lost, back, expected) in [
             (100, Stamp::MAX, [0, 1, 0]),
             (101, Stamp::MAX, [1, 0, 0]),
@@ -260,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_of_the_contender_that_enters_excuses_nothing() {
+    fn lost_connection_of_the_entering_contender_excuses_nothing() {
         assert_eq!(counts(&with_doubts(&[(2, suspended(99, Stamp::MAX))])), [1, 0, 0]);
     }
 
     #[test]
-    fn an_expired_session_excuses_an_entry_only_if_its_grant_came_first() {
+    fn expired_session_excuses_an_entry_only_if_granted_first() {
         let class = |inside: Option<i64>, entered: Option<i64>, asked: Stamp| {
             let mut overlaps = Overlaps::default();
             let inside = Occupant { czxid: inside, ..occupant(1, 50) };
@@ -281,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_beside_a_hold_that_may_have_been_released_is_uncertain() {
+    fn entry_during_a_possibly_released_hold_is_uncertain() {
         assert_eq!(counts(&with_doubts(&[(1, doubt(SessionEnd::Unknown))])), [0, 0, 1]);
     }
 
     #[test]
-    fn readers_beside_a_zombie_writer_do_not_violate() {
+    fn readers_alongside_a_zombie_writer_do_not_violate() {
         let reader = |contender, entered| Occupant { claim: LockClaim::READ, ..occupant(contender, entered) };
         let mut overlaps = Overlaps::default();
         for (entered, inside) in
@@ -299,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn an_intruder_beside_a_zombie_and_a_holder_violates() {
-        // Contender 0 is a zombie, 1 is let in rightly, 2 enters beside it
+    fn intruder_alongside_a_zombie_and_a_holder_violates() {
+        // Contender 0 is a zombie, 1 enters rightfully, 2 enters next to it
         let mut overlaps = Overlaps::default();
         overlaps.note(entry(occupant(1, 200), &[occupant(0, 50)]));
         overlaps.note(entry(occupant(2, 210), &[occupant(0, 50), occupant(1, 200)]));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_noted_twice_counts_once_with_all_its_holders() {
+    fn entry_recorded_twice_counts_once_with_all_holders() {
         let mut overlaps = Overlaps::default();
         overlaps.note(entry(occupant(2, 100), &[occupant(0, 50)]));
         overlaps.note(entry(occupant(2, 100), &[occupant(1, 60)]));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_went_with_its_session_tells_what_its_holder_did_not_know() {
+    fn node_deleted_with_its_session_marks_its_holder_as_a_zombie() {
         let mut overlaps = Overlaps::default();
         let inside = Occupant { czxid: Some(7), ..occupant(1, 50_000) };
         overlaps.note(entry(occupant(2, 100_000), &[inside]));
@@ -327,7 +327,7 @@ mod tests {
             let deleted_at_ms = Some(deleted_at_ms);
             facts(7, Life { deleted: Some(8), with_its_session: true, deleted_at_ms }, true)
         };
-        // It entered at 50 ms, and by so much the servers' clock may be behind.
+        // The holder entered at 50 ms, and the servers' clock may be this much behind.
         let for_sure = 50 - CLOCKS_DIFFER_MS;
         learn(&mut overlaps, &gone(for_sure - 1)).unwrap();
         assert_eq!(overlaps.doubts, HashMap::new(), "its node had gone before");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_beside_a_holder_whose_node_the_ensemble_has_forgotten_is_uncertain() {
+    fn entry_alongside_a_holder_with_a_forgotten_node_is_uncertain() {
         let uncertain = |all_gone| {
             let mut overlaps = Overlaps::default();
             overlaps.note(entry(occupant(2, 100), &[Occupant { czxid: Some(7), ..occupant(1, 50) }]));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_that_are_not_kept_count_as_the_worst_of_those_that_are() {
+    fn overlaps_not_kept_count_as_the_worst_kept_class() {
         let many = |doubts: Option<SessionEnd>| {
             let mut overlaps = Overlaps::default();
             for at in 0..Overlaps::KEPT as u64 + 5 {

@@ -1,22 +1,22 @@
-//! The rule for an entry beside others, the same for a trial and for a history: a violation needs holders whose sessions
-//! were alive and whose leases alone exceed what the lock allows.
+//! The rule for an entry alongside others, shared by trials and histories: a violation needs live holders
+//! whose leases alone exceed the lock's limit.
 
 use zklockbench_core::clock::Stamp;
 use zklockbench_record::OverlapClass;
 
-/// The session behind a hold, at the time of the entry.
+/// State of the session behind a hold, at the time of the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Soundness {
     Sound,
     /// Suspended when another contender entered, or over.
     Lost,
-    /// Never to be known.
+    /// The state will never be known.
     Unknown,
-    /// Not known yet.
+    /// The state may still become known.
     Open,
 }
 
-/// Whether the ensemble granted a hold before the one of the contender that enters beside it.
+/// Whether the ensemble granted a hold before that of the entering contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Granted {
     Before,
@@ -25,8 +25,8 @@ pub(super) enum Granted {
 }
 
 impl Granted {
-    /// By the tokens, each the transaction that created a holder's node. A contender that asked when the other was inside
-    /// was granted the lock later whatever its token.
+    /// Compares the tokens, which are the transactions that created the nodes. A contender that asked while
+    /// the other was inside was granted the lock later, whatever its token.
     pub fn of(inside: (Option<i64>, Stamp), entering: (Option<i64>, Option<Stamp>)) -> Self {
         let ((inside, entered), (entering, asked)) = (inside, entering);
         if asked.is_some_and(|asked| asked >= entered) {
@@ -40,7 +40,7 @@ impl Granted {
     }
 }
 
-/// A holder that was inside, in the way of the one that entered.
+/// A holder that was inside and conflicts with the entering contender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weighed {
     pub leases: u64,
@@ -49,17 +49,18 @@ pub(super) struct Weighed {
 }
 
 impl Weighed {
-    /// So many leases of holders that are not known one by one.
+    /// Leases of holders that are not known individually.
     pub fn unknown(leases: u64) -> Option<Self> {
         let (soundness, granted) = (Soundness::Unknown, Granted::Unknown);
         (leases > 0).then_some(Self { leases, soundness, granted })
     }
 }
 
-/// The class of an entry where `allowed` leases may be held beside it; `None` while it depends on what is not known yet.
+/// The class of an entry alongside which `allowed` leases may be held; `None` while it depends on open
+/// states.
 ///
-/// The entering contender's own session excuses it only if its grant came first: it was a holder, lost the lock without
-/// knowing, and the others were let in rightly.
+/// The entering contender's own session excuses it only if its grant came first: it then held, lost the lock
+/// without knowing, and the others entered rightfully.
 pub(super) fn class(
     allowed: u64,
     entering: Soundness,
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_live_holders_that_exceed_what_is_allowed_make_a_violation() {
+    fn only_live_holders_beyond_the_limit_make_a_violation() {
         let cases: &[(u64, &[Lease], Option<OverlapClass>)] = &[
             (0, &[(1, Sound)], Some(Violation)),
             (0, &[(1, Lost)], Some(Zombie)),
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_session_of_the_contender_that_enters_counts_only_if_its_grant_came_first() {
+    fn entering_session_counts_only_if_granted_first() {
         let cases: &[(&[GrantedLease], [Option<OverlapClass>; 4])] = &[
             (&[(1, Sound, Before)], [Some(Violation); 4]),
             (&[(1, Sound, After)], [Some(Violation), Some(Zombie), Some(Uncertain), None]),
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_grants_is_that_of_tokens_unless_one_asked_when_the_other_was_inside() {
+    fn grants_are_ordered_by_token_unless_asked_during_the_other_hold() {
         let of = |inside, entering, asked| Granted::of((inside, 100), (entering, asked));
         assert_eq!(of(Some(2), Some(1), Some(99)), After);
         assert_eq!(of(Some(2), Some(1), None), After);
@@ -181,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_becomes_known_later_never_contradicts_a_class(
+        fn later_knowledge_never_contradicts_a_class(
             allowed in 0..4_u64,
             entering in soundness(),
             inside in prop::collection::vec((1..3_u64, soundness(), granted()), 1..6),

@@ -1,5 +1,4 @@
-//! The three-way count: what the client saw, what the cost model predicts, what the servers counted. And what was
-//! counted on the wire, in a trial of its own.
+//! The three-way count of client, cost model and servers; and the counts on the wire from a separate trial.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -20,9 +19,9 @@ use zklockbench_scenario::Load;
 use zklockbench_zk::admin;
 use zklockbench_zk::keep_awake::Unread;
 
-/// Compares the counts of a whole trial. Nothing where faults were injected: servers that are broken forget their counts,
-/// and delete what belonged to sessions that have ended. Nothing of a part, either, because servers count all; nor of a driver's lock,
-/// whose requests nobody here has seen. What the cost model predicts is true of a trial that is whole.
+/// Compares the counts of a whole trial. Empty with faults, because broken servers lose their counts and
+/// delete the nodes of dead sessions. Empty for one worker's part, because servers count all workers, and for
+/// drivers, whose requests are not seen here. The cost model only applies to a complete trial.
 pub fn compare(
     shared: &Shared,
     whole: &Counts,
@@ -40,14 +39,14 @@ pub fn compare(
     zklockbench_record::compare_counts(whole, cost.as_ref(), servers)
 }
 
-/// Reads on behalf of the suite; `None` where a look did not come to its end, so that it is not known how many it took.
+/// Reads on behalf of the suite; `None` if one did not complete, because their number is then unknown.
 fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
     let board = &shared.board;
     (board.looking.load(Ordering::Acquire) == 0)
         .then(|| noted.looks_beside + board.looked.load(Ordering::Acquire))
 }
 
-/// What the cost model predicts: only a batch has exact totals, and a queue with readers has others.
+/// Prediction of the cost model. Only a batch has exact totals, and queues with readers have different ones.
 fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
     if shared.entry.card.guarantees.has_read_side() && shared.spec.has_readers() {
         return None;
@@ -63,11 +62,11 @@ fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
     Some(cost)
 }
 
-/// Counters have come to rest when two looks this far apart agree.
+/// Interval of readings; counters are at rest when two in a row agree.
 const REST: Duration = Duration::from_millis(50);
-const LOOKS_AT_MOST: usize = 40;
+const READINGS_AT_MOST: usize = 40;
 
-/// The counters that are kept of `mntr`; `{ns}` stands for the top-level node that the suite works under.
+/// Counters kept from `mntr`; `{ns}` is the top-level node that the suite works under.
 const KEYS: &[&str] = &[
     "zk_sum_node_created_watch_count",
     "zk_sum_node_deleted_watch_count",
@@ -93,12 +92,12 @@ const KEYS: &[&str] = &[
 
 #[derive(Debug, Clone, Default)]
 pub struct CounterReading {
-    /// `host:port`.
+    /// `host:port` of the server.
     pub address: String,
     pub role: String,
     pub version: Option<String>,
     pub silent: Option<String>,
-    /// The counters by key, `{ns}` written out as `ns`.
+    /// Counters by key, with `{ns}` replaced by `ns`.
     pub counters: BTreeMap<String, i64>,
 }
 
@@ -123,10 +122,10 @@ async fn read_one(address: &str, namespace: &str) -> CounterReading {
     reading
 }
 
-/// Reads the counters at rest: a follower applies writes a little later than the leader answers them.
+/// Reads the counters at rest: a follower applies writes a little after the leader answers them.
 pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
     let mut before = read(addresses, namespace).await;
-    for _ in 0..LOOKS_AT_MOST {
+    for _ in 0..READINGS_AT_MOST {
         tokio::time::sleep(REST).await;
         let now = read(addresses, namespace).await;
         let rests = before.iter().zip(&now).all(|(a, b)| work(a) == work(b));
@@ -138,7 +137,7 @@ pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterR
     before
 }
 
-/// The counters that a look itself does not move.
+/// Counters that reading itself does not change.
 fn work(reading: &CounterReading) -> Vec<i64> {
     let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
     reading.counters.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()

@@ -1,8 +1,8 @@
-//! The arrivals of an open load as the contenders serve them: the next one that is free takes the next arrival.
+//! Arrivals of an open load: the next free contender takes the next arrival.
 //!
-//! The contenders are a pool of sessions. One that is free takes the next arrival that is still open and sleeps until
-//! it is due; while none is free, arrivals wait in the client in the order in which they came. So no arrival waits while a
-//! contender is free, and none depends on how slow the lock is.
+//! The contenders are a pool of sessions. A free contender takes the next open arrival and sleeps until it is
+//! due. If none is free, arrivals wait in the client in order. No arrival therefore waits while a contender
+//! is free, and none depends on the speed of the lock.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,34 +19,34 @@ use zklockbench_scenario::Late;
 use zklockbench_scenario::schedule::{Arrival, Coming};
 
 const OPEN: u32 = 0;
-/// It came when no session was free, and was dropped.
+/// The arrival found no free session and was dropped.
 const DROPPED: u32 = u32::MAX;
 const UNSERVED: u32 = u32::MAX - 1;
-/// The longest wait that can be told from the others.
+/// Longest wait that fits.
 const LONGEST_US: u32 = u32::MAX - 2;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Taken {
-    /// Its place in the order of arrival.
+    /// Position in the order of arrival.
     pub number: usize,
     pub due: Stamp,
     pub arrival: Arrival,
 }
 
-/// All arrivals of a trial, and what has become of each: eight bytes. The arrivals themselves are not kept: they are drawn
-/// as they are taken, and once more when it is counted what became of them.
+/// All arrivals of a trial, and the outcome of each in eight bytes. Arrivals themselves are not kept: they
+/// are drawn when taken, and once more when outcomes are counted.
 pub struct Arrivals {
     draw: Box<dyn Fn() -> Coming + Send + Sync>,
     late: Late,
     begin: AtomicU64,
     upcoming: Mutex<Upcoming>,
-    /// How long after the beginning the measured phase ends.
+    /// End of the measured phase, relative to the beginning.
     end: AtomicU64,
-    /// How many are due before that, once it was counted.
+    /// Cached number of arrivals due before an end.
     due: Mutex<Option<(u64, usize)>>,
-    /// One for each: nothing yet, or its wait in microseconds plus one, or why it has none.
+    /// For each arrival: nothing yet, its wait in microseconds plus one, or why it has none.
     outcomes: Box<[AtomicU32]>,
-    /// How late the generator was with each, in microseconds; 0 for those that have not begun.
+    /// Delay caused by the generator for each arrival, in microseconds; 0 before it starts.
     lateness_us: Box<[AtomicU32]>,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for Arrivals {
     }
 }
 
-/// The wait of an arrival; `None` where it was not served.
+/// Wait of an arrival; `us` is `None` if it was not served.
 #[derive(Debug, Clone, Copy)]
 struct WaitOfOne {
     due: Stamp,
@@ -71,19 +71,19 @@ struct WaitOfOne {
 struct DisturbedLock {
     before: Vec<WaitOfOne>,
     during: Vec<WaitOfOne>,
-    /// How long after the gap as few waited as at most before it.
+    /// Time after the gap until no more arrivals waited than at most before it.
     drained_us: Option<u64>,
 }
 
 impl DisturbedLock {
     fn of(waits: &[WaitOfOne], before: &Range<Stamp>, gap: Gap) -> Self {
-        // One more at a time, one fewer at another.
+        // Arrivals increment the queue, and served ones decrement it.
         let come = waits.iter().map(|wait| (wait.due, 1_i64));
         let got = waits.iter().filter_map(|wait| Some((wait.due + wait.us?, -1)));
         let mut changes: Vec<(Stamp, i64)> = come.chain(got).collect();
         changes.sort_unstable_by_key(|(at, by)| (*at, -by));
         let (mut waiting, mut usual, mut drained) = (0, 0, None);
-        // In the gap itself as few may wait as before: it is from its end on that the queue is served.
+        // Queue lengths within the gap do not count: the queue is only served from its end.
         for (at, by) in changes {
             if drained.is_none() && at > gap.end && waiting <= usual {
                 drained = Some(0);
@@ -115,13 +115,13 @@ impl DisturbedLock {
     }
 }
 
-/// How long an arrival waited, by its outcome; `None` of one that was not served.
+/// Wait of an arrival by its outcome; `None` if it was not served.
 fn waited(outcome: u32) -> Option<u64> {
     (outcome != OPEN && outcome != UNSERVED).then(|| u64::from(outcome - 1))
 }
 
 impl Arrivals {
-    /// Those that are drawn like that, each time the same.
+    /// Arrivals from `draw`, which must return the same ones each time.
     pub fn new(draw: impl Fn() -> Coming + Send + Sync + 'static, late: Late) -> Self {
         let all = draw().count();
         let nothing = || (0..all).map(|_| AtomicU32::new(0)).collect();
@@ -141,7 +141,7 @@ impl Arrivals {
         self.begin.store(start, Ordering::Release);
     }
 
-    /// What is due at that time or later is not served any more.
+    /// Cancels arrivals due at `end` or later.
     pub fn end_at(&self, end: Stamp) {
         self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
@@ -155,7 +155,7 @@ impl Arrivals {
         self.due_before(to).enumerate().skip_while(move |(_, due)| *due < from)
     }
 
-    /// Takes the next arrival, which may be due or not be due yet. `None` when there are no more.
+    /// Takes the next arrival, which may not be due yet; `None` if there are no more.
     pub fn take(&self, now: Stamp) -> Option<Taken> {
         loop {
             let (number, arrival) = {
@@ -176,12 +176,13 @@ impl Arrivals {
         }
     }
 
-    /// Whether an arrival that was taken ahead of its time has been cancelled.
+    /// Whether an arrival that was taken ahead of time was cancelled.
     pub fn is_cancelled(&self, taken: &Taken) -> bool {
         taken.arrival.at_us >= self.end.load(Ordering::Acquire)
     }
 
-    /// Acquire is called for an arrival, so long after a contender was free for it and it was due.
+    /// Records the call of acquire for an arrival, `lateness_us` after a contender was free and the arrival
+    /// was due.
     pub fn issued(&self, number: usize, lateness_us: u64) {
         let lateness_us = u32::try_from(lateness_us).unwrap_or(u32::MAX);
         self.lateness_us[number].store(lateness_us, Ordering::Release);
@@ -199,7 +200,7 @@ impl Arrivals {
         self.outcomes[number].store(outcome, Ordering::Release);
     }
 
-    /// Whether all have ended, one way or another. To be asked once the end is known.
+    /// Whether all arrivals have ended. Requires that the end is known.
     pub fn have_all_ended(&self) -> bool {
         let end = self.end.load(Ordering::Acquire);
         let mut due = locked(&self.due);
@@ -211,7 +212,7 @@ impl Arrivals {
         self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
     }
 
-    /// What has become of those that were due within that time, and when those were due that no session has taken.
+    /// Outcomes of the arrivals due within that time, and due times of those that no session took.
     pub fn due_within(&self, from: Stamp, to: Stamp) -> (Arrived, Vec<(Stamp, Mode)>) {
         let taken = locked(&self.upcoming).next;
         let mut arrived = Arrived::default();
@@ -236,16 +237,16 @@ impl Arrivals {
         (arrived, never_taken)
     }
 
-    /// The waits of all that were due within that time. Those that were not served have waited for longer than all others;
-    /// those that were dropped have not waited. `None` where none was served.
+    /// Waits of all arrivals due within that time. Unserved ones count as longer than all others, and dropped
+    /// ones are left out. `None` if none was served.
     pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
         let due = self.due_from(due.start, due.end);
         let outcomes = due.map(|(number, _)| self.outcomes[number].load(Ordering::Acquire));
         ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
     }
 
-    /// What those got that were due at the locks with these gaps, which a fault caused, until as few waited as before:
-    /// `before` is the time up to the fault in which the load was as usual. `None` where no lock had a gap.
+    /// Waits of the arrivals due at locks with a gap that a fault caused, until queues were as short as
+    /// before. `before` is the undisturbed time up to the fault. `None` if no lock had a gap.
     pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
         let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
         let begin = self.begin.load(Ordering::Acquire);
@@ -265,8 +266,8 @@ impl Arrivals {
         DisturbedLock::together(&locks)
     }
 
-    /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
-    /// window. What was dropped or ended without a lock waits no longer; when that was is not known, so it never counts.
+    /// Number of due arrivals without their lock at the end of each slot, starting with the window. Dropped
+    /// and unserved arrivals are left out, because the end of their wait is unknown.
     pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
         let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
         let slot_of =
@@ -294,7 +295,7 @@ impl Arrivals {
             .collect()
     }
 
-    /// How unevenly they came within that time, as scheduled and as issued, in windows of each width.
+    /// Dispersion of the arrivals within that time, as scheduled and as issued, for each width.
     pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
         let of = |width_us: u64| {
             let windows = usize::try_from(window.end.saturating_sub(window.start) / width_us).ok()?;
@@ -306,7 +307,7 @@ impl Arrivals {
                     *count += 1;
                 }
             };
-            // What was due before the window may be issued within it.
+            // Arrivals due before the window may be issued within it.
             for (number, due) in self.due_before(window.end).enumerate() {
                 count(&mut scheduled, due);
                 count(&mut issued, due + u64::from(self.lateness_us[number].load(Ordering::Acquire)));
@@ -316,7 +317,7 @@ impl Arrivals {
         Dispersion::WIDTHS_US.into_iter().filter_map(of).collect()
     }
 
-    /// The times at which arrivals were due, in microseconds after the first of these two times.
+    /// Due times of arrivals, in microseconds after `from`.
     pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> {
         self.due_from(from, to).map(move |(_, due)| due - from)
     }
@@ -338,8 +339,8 @@ mod tests {
     }
 
     #[test]
-    fn those_that_came_in_a_gap_waited_and_those_of_other_locks_are_not_among_them() {
-        // Given an arrival every 100 us at each of two locks, that waits for 10 us
+    fn disturbance_counts_only_arrivals_at_the_lock_with_the_gap() {
+        // Given an arrival every 100 µs at each of two locks, each with a wait of 10 µs
         let all: Vec<Arrival> = (0..200_u64)
             .map(|at| Arrival {
                 at_us: at * 50,
@@ -350,7 +351,7 @@ mod tests {
             .collect();
         let arrivals = Arrivals::new(move || Box::new(all.clone().into_iter()), Late::Keep);
         arrivals.begin_at(0);
-        // When the first lock is not served from 5,000 to 6,000, and one each 50 us after that
+        // When the first lock is not served from 5,000 to 6,000, and then once every 50 µs
         for number in 0..200_usize {
             let due = number as u64 * 50;
             let late = (number % 2 == 0 && due >= 5_000).then(|| 6_000 + (due - 5_000) / 2);
@@ -358,19 +359,20 @@ mod tests {
         }
         let gap = Gap { after: None, begin: 5_000, end: 6_000 };
         let found = arrivals.disturbed(1_000..5_000, &[Some(gap), None]).unwrap();
-        // Then about twenty of it waited before the queue was as short as before, less than a thousand after the gap
+        // Then about twenty of its arrivals waited until the queue was as short as before, less than 1,000 µs
+        // after the gap
         assert_eq!((found.locks, found.usual_wait_us), (1, Some(10)));
         assert!((800..=1_000).contains(&found.drained_us.unwrap()), "{found:?}");
         let ArrivalWaits { arrivals: count, mean, p99, .. } = found.waits;
         assert!((19..=20).contains(&count), "{found:?}");
         assert!((450..=550).contains(&mean.us) && !mean.at_least, "{found:?}");
         assert_eq!((p99.us, p99.at_least), (1_000, false));
-        // And where no lock had a gap there is nothing to say
+        // And without a gap there is no disturbance
         assert_eq!(arrivals.disturbed(1_000..5_000, &[None, None]), None);
     }
 
     #[test]
-    fn a_queue_that_does_not_get_shorter_again_is_not_drained() {
+    fn queue_that_stays_long_is_not_drained() {
         let arrivals = at(&[0, 100, 200, 300, 400], Late::Keep);
         (0..2).for_each(|number| arrivals.served(number, 10));
         let gap = Gap { after: None, begin: 1_200, end: 1_450 };
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_served_has_waited_for_longer_than_all_others() {
+    fn unserved_arrivals_count_as_the_longest_waits() {
         let arrivals = at(&(0..200).collect::<Vec<_>>(), Late::Keep);
         (0..200).for_each(|number| arrivals.served(number, 1_000 + number as u64));
         let p99 = |from, to| arrivals.waits(from..to).map(|waits| (waits.p99.us, waits.p99.at_least));
@@ -394,34 +396,34 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_that_are_issued_in_bunches_are_more_dispersed_than_they_were_due() {
-        // One each millisecond for two seconds
+    fn arrivals_issued_in_bunches_are_more_dispersed_than_scheduled() {
+        // One per millisecond for two seconds
         let due: Vec<u64> = (0..2_000).map(|number| number * 1_000).collect();
         let (arrivals, window) = (at(&due, Late::Keep), Window { start: 1_000, end: 2_001_000 });
         let [even] = arrivals.dispersion(window)[..] else { panic!("twenty windows of a tenth of a second") };
         assert_eq!((even.width_us, even.windows, even.scheduled, even.issued), (100_000, 20, 0.0, 0.0));
-        // Those of every other tenth of a second come in the next one
+        // Arrivals of every other tenth of a second are issued in the next one
         for number in (0..2_000).filter(|number| number / 100 % 2 == 0) {
             arrivals.issued(number, 100_000);
         }
         let bunched = arrivals.dispersion(window)[0];
-        // 0 and 200 in turns: 20 × 100² / 19 / 100
+        // Alternately 0 and 200: 20 × 100² / 19 / 100
         assert!((bunched.issued - 105.26).abs() < 0.01 && bunched.scheduled == 0.0, "{bunched:?}");
         assert!(bunched.is_off() && !even.is_off());
     }
 
     #[test]
-    fn each_arrival_is_taken_once_in_the_order_in_which_they_come() {
+    fn arrivals_are_taken_once_in_order() {
         let arrivals = at(&[0, 10, 10, 500], Late::Keep);
         let due: Vec<_> = std::iter::from_fn(|| arrivals.take(5_000)).map(|taken| taken.due).collect();
         assert_eq!(due, [1_000, 1_010, 1_010, 1_500]);
     }
 
     #[test]
-    fn what_is_late_is_dropped_and_counted_where_the_scenario_says_so() {
-        // Given arrivals at 0, 10 and 500 µs, and the first contender that is free at 400
+    fn late_arrivals_are_dropped_and_counted_if_configured() {
+        // Given arrivals at 0, 10 and 500 µs, and a first free contender at 400
         let arrivals = at(&[0, 10, 500], Late::Drop);
-        // When it takes one, then it gets the one that is not due yet
+        // When it takes an arrival, then it gets the one that is not due yet
         assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
         arrivals.served(2, 7);
         // And the others are counted as dropped
@@ -431,13 +433,13 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_taken_counts_as_a_wait_of_at_least_so_long() {
+    fn arrivals_never_taken_are_unserved() {
         let arrivals = at(&[0, 100, 200, 300], Late::Keep);
         let first = arrivals.take(1_000).unwrap();
         arrivals.served(first.number, 50);
         let second = arrivals.take(1_100).unwrap();
         arrivals.not_served(second.number);
-        // When the measured phase ended before the last of them, and the backlog is given up at 2,000
+        // When the measured phase ended before the last arrival, and the backlog is abandoned at 2,000
         arrivals.end_at(1_300);
         assert!(!arrivals.have_all_ended());
         let (arrived, never_taken) = arrivals.due_within(1_000, 1_300);
@@ -446,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contender_that_has_taken_an_arrival_ahead_learns_that_it_will_not_come() {
+    fn arrival_taken_ahead_is_cancelled_after_the_end() {
         let arrivals = at(&[0, 100, 5_000], Late::Keep);
         let taken = [(); 3].map(|()| arrivals.take(1_000).unwrap());
         arrivals.end_at(2_000);
@@ -455,14 +457,15 @@ mod tests {
     }
 
     #[test]
-    fn the_backlog_is_what_is_due_and_has_no_lock_yet_whether_it_came_before_the_window_or_in_it() {
-        // Given arrivals before the window and in it, which begins at 1,100
+    fn backlog_counts_due_arrivals_from_before_and_within_the_window() {
+        // Given arrivals before and within the window, which begins at 1,100
         let arrivals = at(&[0, 50, 120, 200, 330], Late::Keep);
-        // When the first is served before the window, the second at 1,150, the third at once, and the others never
+        // When the first is served before the window, the second at 1,150, the third at once, and the others
+        // never
         arrivals.served(0, 10);
         arrivals.served(1, 100);
         arrivals.served(2, 0);
-        // Then so many wait at the end of each slot of 100 µs
+        // Then this many wait at the end of each slot of 100 µs
         assert_eq!(arrivals.backlog(Window { start: 1_100, end: 1_500 }, 100), [0, 1, 2, 2]);
         assert_eq!(arrivals.due_times(1_050, 2_000).collect::<Vec<_>>(), [0, 70, 150, 280]);
     }

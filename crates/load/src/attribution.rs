@@ -1,4 +1,4 @@
-//! Finds out what caused each notification: a release, a newcomer, a waiter that left.
+//! Determines the cause of each notification: a release, a newcomer, or a departed waiter.
 
 use super::lock_state::LockState;
 use super::shared::Shared;
@@ -10,23 +10,24 @@ use zklockbench_zk::{Arm, EventKind, Notification, sequence_of};
 const UNRESOLVED_AT_MOST: usize = 4096;
 
 enum Cause {
-    /// The release of that queue number, at that time.
+    /// The release of that queue number, called at that time.
     Release {
         number: i64,
         called: Stamp,
     },
-    /// A release by a contender of another worker, or perhaps by one of this one: when it was called is not known here.
+    /// A release by a contender of another worker, or perhaps of this one; the time of its call is not known
+    /// here.
     ReleaseElsewhere,
     Arrival,
     Departure,
-    /// The queue has not been listed since; it may still be.
+    /// The queue has not been listed since the change, but still may be.
     NotYetKnown,
     Unknown,
 }
 
 struct Notice {
     at: Stamp,
-    /// Its place among the waiters that the same change woke.
+    /// Rank among the waiters woken by the same change.
     rank: Option<u32>,
     useful: bool,
 }
@@ -43,8 +44,8 @@ pub struct OwnRelease {
     pub number: i64,
 }
 
-/// One contender's notifications on the way to their causes. Allocates only until its buffers have grown to
-/// the size of the largest herd.
+/// One contender's notifications with their causes. Allocates only until its buffers have the size of the
+/// largest herd.
 pub struct Attribution {
     /// Filled by the session, emptied by [`Attribution::settle`].
     pub inbox: Vec<Notification>,
@@ -53,7 +54,7 @@ pub struct Attribution {
 }
 
 impl OwnRelease {
-    /// The number of the node that was released last, where that was of this lock.
+    /// Number of the last released node, if it was of this lock.
     fn number_at(latest: Option<Self>, lock: usize) -> Option<i64> {
         latest.filter(|own| own.lock == lock).map(|own| own.number)
     }
@@ -66,15 +67,15 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// Records everything in the inbox. With `acquired`, the last notification that was awaited is the one that
-    /// let this contender in: useful, if a release caused it; every other one was spurious.
+    /// Records everything in the inbox. If `acquired`, the last awaited notification let this contender in:
+    /// it is useful if a release caused it; all others are spurious.
     pub fn settle(&mut self, shared: &Shared, lock: usize, recorder: &mut ThreadRecorder, acquired: bool) {
         let last_awaited =
             self.inbox.iter().rposition(|notification| notification.awaited).filter(|_| acquired);
         for (position, notification) in self.inbox.iter().enumerate() {
             let (at, rank) = (notification.at, notification.rank);
             let notice = Notice { at, rank, useful: last_awaited == Some(position) };
-            // A watch that was left at one lock may fire while the contender is at another.
+            // A watch left at one lock may fire while the contender is at another.
             let of_path = || shared.lock_of_node(&notification.path);
             let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
             let cause = cause_of(&shared.lock_states[lock], notification);
@@ -91,8 +92,8 @@ impl Attribution {
         self.inbox.clear();
     }
 
-    /// Records the notifications whose cause was open, now that the queue has been listed after the change. At the
-    /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
+    /// Records notifications with open causes, after the queue has been listed again. At the end, no further
+    /// list will follow: a newcomer would have listed, so an open cause must be the last release.
     pub fn settle_late(&mut self, shared: &Shared, recorder: &mut ThreadRecorder, at_the_end: bool) {
         let own = self.own_release;
         self.unresolved.retain(|late| {
@@ -114,15 +115,15 @@ impl Attribution {
 
 fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
     match (notification.kind, &notification.armed) {
-        // Its owner has gone on to the lock itself, or has given up.
+        // Its owner has moved on to the lock itself, or has given up.
         (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&notification.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&notification.path) {
             Some(number) => release_or_departure(lock_state, number),
             None => latest_release(lock_state, notification.at),
         },
-        // A lock's data changes when a holder hands on.
+        // A lock's data changes when a holder hands over.
         (EventKind::DataChanged, _) => latest_release(lock_state, notification.at),
-        // One node without a number, which is there or not.
+        // A single node without a number, which exists or not.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
         (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => {
             latest_release(lock_state, notification.at)
@@ -137,7 +138,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
     match (lock_state.changes.fired(arm), arm.lowest) {
         (ChildChange::Created, _) => Cause::Arrival,
         (ChildChange::LowestDeleted, Some(number)) => release_or_departure(lock_state, number),
-        // Of several that may be inside together any may leave first, and the list does not say which did.
+        // If several may be inside together, any may leave first, and the list does not show which did.
         (ChildChange::OtherDeleted, _) if lock_state.has_room_for_two() || lock_state.most_inside() > 1 => {
             latest_release(lock_state, at)
         }
@@ -147,7 +148,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
     }
 }
 
-/// Where the event does not say whose release it was, it was the latest before it.
+/// If the event does not identify the release, it was the latest one before the event.
 fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     match lock_state.release_before(at) {
         _ if lock_state.has_strangers() => Cause::ReleaseElsewhere,
@@ -156,7 +157,7 @@ fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     }
 }
 
-/// A node that was deleted without a release call was a waiter's, or went with its session.
+/// A node deleted without a release call belonged to a waiter, or went with its session.
 fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     match lock_state.release_of(number) {
         Some(called) => Cause::Release { number, called },

@@ -1,9 +1,9 @@
-//! The batch: contenders arrive one after the other, then each holds once; every step settles first. Of those that
-//! are inside together, readers for instance, the one that arrived first is the first to release.
+//! The batch: contenders arrive one after the other, then each holds once; every step settles first. Among
+//! simultaneous holders (e.g. readers), the earliest arrival releases first.
 //!
-//! Settled means that every contender which has arrived and does not hold is waiting, and that nothing has
-//! been sent or received for a while, so that every watch is set again. Only then are the totals exact; the
-//! accounting check shows whether they were.
+//! Settled means that every arrived contender without the lock is waiting, and that nothing was sent or
+//! received for a while, so that every watch is set again. Only then are the totals exact; the accounting
+//! check shows whether they were.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use super::shared::{Board, Shared};
 use zklockbench_core::clock;
 
-/// Without a request, reply or notification for so many steps, all is quiet.
+/// Number of steps without a request, reply or notification that count as silence.
 const QUIET_STEPS: usize = 8;
 const STEP: Duration = Duration::from_millis(5);
-/// On a host that is never on time, quiet is what has lasted for so many steps.
+/// Number of steps after which a host that is never on time counts as silent.
 const STEPS_AT_MOST: usize = 80;
-/// After so long the batch goes on all the same; the totals will then tell.
+/// Maximum time to settle; afterwards the batch continues, and the totals show the difference.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Conducts a batch. Cancel-safe: dropping it leaves the contenders to the drain.
 pub async fn conduct(shared: &Shared) {
@@ -43,19 +43,20 @@ fn ended(board: &Board) -> usize {
     Board::read(&board.finished)
 }
 
-/// Waits until a contender is inside; returns the one of those inside that arrived first, or `None` when all have ended.
+/// Waits until a contender is inside. Returns the earliest arrival among those inside, or `None` after all
+/// have ended.
 async fn first_inside(shared: &Shared) -> Option<usize> {
     while ended(&shared.board) < shared.spec.contenders {
         let inside = shared.lock_states.all_inside().into_iter().min();
         if inside.is_some() {
             return inside;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     None
 }
 
-/// Waits until one holds, all others that have arrived wait, and no request is under way.
+/// Waits until a contender holds, all other arrived ones wait, and no request is in flight.
 async fn settle(shared: &Shared, arrived: usize) {
     let watches = shared.entry.card.guarantees.watches;
     let settled = async {
@@ -69,7 +70,7 @@ async fn settle(shared: &Shared, arrived: usize) {
                     return;
                 }
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     let _ = tokio::time::timeout(SETTLE_AT_MOST, settled).await;
@@ -87,7 +88,7 @@ fn is_in_place(shared: &Shared, arrived: usize) -> bool {
     all_placed && (holding > 0 || waiting == 0)
 }
 
-/// Waits until all is quiet, so that the last notifications are in.
+/// Waits for silence, so that the last notifications are in.
 pub async fn quiet(shared: &Shared) {
     let end = clock::now() + clock::micros(Duration::from_secs(2));
     while clock::now() < end {
@@ -97,10 +98,10 @@ pub async fn quiet(shared: &Shared) {
     }
 }
 
-/// Lets the time pass by which all is quiet; returns false as soon as anything moves.
+/// Waits for the time that counts as silence; returns false as soon as anything moves.
 ///
-/// A step that ends late does not count: where this process is not served on time the servers are not either, and
-/// that nothing comes from them says nothing.
+/// A step that ends late does not count. If this process is not scheduled on time, neither are the servers,
+/// and their silence means nothing.
 async fn is_quiet_since(shared: &Shared, pulse: u64) -> bool {
     let mut on_time = 0;
     for _ in 0..STEPS_AT_MOST {
@@ -119,6 +120,6 @@ async fn is_quiet_since(shared: &Shared, pulse: u64) -> bool {
 
 async fn until(shared: &Shared, holds: impl Fn(&Board) -> bool) {
     while !holds(&shared.board) {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,5 +1,5 @@
-//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them; and
-//! elections of the servers, caused by a fault or by anything else.
+//! Faults of a trial during its load: access to their targets, and their records; and elections of the
+//! servers, whatever their cause.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,7 +23,7 @@ use zklockbench_scenario::{Slice, TrialSpec};
 use zklockbench_zk::SessionKey;
 use zklockbench_zk::gate::Gate;
 
-/// How often each server is asked where a fault hits servers: an election is seen that much late at most, while its new
+/// Interval of polling each server if a fault hits servers: the maximum delay in seeing an election whose new
 /// leader answers at once.
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
@@ -133,8 +133,9 @@ pub async fn break_things(
     numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
 }
 
-/// Whether a firing of that ordinal is of that worker: the first, where it hits servers; the one whose contender it names; of
-/// all, where it hits all contenders; or the one that has its ordinal.
+/// Whether a firing with this ordinal belongs to this worker. For faults on servers, it is the first
+/// worker's; for a numbered contender, its worker's; for all contenders, every worker's. Any other firing
+/// belongs to the worker with its ordinal.
 fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
     if reaches_servers(&choice.kind) {
         return slice.leads();
@@ -146,7 +147,7 @@ fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
     }
 }
 
-/// Says what has happened to a fault. One that ends by itself is over when it is done.
+/// Reports an event of a fault. A fault that ends by itself is not reported as undone.
 fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
     let label = &choice.label;
     let is_healed = find(&choice.kind).is_some_and(|entry| entry.card.ends == Ends::Healed);
@@ -191,13 +192,13 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
     }
 }
 
-/// Writes down how long no lock was acquired around each fault, once the load has ended: a gap is known when it is over.
+/// Records the gaps around each fault after the load has ended, because a gap is only known when it is over.
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
     let now = clock::now();
     let asked: Vec<Stamp> = faults.iter().map(|fault| stamp(fault.asked_us)).collect();
     let next_after = |from| asked.iter().copied().filter(|at| *at > from).min().unwrap_or(Stamp::MAX);
-    // From when on the load is as it usually is.
+    // Start of the undisturbed load.
     let mut since = begin;
     for fault in faults {
         let from = stamp(fault.asked_us);
@@ -206,7 +207,7 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
         let gaps = shared.gaps.due_to(FaultTime { from, until, next }, now);
         fault.longest_gap_us = gaps.iter().flatten().map(|gap| gap.lasted_us()).max();
         let gaps_end = gaps.iter().flatten().map(|gap| gap.end).max();
-        // An arrival in a gap waits for longest.
+        // An arrival in a gap has the longest wait.
         let over = until.saturating_add(fault.longest_gap_us.unwrap_or(0)).max(gaps_end.unwrap_or(from));
         if let Some(open) = &shared.open {
             fault.wait_p99 = open.waits(from..over).map(|waits| waits.p99);
@@ -228,19 +229,19 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
 struct Sight {
     at: Stamp,
     epoch: u64,
-    /// Which of the servers, from 0.
+    /// Index of the server, from 0.
     server: usize,
 }
 
-/// When the ensemble had a new leader, as its servers tell: when each was first seen, and its epoch.
+/// New leaders of the ensemble, as reported by its servers: first sight and epoch of each.
 ///
-/// For a moment two servers may both say that they lead. A later epoch counts more, and none before a majority is in
-/// step with it.
+/// Two servers may briefly both claim to lead. A later epoch takes precedence, and none counts before a
+/// majority is in step with it.
 ///
-/// The servers are asked who leads, each on its own, so that those that stand still or are cut off delay no sight of the
-/// others. Where a fault may make them elect they are asked often, so that the time until they have a leader again can be
-/// told; elsewhere once a second, which costs an ensemble next to nothing. What happens between two looks is seen by the
-/// next one: an election leaves a later epoch behind.
+/// Servers are polled independently, so that stalled or isolated ones do not delay the sight of the others.
+/// If a fault may cause elections, polls are frequent, so that the time to a new leader can be measured.
+/// Otherwise they come once per second, at almost no cost. Events between two polls are not lost: an election
+/// leaves a later epoch.
 #[derive(Debug, Default)]
 pub struct Elections {
     servers: Vec<String>,
@@ -248,14 +249,14 @@ pub struct Elections {
 }
 
 impl Elections {
-    /// Finds out who leads now. What comes later is an election.
+    /// Determines the present leader. Later leaders are elections.
     pub async fn from_now_on(servers: &[String]) -> Self {
         let elections = Self { servers: servers.to_vec(), seen: Mutex::default() };
         elections.look_once().await;
         elections
     }
 
-    /// Watches for as long as it is polled, as closely as the trial needs.
+    /// Watches while it is polled, at an interval that suits the trial.
     pub async fn watch(&self, spec: &TrialSpec) {
         let hits_servers = spec.faults.iter().any(|fault| reaches_servers(&fault.kind));
         let every = if hits_servers { OFTEN } else { SELDOM };
@@ -299,19 +300,19 @@ impl Elections {
         self.seen().last().map(|sight| sight.epoch)
     }
 
-    /// The leaders that were elected since it watches. The leader at its beginning was elected before.
+    /// Leaders elected since the start; the first leader was elected earlier.
     fn elected(&self) -> Vec<Sight> {
         self.seen().iter().skip(1).copied().collect()
     }
 
-    /// Microseconds to the first sight of a leader that was elected between the two times; `None` when none was.
+    /// Microseconds until the first sight of a leader elected between the two times; `None` without one.
     pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let first = self.elected().into_iter().find(|sight| (from..=to).contains(&sight.at))?;
         Some(first.at - from)
     }
 
-    /// All of them, told by when the measured phase began, each with the fault that may have caused it; `None` where no
-    /// server ever told who leads.
+    /// All elections with times relative to the start of the measured phase, each with the fault that may
+    /// have caused it. `None` if no server ever reported a leader.
     pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
         if self.seen().is_empty() {
             return None;
@@ -340,7 +341,7 @@ fn reaches_servers(kind: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Of two servers, which lead in turn.
+    /// Elections of two servers that lead alternately.
     fn seen(sights: &[(Stamp, u64)]) -> Elections {
         let elections =
             Elections { servers: vec!["zk1:2181".into(), "zk2:2181".into()], ..Elections::default() };
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn an_election_is_the_first_sight_of_a_later_epoch() {
+    fn election_is_the_first_sight_of_a_later_epoch() {
         let elections = seen(&[(10, 4), (20, 4), (350, 5), (360, 4), (400, 5), (900, 6)]);
         assert_eq!(elections.first_between(0, 100), None, "who led from the start was not elected");
         assert_eq!(elections.first_between(100, 500), Some(250));
@@ -373,17 +374,19 @@ mod tests {
     }
 
     #[test]
-    fn an_election_is_put_down_to_the_last_fault_of_servers_before_it_or_to_nobody_here() {
+    fn election_is_attributed_to_the_last_fault_on_servers_before_it() {
         let elections = seen(&[(10, 4), (350, 5), (900, 6)]);
         let faults = [fault(1, "freeze", 100), fault(2, "kill", 500), fault(3, "kill", 950)];
-        let told = elections.records(300, &faults).unwrap();
-        let told: Vec<_> =
-            told.iter().map(|one| (one.seen_us, one.leader.as_str(), one.epoch, one.after_fault)).collect();
-        assert_eq!(told, [(50, "zk1:2181", 5, None), (600, "zk2:2181", 6, Some(2))]);
+        let records = elections.records(300, &faults).unwrap();
+        let records: Vec<_> = records
+            .iter()
+            .map(|one| (one.seen_us, one.leader.as_str(), one.epoch, one.after_fault))
+            .collect();
+        assert_eq!(records, [(50, "zk1:2181", 5, None), (600, "zk2:2181", 6, Some(2))]);
     }
 
     #[test]
-    fn servers_that_never_told_who_leads_are_not_said_to_have_elected_nobody() {
+    fn records_are_none_if_no_server_reported_a_leader() {
         assert_eq!(seen(&[]).records(0, &[]), None);
         assert_eq!(seen(&[(10, 4)]).records(0, &[]), Some(Vec::new()));
     }

@@ -26,9 +26,9 @@ use zklockbench_zk::gate::TaskScope;
 use zklockbench_zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
-/// About what a cycle takes when its rate is limited; requests beyond it delay later cycles.
+/// Approximate number of requests per cycle for rate limiting; further requests delay later cycles.
 const CYCLE_REQUESTS: u32 = 4;
-/// What a cycle of another program's lock is taken for.
+/// Assumed number of requests per cycle of another program's lock.
 const DRIVER_REQUESTS: u64 = 10;
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -37,9 +37,9 @@ pub struct Contender {
     shared: Arc<Shared>,
     observation: Observation,
     recorder: Recorder,
-    /// Its object of the lock that it uses now.
+    /// Lock object in use.
     strategy: Box<dyn Strategy>,
-    /// Its objects of the other locks that it has used, by their number.
+    /// Lock objects used earlier, by lock number.
     others: BTreeMap<usize, Box<dyn Strategy>>,
     session: Option<Session>,
     connection: Connection,
@@ -92,13 +92,13 @@ impl Contender {
         if self.shared.keeps_evidence() {
             self.connection.follow(&session, self.recorder.of_session(session.id()));
         }
-        reactor::spawn_local(tell_connections(session.states(), Arc::clone(&self.shared))).detach();
+        reactor::spawn_local(notify_connections(session.states(), Arc::clone(&self.shared))).detach();
         self.control.set_session(Some(session.key()));
         self.session = Some(session);
     }
 
-    /// Opens a session. What that needs is in a box: it is more than all else that a contender is made of, and a contender
-    /// that waits would keep room for it.
+    /// Opens a session. The future is boxed: it is larger than the rest of a contender, and would take that
+    /// memory while the contender waits.
     fn open(&self) -> Pin<Box<dyn Future<Output = Result<Session, Failure>> + '_>> {
         Box::pin(async {
             let shared = &self.shared;
@@ -124,7 +124,7 @@ impl Contender {
         })
     }
 
-    /// Waits for the conductor; `None` when the trial ends before it has begun.
+    /// Waits for the conductor; `None` if the trial ends before the start.
     async fn await_start(&mut self) -> Option<()> {
         let signals = &self.shared.signals;
         let mut start = signals.start.subscribe();
@@ -158,13 +158,13 @@ impl Contender {
         }
     }
 
-    /// Waits for the next turn; `None` when there is none any more.
+    /// Waits for the next cycle; `None` if there are no more.
     async fn next_turn(&mut self) -> Option<Turn> {
         let drain = self.shared.signals.last_turns.clone();
         if self.shared.open.is_some() {
             return self.next_arrival(&drain).await;
         }
-        // What was sent ahead is taken back, with all that it has come to, before the contender ends.
+        // Acquires that were sent ahead must be completed or taken back before the contender ends.
         let drain = if self.strategy.is_ahead() { CancellationToken::new() } else { drain };
         let intended = self.pace.intended_start(&drain).await?;
         let intended = self.come_in(intended, &drain).await?;
@@ -173,7 +173,8 @@ impl Contender {
     }
 
     async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
-        // A contender without a session, or kept away, takes no arrival: it could not serve it.
+        // A contender without a session, or blocked by a fault, takes no arrival, because it could not serve
+        // it.
         loop {
             let intended = self.pace.intended_start(drain).await?;
             self.come_in(intended, drain).await?;
@@ -208,7 +209,7 @@ impl Contender {
         }
     }
 
-    /// Comes in for a turn; `None` when the load ends while a fault keeps it away.
+    /// Enters a cycle; `None` if the load ends while a fault blocks the contender.
     async fn come_in(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
         if !self.shared.has_faults() {
             return Some(intended);
@@ -216,13 +217,13 @@ impl Contender {
         drain.run_until_cancelled(self.control.admission.come_in(intended)).await
     }
 
-    /// Waits until the rate of the load admits another cycle; the contender's wait for the lock begins then.
+    /// Waits until the rate limit admits another cycle; the wait for the lock starts then.
     async fn admitted(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
         let Some(throttle) = &self.shared.throttle else { return Some(intended) };
         if throttle.try_admit(CYCLE_REQUESTS).is_err() {
             drain.run_until_cancelled(throttle.admit(CYCLE_REQUESTS)).await?;
         }
-        // What another program sends is not seen here.
+        // Another program's requests are not seen here.
         if self.shared.driver_of(self.id).is_some() {
             throttle.spend(DRIVER_REQUESTS);
         }
@@ -279,7 +280,7 @@ impl Contender {
         }
     }
 
-    /// Ends as a process that is killed, in the middle of what it does, and comes back as another one.
+    /// Ends like a killed process, in the middle of its work, and comes back as a new one.
     fn die(&mut self, session: Session, doing: &'static str) {
         self.recorder.died(session.id(), doing);
         self.new_strategies();
@@ -300,7 +301,7 @@ impl Contender {
                 biased;
                 opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
                 () = asked_to_die(&self.shared, &self.control, Doing::Anything) => {
-                    // Without a session it leaves nothing behind.
+                    // A contender without a session leaves nothing behind.
                     self.has_crashed();
                     return None;
                 }
@@ -331,7 +332,7 @@ impl Contender {
         let begins = ordering.as_ref().and_then(|ordering| ordering.begins(session));
         self.recorder.write_to_resource(session, &held);
         let thaws = self.control.gate.times_opened();
-        let (inner, was_open_before) = noticing(self.take_again(session, attempt.mode, patience)).await;
+        let (inner, was_open_before) = with_wait_flag(self.take_again(session, attempt.mode, patience)).await;
         let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
         let dies = self.shared.has_faults() && self.control.crashes.waits_for_a_hold();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
@@ -340,12 +341,13 @@ impl Contender {
         }
         let hold =
             async { if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole } };
-        let (ended, was_open) = noticing(hold).await;
+        let (ended, was_open) = with_wait_flag(hold).await;
         if ended == HoldEnd::Crashed {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
-        // A holder that knows that its session is gone writes no more; one that was stopped in between does not know yet.
+        // A holder that knows about the end of its session stops writing; one that was paused meanwhile does
+        // not know yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held);
         }
@@ -359,12 +361,12 @@ impl Contender {
         let number = held.node.as_ref().map(|node| node.sequence);
         let shared = Arc::clone(&self.shared);
         let lock = &shared.lock_states[shared.lock_of(self.id)];
-        // Before the release, and in one flush with it: who holds for no time is not made to hold for longer.
+        // Before the release and in the same flush, so that a hold of zero time does not become longer.
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let last_look = ordering.as_ref().and_then(|ordering| ordering.ends(session));
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
-        // Others wait for this release: the rest is written down while the reply is under way.
+        // Others wait for this release: everything else is recorded while the reply is in flight.
         if !stays {
             self.recorder.write_acquired(&entry);
         }
@@ -376,7 +378,7 @@ impl Contender {
         };
         drop(release);
         let now = clock::now();
-        // A session's answers come in the order of its requests; what was not answered by now will not be.
+        // A session's answers come in the order of its requests; anything unanswered by now stays unanswered.
         if let Some(looking) = looking {
             self.recorder.write_look(looking.now_or_never().flatten());
         }
@@ -409,7 +411,7 @@ impl Contender {
         }
     }
 
-    /// Writes down a turn that is over: another program has held and released by itself.
+    /// Records a cycle that is over, because another program has held and released by itself.
     fn has_held(&mut self, session: &Session, held: &Held, attempt: Attempt, hold: PastHold) {
         let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
         let entry = self.recorder.enter_and_exit(session, held, attempt, &hold);
@@ -419,23 +421,24 @@ impl Contender {
         let failure = hold.released.as_ref().err();
         match self.doubt(session, HoldEnd::Whole, (entry.acquired, hold.left), failure) {
             Some(doubt) => self.recorder.write_doubt(&entry, doubt),
-            // The load's end cuts no hold of a driver short.
+            // The end of the load does not shorten a driver's hold.
             None if failure.is_none() => self.recorder.check_hold(&entry, hold.left, intended),
             None => {}
         }
         self.recorder.write_released(session, hold.left, hold.returned, failure);
         let now = clock::now();
         match hold.released {
-            // The driver has gone on by itself then.
+            // The driver has continued by itself then.
             Ok(()) if hold.behind.is_some() => self.pace.done(hold.returned),
             Ok(()) => self.pace.done(now),
             Err(failure) => self.pause_after(now, &failure),
         }
     }
 
-    /// How the present hold is put in order with those of other workers, where it is.
+    /// How the present hold is ordered relative to those of other workers, if at all.
     fn orders_hold(&self, session: &Session, held: &Held) -> Option<HoldOrdering> {
-        // Looks go out together with the release, and another program's release may overtake them; a write is waited for.
+        // Reads go out together with the release, and another program's release may overtake them; a write is
+        // awaited.
         let is_driven = session.stands_for_another() && self.recorder.looks_before_leaving();
         if is_driven || self.recorder.writes_as_witness() {
             let path = self.shared.witness(self.shared.lock_of(self.id));
@@ -455,7 +458,7 @@ impl Contender {
         self.die(session, "holding");
     }
 
-    /// Whether a fault has ended the session behind the contender's back.
+    /// Whether a fault has ended the session without the contender's knowledge.
     fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
         let too_long = || self.control.gate.shut_since(entered) >= clock::micros(session.timeout());
         let was_closed = || self.control.closing(session.id()) == Some(Closing::Answered);
@@ -482,8 +485,8 @@ impl Contender {
         is_doubtful.then_some(Doubt { session: end, suspended, left })
     }
 
-    /// Takes the lock that is held as many times more as the scenario says. No part of the wait: to everybody
-    /// else the lock has been held since the outermost acquire.
+    /// Acquires the held lock again, to the scenario's depth. Not a part of the wait: for all others, the
+    /// lock has been held since the outermost acquire.
     async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
         let mut inner = Vec::new();
         for _ in 1..self.shared.spec.depth {
@@ -500,7 +503,7 @@ impl Contender {
         inner
     }
 
-    /// Releases what [`Contender::take_again`] has taken, the last one first.
+    /// Releases the locks of [`Contender::take_again`], last one first.
     async fn let_go_again(&mut self, session: &Session, inner: Vec<Held>) {
         for held in inner.into_iter().rev() {
             if let Err(failure) = self.strategy.release(session, held).await {
@@ -522,7 +525,7 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
-            // One that was stopped first does what it was about to do, and learns the news after.
+            // A contender that was paused first completes its next step, and learns the news afterwards.
             ended = tokio::select! {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
@@ -557,14 +560,15 @@ impl Contender {
         self.pace.pause(now, ERROR_PAUSE);
     }
 
-    /// Whether the scenario has the contender go on as if nothing could have been left, which takes a session.
+    /// Whether the scenario lets the contender continue as if nothing was left behind, which requires a
+    /// session.
     fn is_careless_after(&self, failure: &Failure) -> bool {
         let lives = || self.session.as_ref().is_some_and(|session| !session.is_over());
         self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
     }
 
-    /// After an indefinite failure a node of this contender may be left, in front of its own next one. It
-    /// goes with the session, so the session is ended and the contender rejoins with a new one.
+    /// After an indefinite failure, a node of this contender may be left ahead of its own next one. It
+    /// disappears with the session, so the session is closed and the contender rejoins with a new one.
     fn give_up_session_after(&mut self, failure: &Failure) {
         if failure.is_definite() {
             return;
@@ -586,7 +590,7 @@ impl Contender {
         self.others.clear();
     }
 
-    /// Gives the lock objects up for new ones, with all that they have started.
+    /// Replaces the lock objects, and ends everything that they have started.
     fn give_up_strategy(&mut self) {
         self.new_strategies();
         if let Some(scope) = TaskScope::here() {
@@ -598,28 +602,28 @@ impl Contender {
         if let Some(session) = self.session.take() {
             self.recorder.collect_notifications(&session, true);
             self.give_up_strategy();
-            // What has just been ended lets go of the session, which must have no other user when it is closed.
+            // Ended tasks release the session, which must have no other user when it is closed.
             reactor::yield_now().await;
             session.close(CLOSE_DEADLINE).await;
         }
-        // Sessions that were given up before may still be closing.
+        // Sessions that were abandoned earlier may still be closing.
         if let Some(scope) = TaskScope::here() {
             scope.let_go();
         }
     }
 }
 
-/// What tells as of which transactions a hold lasts, where other workers' contenders have to be compared: the directory of its
-/// node, which is looked at, or a node that is written to.
+/// How the transactions of a hold are determined, so that it can be compared with other workers' contenders:
+/// by reading its node's directory, or by writing to a node.
 struct HoldOrdering {
     path: String,
     is_written: bool,
-    /// Whether nothing has told yet as of which transaction it began.
+    /// Whether the transaction of its start is still unknown.
     is_undated: bool,
 }
 
 impl HoldOrdering {
-    /// Asks, beside the hold, as of which transaction it has begun.
+    /// Requests the transaction of the hold's start, concurrently with the hold.
     fn begins<'a>(&'a self, session: &'a Session) -> Option<Pin<Box<dyn Future<Output = Option<i64>> + 'a>>> {
         match (self.is_undated, self.is_written) {
             (false, _) => None,
@@ -628,19 +632,19 @@ impl HoldOrdering {
         }
     }
 
-    /// Looks once more, in one flush with the release.
+    /// Reads once more, in the same flush as the release.
     fn ends<'a>(&'a self, session: &'a Session) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
         (!self.is_written).then(|| session.look_beside(&self.path))
     }
 }
 
-/// Returns when the contender is to die while it does that; never in a trial without faults.
+/// Returns when the contender must die during that activity; never in a trial without faults.
 async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
     if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
 }
 
-/// Does something; says whether it ever waited, so that others could run meanwhile.
-async fn noticing<F: Future>(work: F) -> (F::Output, bool) {
+/// Runs work and reports whether it ever waited, so that others could run meanwhile.
+async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
     let mut work = pin!(work);
     let mut waited = false;
     let outcome = poll_fn(|cx| {
@@ -652,7 +656,7 @@ async fn noticing<F: Future>(work: F) -> (F::Output, bool) {
     (outcome, waited)
 }
 
-/// Begins something and lets its request go out. Returns its outcome if it ends at once.
+/// Starts work and lets its request go out. Returns its outcome if it ends at once.
 async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx))).await;
     if let Poll::Ready(outcome) = begun {
@@ -663,8 +667,8 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     None
 }
 
-/// Tells whenever a session has another connection, the first one included.
-async fn tell_connections(mut states: SessionStates, shared: Arc<Shared>) {
+/// Notifies whenever a session has a new connection, including the first one.
+async fn notify_connections(mut states: SessionStates, shared: Arc<Shared>) {
     shared.board.connections.notify_one();
     loop {
         match states.changed().await {
@@ -684,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contender_is_small_enough_for_ten_thousand_of_them() {
+    fn contender_is_small_enough_for_ten_thousand() {
         let bytes = bytes(Contender::run);
         assert!(bytes < 8 << 10, "{bytes} bytes");
     }

@@ -1,4 +1,4 @@
-//! Directories whose sequence counter is near its end: no lock whose order is the number works beyond it.
+//! Directories whose sequence counter is near its end: no lock with order by number works beyond it.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use super::shared::Shared;
 use zklockbench_core::units::counted;
 use zklockbench_zk::{CaughtUp, counter, directories};
 
-/// How many locks of a trial are checked.
+/// Maximum number of a trial's locks that are checked.
 const LOCKS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NearEnd {
     pub directory: String,
-    /// Creates until the counter is used up.
+    /// Number of creates until the counter is used up.
     pub left: i64,
 }
 
@@ -27,7 +27,7 @@ impl NearEnd {
         self.left == 0
     }
 
-    /// One sentence about all of them, the worst first; `None` where there are none.
+    /// One sentence about all of them, the worst first; `None` if there are none.
     pub fn told(mut all: Vec<Self>) -> Option<String> {
         all.sort_by_key(|one| one.left);
         let (worst, others) = all.split_first()?;
@@ -49,13 +49,13 @@ impl fmt::Display for NearEnd {
     }
 }
 
-/// Checks a directory and the directories in it. What the ensemble does not answer is left out.
+/// Checks a directory and its subdirectories. Directories without an answer are left out.
 pub(super) async fn near_end(now: CaughtUp<'_>, root: &str) -> Vec<NearEnd> {
     let found = directories(now, root).await.unwrap_or_default();
     found.iter().filter_map(|(path, next)| NearEnd::of(path, counter::END - next)).collect()
 }
 
-/// Checks the directories of a trial's locks, of the first hundred where there are more.
+/// Checks the directories of a trial's first [`LOCKS`] locks.
 pub(super) async fn of_trial(shared: &Shared, client: &Client) -> Vec<NearEnd> {
     let Ok(now) = CaughtUp::with(client).await else { return Vec::new() };
     let mut found = Vec::new();
@@ -70,26 +70,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_is_near_its_end_from_ten_million_creates_before_it_on() {
+    fn counter_is_near_its_end_below_ten_million_creates() {
         let near_end = |left| NearEnd::of("/locks/a", left).map(|near| near.is_used_up());
         assert_eq!([i64::from(i32::MAX), 10_000_001].map(near_end), [None, None]);
         assert_eq!([10_000_000, 1, 0].map(near_end), [Some(false), Some(false), Some(true)]);
     }
 
     #[test]
-    fn the_warning_names_the_worst_directory_and_the_remedy() {
-        let told = |all: &[(&str, i64)]| {
+    fn warning_names_the_worst_directory_and_the_remedy() {
+        let warning_for = |all: &[(&str, i64)]| {
             NearEnd::told(
                 all.iter().map(|(path, left)| NearEnd { directory: (*path).into(), left: *left }).collect(),
             )
         };
-        assert_eq!(told(&[]), None);
+        assert_eq!(warning_for(&[]), None);
         assert_eq!(
-            told(&[("/a", 12)]).unwrap(),
+            warning_for(&[("/a", 12)]).unwrap(),
             "the sequence counter of /a is near its end, with 12 creates left: use a fresh lock directory"
         );
         assert_eq!(
-            told(&[("/a", 12), ("/b", 0)]).unwrap(),
+            warning_for(&[("/a", 12), ("/b", 0)]).unwrap(),
             "the sequence counter of /b is used up (1 other directory too): use a fresh lock directory"
         );
     }

@@ -1,5 +1,5 @@
-//! What takes the locks of a trial's contenders, where that are other programs: which program whose, by how many
-//! processes; what the way to them costs, and what is said of them when the trial is over.
+//! Other programs that take the locks of a trial's contenders: assignment of contenders to programs and
+//! processes, the overhead of their pipes, and warnings at the end of the trial.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use zklockbench_locks::driver::Processes;
 use zklockbench_scenario::{DriverProcesses, TrialSpec};
 use zklockbench_zk::Target;
 
-/// Faults that hit a contender's whole process, so that few should share one.
+/// Faults that hit a contender's whole process, so that few contenders should share one.
 const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
-/// With these, so many processes at most unless the scenario says otherwise: a virtual machine for each of a hundred contenders
+/// Default maximum number of processes with such faults: a virtual machine for each of a hundred contenders
 /// would measure the machine.
 const FOR_FAULTS: usize = 8;
 
-/// What takes the locks of a trial's contenders, where that are other programs. A strategy of several locks has a place for each,
-/// which is empty where the lock is the suite's own.
+/// Programs that take the locks of a trial's contenders. A mixed strategy has a slot for each lock, which is
+/// empty for the suite's own locks.
 #[derive(Debug, Clone, Default)]
 pub struct Drivers(Vec<Option<Driver>>);
 
 #[derive(Debug, Clone)]
 pub struct Driver {
-    /// What it said that it is.
+    /// Name that the driver reported.
     pub program: String,
     pub processes: Arc<Processes>,
 }
 
 impl Drivers {
-    /// Those of a trial. None of their processes has been started.
+    /// The drivers of a trial, with no process started.
     pub fn of(entry: &Entry, spec: &TrialSpec, target: &Target) -> Result<Self, Error> {
         let all = (0..members(entry.card.name).count()).map(|place| {
             let (entry, params) = zklockbench_locks::member_of(entry, &spec.strategy.params, place);
@@ -57,7 +57,7 @@ impl Drivers {
         self.0.iter().flatten()
     }
 
-    /// How many places for locks the strategy has, and those that drivers take.
+    /// Number of locks of the strategy, and the slots that drivers take.
     pub fn places(&self) -> (usize, impl Iterator<Item = (usize, &Driver)>) {
         let taken = self.0.iter().enumerate();
         (self.0.len(), taken.filter_map(|(place, driver)| Some((place, driver.as_ref()?))))
@@ -77,7 +77,7 @@ impl Drivers {
             && self.0.iter().all(|driver| driver.as_ref().is_some_and(|one| one.processes.can_hold()))
     }
 
-    /// Has acquires of so many contenders sent ahead, if that can be asked of what serves them.
+    /// Sends acquires of that many contenders ahead, if the driver supports it.
     pub fn send_ahead(&self, contenders: usize) {
         if let [Some(driver)] = &self.0[..] {
             driver.processes.send_ahead(contenders);
@@ -90,7 +90,8 @@ impl Drivers {
         }
     }
 
-    /// Goes on measuring what the way to the drivers takes until the measured phase begins: it is not to be disturbed.
+    /// Measures the overhead of the drivers' pipes until the measured phase begins, which must not be
+    /// disturbed.
     pub async fn measure_until_measured(&self, window: &watch::Sender<Window>) -> Infallible {
         let mut window = window.subscribe();
         let measured = async {
@@ -107,8 +108,8 @@ impl Drivers {
         std::future::pending().await
     }
 
-    /// Ends their processes, and says what was wrong with them. Returns why what was measured does not count, where one
-    /// of them has failed by itself.
+    /// Ends the drivers' processes and prints their failures. Returns why the measurements do not count, if a
+    /// process failed by itself.
     pub async fn end(self, strategy: &str, sink: Sink<'_>) -> Option<String> {
         let mut failed = None;
         for driver in self.0.into_iter().flatten() {
@@ -118,7 +119,7 @@ impl Drivers {
     }
 }
 
-/// Over how many processes the contenders of a trial are spread, of which each takes so many at most.
+/// Number of processes for a trial's contenders, each of which serves at most that many.
 fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
     let contenders = spec.contenders.max(1);
     let breaks_processes = spec.faults.iter().any(|fault| OF_PROCESSES.contains(&fault.kind.as_str()));
@@ -132,8 +133,9 @@ fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
     asked.max(contenders.div_ceil(at_most_each.max(1))).min(contenders)
 }
 
-/// Ends the processes of a trial, and says what was wrong with them. Returns why what was measured does not count, where one of
-/// them has failed by itself: its contenders waited for a new one meanwhile, or for sessions of a dead one to expire.
+/// Ends the processes of a driver and prints their failures. Returns why the measurements do not count, if a
+/// process failed by itself. In that case, its contenders waited for a new process, or for a dead one's
+/// sessions to expire.
 async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Option<String> {
     let failed = processes.failed();
     for failure in processes.failures() {
@@ -146,7 +148,7 @@ async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Opt
             "{granted} granted to `{driver}` after it had said that the wait for it was over; each was released at once"
         )));
     }
-    // They may take seconds to end.
+    // The processes may take seconds to end.
     let _ = tokio::task::spawn_blocking(move || processes.close()).await;
     let first = failed.first()?;
     let times = match failed.len() {
@@ -165,7 +167,7 @@ mod tests {
     use zklockbench_scenario::{TrialPlan, parse};
 
     #[test]
-    fn contenders_share_a_process_unless_it_takes_fewer_or_is_to_be_broken_or_the_scenario_says_otherwise() {
+    fn process_count_depends_on_capacity_faults_and_the_scenario() {
         let text = |faults: &str| {
             format!(
                 "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nduration = \"9s\"\n[ensemble]\nservers = 3\n{faults}"

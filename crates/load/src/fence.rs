@@ -1,10 +1,11 @@
-//! A resource that a lock guards, and that takes a write only with a token not older than the newest it has seen.
+//! A resource guarded by a lock, which accepts writes only with a token not older than the newest it has
+//! seen.
 //!
-//! Every holder writes when it enters and before it leaves. A lock whose sessions can expire can not keep a
-//! holder out that does not know of it yet; the resource can.
+//! Every holder writes when it enters and before it leaves. A lock with expiring sessions cannot exclude a
+//! holder that does not know of its expiry yet; the resource can.
 //!
-//! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed locks"
-//! (2016): the first write with a new token is what shuts the old holder out.
+//! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed
+//! locks" (2016): the first write with a new token shuts out the old holder.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +14,10 @@ use zklockbench_core::locked::locked;
 use zklockbench_locks::{Held, QueueNode};
 use zklockbench_record::FencingCounts;
 
-/// A token: what tells the node, and the turn by that node.
+/// A token: the node's identity, and the rank among successive holds by that node.
 type FenceToken = (i64, u32);
 
-/// One resource, guarded twice over: by the transaction that created the holder's node, and by its number.
+/// One resource, guarded in two ways: by the transaction that created the holder's node, and by its number.
 #[derive(Debug, Default)]
 pub struct Fence {
     newest: Mutex<Newest>,
@@ -39,7 +40,7 @@ impl Default for Newest {
     }
 }
 
-/// Whether that is older than the newest so far, which it becomes otherwise.
+/// Whether `own` is older than the newest token; otherwise `own` becomes the newest.
 fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
     let is_older = *newest > own;
     *newest = own.max(*newest);
@@ -47,8 +48,8 @@ fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
 }
 
 impl Fence {
-    /// A holder writes; whether that is accepted, `None` where it has no token. `is_stale` says that another has
-    /// entered since, so that this write would undo the other's.
+    /// Records a write of a holder and returns whether it is accepted; `None` without a token. `is_stale` if
+    /// another contender has entered since, so that this write would undo the other's.
     pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -79,8 +80,8 @@ impl Fence {
     }
 }
 
-/// A holder's token, but for the turn: the transaction that created its node. Where that is not told, as by the
-/// client library of its own lock, it is the node's number.
+/// A holder's token without the rank: the transaction that created its node. If that is unknown, as for the
+/// client library's own lock, the node's number.
 pub fn token(node: &QueueNode) -> i64 {
     if node.czxid > 0 { node.czxid } else { node.sequence }
 }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_taken_from_the_newest_holder_and_turned_away_from_an_older_one() {
+    fn fence_accepts_the_newest_holder_and_rejects_older_ones() {
         let fence = Fence::default();
         fence.write(&held(1), false);
         fence.write(&held(1), false);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn until_the_new_holder_has_written_nothing_shuts_the_old_one_out() {
+    fn old_holder_is_accepted_until_the_new_one_writes() {
         let fence = Fence::default();
         fence.write(&held(1), false);
         fence.write(&held(1), true);
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_held_by_one_node_in_turn_the_later_has_the_newer_token() {
+    fn later_hold_by_the_same_node_has_the_newer_token() {
         let fence = Fence::default();
         let turn = |turn| Held { turn, ..held(1) };
         assert_eq!(fence.write(&turn(0), false), Some(true));
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_without_a_node_has_no_token() {
+    fn holder_without_a_node_has_no_token() {
         let fence = Fence::default();
         fence.write(&Held::of(None), false);
         assert_eq!(fence.counts(), FencingCounts::default());

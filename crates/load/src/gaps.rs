@@ -1,37 +1,38 @@
-//! Times in which a lock was wanted and not acquired, as the contenders see them.
+//! Times in which a lock was wanted and not acquired, as seen by the contenders.
 
 use std::sync::Mutex;
 
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::locked::locked;
 
-/// A shorter gap is no interruption that anybody would notice, and would fill the list.
+/// Minimum length of a gap; shorter ones are not noticeable and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;
 const GAPS_KEPT: usize = 10_000;
 
-/// The gaps of each lock, because one that is served must not hide one that is blocked: from one acquisition to the next
-/// or, where none waited then, from when one did. Kept in trials with faults only.
+/// Gaps of each lock separately, because a served lock must not hide a blocked one. A gap lasts from one
+/// acquisition to the next, or from the first waiter if none waited before. Only kept in trials with faults.
 #[derive(Debug, Default)]
 pub struct Gaps {
     locks: Vec<Mutex<OfLock>>,
-    /// Each of them is wanted all the time, also while no acquire is called: while a session is opened again, say.
+    /// Whether each lock is always wanted, even while no acquire is called, e.g. while a session is reopened.
     always_wanted: bool,
 }
 
 #[derive(Debug, Default)]
 struct OfLock {
     waiting: u64,
-    /// Since when it has been wanted and not acquired. A contender that gives up has not acquired it either.
+    /// Time since which the lock has been wanted and not acquired. A contender that gives up has not acquired
+    /// it either.
     since: Option<Stamp>,
     given_up: Stamp,
     acquired: Option<Stamp>,
     long: Vec<Gap>,
 }
 
-/// From when a lock was wanted and not acquired, and until when.
+/// A time during which a lock was wanted and not acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The acquisition before it; without one, the lock had not been acquired yet.
+    /// The previous acquisition; `None` if the lock had not been acquired yet.
     pub after: Option<Stamp>,
     pub begin: Stamp,
     pub end: Stamp,
@@ -41,7 +42,7 @@ pub struct Gap {
 pub struct FaultTime {
     pub from: Stamp,
     pub until: Stamp,
-    /// When the next fault began: what begins after that may be due to it.
+    /// Start of the next fault, to which later gaps may be due.
     pub next: Stamp,
 }
 
@@ -50,8 +51,8 @@ impl Gap {
         self.end - self.begin
     }
 
-    /// Whether it was open meanwhile, or is the first that was seen of the lock since: one whose holder crashed stands still
-    /// before anyone asks for it.
+    /// Whether the gap overlaps the fault, or is the first activity at the lock after it: a lock with a
+    /// crashed holder is blocked before any contender asks for it.
     fn is_due_to(self, fault: FaultTime) -> bool {
         let is_first_since = self.begin < fault.next && self.after.is_none_or(|after| after <= fault.until);
         self.end >= fault.from && (self.begin <= fault.until || is_first_since)
@@ -99,8 +100,8 @@ impl Gaps {
         });
     }
 
-    /// The longest gap of each lock that is due to a fault; `None` of one whose gaps were shorter than 5 ms. One that has not
-    /// ended by now is as long as one has waited.
+    /// Longest gap of each lock due to a fault; `None` if all gaps were shorter than 5 ms. A gap that has not
+    /// ended is as long as a contender has waited.
     pub fn due_to(&self, fault: FaultTime, now: Stamp) -> Vec<Option<Gap>> {
         self.each(|of| {
             let all = of.long.iter().copied().chain(of.open(now));
@@ -108,8 +109,9 @@ impl Gaps {
         })
     }
 
-    /// How long after a fault took effect every lock with a gap was acquired again, counted from when it was wanted; 0 if
-    /// there was no gap of 5 ms. `None` when one of them was acquired no more, or none was at all.
+    /// Longest time from a fault's effect, or the first later demand, until a lock with a gap was acquired
+    /// again; 0 without a gap of 5 ms. `None` if a lock was never acquired again, or if no lock was acquired
+    /// at all.
     pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
             let never = || {
@@ -140,7 +142,7 @@ enum Recovery {
 }
 
 impl OfLock {
-    /// The gap that has not ended, up to when a contender waited last.
+    /// The gap that has not ended, up to the time at which a contender last waited.
     fn open(&self, now: Stamp) -> Option<Gap> {
         let begin = self.since?;
         let end = if self.waiting > 0 { now } else { self.given_up }.max(begin);
@@ -153,7 +155,7 @@ impl OfLock {
 mod tests {
     use super::*;
 
-    /// Of one lock for which one always waits, acquired at these times.
+    /// Gaps of one lock with a permanent waiter, acquired at these times.
     fn acquired_at(times: &[Stamp]) -> Gaps {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_gap_and_the_recovery_are_those_of_the_time_asked_for() {
+    fn longest_gap_and_recovery_are_those_of_the_fault() {
         let gaps = acquired_at(&[1_000, 2_000, 10_000, 500_000, 501_000, 520_000]);
         let longest = |from, to| longest(&gaps, from, to, 520_000);
         assert_eq!(longest(20_000, 30_000), Some(490_000));
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lock_that_is_served_hides_none_that_is_blocked() {
+    fn served_lock_does_not_hide_a_blocked_one() {
         let gaps = Gaps::of(2, false);
         gaps.asks(1, 50_000);
         for at in (0..1_000_000).step_by(2_000) {
@@ -202,37 +204,37 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_whose_holder_crashed_before_anyone_else_came_stands_still_from_the_next_on() {
+    fn gap_after_a_crash_begins_with_the_next_contender() {
         // Given a lock whose holder crashed at 2,000, and one that is served
         let gaps = Gaps::of(2, false);
         for (lock, at) in [(0, 1_000), (1, 1_000), (1, 9_000), (1, 400_000)] {
             gaps.asks(lock, at);
             gaps.acquired(lock, at);
         }
-        // When the next comes much later, and waits until the session has expired
+        // When the next contender comes much later, and waits until the session has expired
         gaps.asks(0, 300_000);
         let crash = from_to(2_000, 2_000);
         assert_eq!(gaps.recovered_after(crash, 310_000), None, "it is not acquired yet");
         gaps.acquired(0, 1_000_000);
-        // Then the lock has a gap from then on, and no gap after it is the crash's
+        // Then the lock has a gap from then on, and later gaps are not due to the crash
         gaps.asks(0, 1_100_000);
         gaps.acquired(0, 3_000_000);
         let gap = Gap { after: Some(1_000), begin: 300_000, end: 1_000_000 };
         assert_eq!(gaps.due_to(crash, 3_000_000), [Some(gap), None]);
         assert_eq!(gaps.recovered_after(crash, 3_000_000), Some(700_000));
-        // And if another fault began before, this may be why
+        // And if another fault began before the gap, it may be the cause
         let before_another = FaultTime { next: 250_000, ..crash };
         assert_eq!(gaps.due_to(before_another, 3_000_000), [None, None]);
         assert_eq!(gaps.recovered_after(before_another, 3_000_000), Some(0));
     }
 
     #[test]
-    fn a_lock_that_nobody_wants_has_no_gap_and_giving_up_ends_none() {
+    fn unwanted_lock_has_no_gap_and_giving_up_ends_none() {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
         gaps.acquired(0, 1_000);
         assert_eq!(longest(&gaps, 0, 900_000, 900_000), None);
-        // A contender that tries again after an error has waited since the first time
+        // A contender that retries after an error has waited since its first attempt
         gaps.asks(0, 300_000);
         gaps.gives_up(0, 400_000);
         assert_eq!(longest(&gaps, 0, 900_000, 900_000), Some(100_000));
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_load_that_always_wants_it_a_lock_has_a_gap_while_sessions_are_opened_again() {
+    fn always_wanted_lock_has_a_gap_while_sessions_reopen() {
         let gaps = Gaps::of(1, true);
         for at in [1_000, 900_000] {
             gaps.asks(0, at);

@@ -1,10 +1,10 @@
-//! Watches the generator itself during the measured phase, and says when it was not fit to measure.
+//! Monitors the generator itself during the measured phase, and decides whether it was fit to measure.
 //!
-//! The rule: a trial is invalid when more than [`LAG_SHARE_AT_MOST`] of what it reports as handoff (as wait,
-//! for locks that are not handed over) was the generator's own dispatch lag: the time between a reply or
-//! notification having been read in this process and the contender that awaited it running again. That lag
-//! is measured on every sample, not estimated. An ensemble on the same host takes processor time, too; that
-//! is stated beside every figure and is not the generator's fault: what it does is a result.
+//! A trial is invalid if more than [`LAG_SHARE_AT_MOST`] of its handoff time (wait time, for locks without
+//! handoffs) was the generator's own dispatch lag. That is the time from reading a reply or notification in
+//! this process until the awaiting contender runs again, measured on every sample. An ensemble on the same
+//! host also uses processor time. That is stated with every figure but is not the generator's fault: the
+//! ensemble's behaviour is a result.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub const LAG_SHARE_AT_MOST: f64 = 0.2;
 pub struct Vitals {
     at: Stamp,
     process_us: u64,
-    /// For how long the process's threads were ready to run and had no processor.
+    /// Time for which the process's threads were runnable without a processor.
     queued_us: Option<u64>,
     host: Option<HostTimes>,
 }
@@ -53,8 +53,8 @@ fn process() -> Option<(u64, u64)> {
     system.process(pid).map(|process| (process.accumulated_cpu_time() * 1_000, process.memory()))
 }
 
-/// How long the threads of this process have waited for a processor so far, where the system tells (Linux): the second
-/// number of a thread's `schedstat`, in nanoseconds.
+/// Time for which this process's threads have waited for a processor, if the system reports it (Linux): the
+/// second number of a thread's `schedstat`, in nanoseconds.
 fn queued_us() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let of_thread = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
@@ -65,7 +65,7 @@ fn queued_us() -> Option<u64> {
     (!each.is_empty()).then(|| each.iter().sum::<u64>() / 1_000)
 }
 
-/// Processor time of the whole host, where the system tells (Linux).
+/// Processor time of the whole host, if the system reports it (Linux).
 fn host_times() -> Option<HostTimes> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<u64> =
@@ -142,7 +142,7 @@ fn invalid_by_lag(share: f64) -> Option<String> {
     })
 }
 
-/// By how much the generator's timer is late at most, without being at fault: it counts whole milliseconds.
+/// Lateness of the generator's timer that is not a fault, because the timer counts whole milliseconds.
 const TIMER_US: f64 = 2_000.0;
 
 fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
@@ -156,10 +156,10 @@ fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
     })
 }
 
-/// The largest lateness, 99th percentile, as a share of what an arrival takes from acquire to release.
+/// Maximum lateness (99th percentile) as a share of an arrival's time from acquire to release.
 const LATENESS_SHARE_AT_MOST: f64 = 0.05;
-/// The share of arrivals that may be later than that, and how unlikely as many late ones must be beside that share before the
-/// generator is blamed: of 140 arrivals two or more are late in four of ten trials of a generator that is late for 1 %.
+/// Allowed share of late arrivals, and the significance level beyond which the generator is blamed. With a
+/// generator that is late for 1 %, two or more of 140 arrivals are late in four of ten trials.
 const LATE_AT_MOST: f64 = 0.01;
 const BY_CHANCE: f64 = 0.05;
 
@@ -178,14 +178,14 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
     })
 }
 
-/// How much of the time a generator's thread had no time for anything else.
+/// Share of the time in which a generator's thread had no time for anything else.
 struct Occupied {
     running: f64,
-    /// It was ready to run, and other programs had the processors.
+    /// Runnable, while other programs had the processors.
     queued: f64,
 }
 
-/// When the generator's threads were occupied for a larger share of the time, they may have limited what was achieved.
+/// Share of the time above which busy generator threads may have limited the throughput.
 const OCCUPIED_AT_MOST: f64 = 0.95;
 
 fn invalid_by_processor(arrived: &Arrived, acquired: u64, occupied: &Occupied) -> Option<String> {
@@ -208,7 +208,7 @@ mod tests {
     use zklockbench_core::measure::new_histogram;
 
     #[test]
-    fn a_rate_that_was_missed_is_the_generators_fault_only_if_it_had_no_time_left() {
+    fn missed_rate_is_the_generators_fault_only_if_it_was_busy() {
         let arrived = Arrived { offered: 1_000, ..Arrived::default() };
         let judged = |acquired, running, queued| {
             invalid_by_processor(&arrived, acquired, &Occupied { running, queued })
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_is_late_makes_the_trial_invalid_unless_holds_are_long_beside_that() {
+    fn late_generator_invalidates_the_trial_unless_holds_are_long() {
         assert_eq!(invalid_by_lateness(&lateness(1_000, 100, 1_900), 0.0), None);
         let why = invalid_by_lateness(&lateness(1_000, 30, 5_000), 20_000.0).unwrap();
         assert!(why.contains("30 of 1000 arrivals started more than 2 ms late"), "{why}");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_late_arrivals_are_chance_in_a_short_trial_and_the_generator_in_a_long_one() {
+    fn few_late_arrivals_are_chance_in_a_short_trial() {
         let is_invalid = |all, late| invalid_by_lateness(&lateness(all, late, 5_000), 0.0).is_some();
         assert_eq!([is_invalid(140, 3), is_invalid(140, 5)], [false, true]);
         assert_eq!([is_invalid(20_000, 200), is_invalid(20_000, 230)], [false, true]);
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn a_material_lag_makes_the_trial_invalid_and_says_what_to_do() {
+    fn material_lag_invalidates_the_trial_with_a_remedy() {
         assert_eq!(invalid_by_lag(0.05), None);
         let why = invalid_by_lag(0.4).unwrap();
         assert!(why.contains("40 %") && why.contains("--threads"), "{why}");
     }
 
     #[test]
-    fn holds_that_late_timers_make_a_quarter_longer_make_the_trial_invalid() {
+    fn holds_a_quarter_too_long_invalidate_the_trial() {
         let why = invalid_by_holds(0.25, 5_000.0).unwrap();
         assert!(why.contains("held 25 % too long"), "{why}");
         assert_eq!(invalid_by_holds(0.1, 5_000.0), None);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_knows_its_own_size() {
+    fn process_reports_its_resident_bytes() {
         assert!(process().is_some_and(|(_, bytes)| bytes > 0));
     }
 }

@@ -1,5 +1,5 @@
-//! The runs of a series that workers make together: one process publishes each on the ensemble, and the workers make their
-//! parts of it, one run after the other, until it says that there are no more.
+//! The runs of a job that several workers execute together: one process publishes each run on the ensemble,
+//! and the workers execute their parts, run after run, until the end is announced.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::workspace::{SHOWS_LIFE, WORKERS_TOP, is_there, open_for, refused, rem
 use zklockbench_core::error::Error;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// So long after its process the one that publishes runs counts as alive.
+/// Session timeout: the time for which the leader counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(10);
-/// Poll interval for the next run; far shorter than what lies between two.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long the workers may take to hear of the end.
+/// Poll interval for the next run; far shorter than the time between two.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Time for the workers to notice the end.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ impl Job {
         let job = Self::at(target, name).await?;
         let begun = async {
             while !job.is_there(&job.leader()).await? {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             Ok(())
         };
@@ -110,10 +110,11 @@ impl Job {
         is_there(&self.client, path).await.map_err(|error| refused(&self.target, "look at", path, error))
     }
 
-    /// The first run after that one, by its node, once it is published; `None` when there are no more.
+    /// The first published run after `after`, with its node; `None` if there are no more. Waits until one is
+    /// published.
     pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
         loop {
-            // In this order: what was published before the end is seen.
+            // In this order, so that everything published before the end is seen.
             let (is_over, leads) =
                 (self.is_there(&self.ended()).await?, self.is_there(&self.leader()).await?);
             let now = CaughtUp::with(&self.client).await;
@@ -139,7 +140,7 @@ impl Job {
             if !leads {
                 return Err(Error::Unknown("the command that leads the job is gone".into()));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

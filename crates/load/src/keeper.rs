@@ -1,9 +1,9 @@
-//! What the contenders of a trial note, thread by thread, and how that and what the servers' logs tell of it is kept for
-//! the trial's judge: on disk, so that memory stays as it is however long the trial lasts.
+//! Stores the contenders' notes, thread by thread, and the servers' logs of them for the trial's judge.
+//! Everything goes to disk, so that memory does not grow with the length of the trial.
 //!
-//! A thread of its own keeps it. The generator's threads hand over what they have noted by the hundred and never wait:
-//! what the disk does not take in time is counted, and said. Where the logs are files of this host they are followed
-//! while the trial goes on, so that the servers may purge them.
+//! Storing has its own thread. Generator threads pass their notes on in batches and never wait: notes beyond
+//! the disk's speed are counted as lost and reported. If the logs are files on this host, they are followed
+//! during the trial, so that the servers may purge them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,17 +30,17 @@ use zklockbench_zk::changes::ChangeLogs;
 use zklockbench_zk::{Observed, is_own_session};
 
 const AT_ONCE: usize = 512;
-/// So often as many may wait to be written: 20 MB.
+/// Maximum number of batches that wait to be written: 20 MB.
 const WAITING: usize = 256;
-/// How often the logs are looked at. What is purged is older by far.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Interval of reading the logs. Purged logs are much older.
+const READ_LOGS_EVERY: Duration = Duration::from_secs(10);
 const NICE: i32 = 10;
 
 #[derive(Debug)]
 pub enum Note {
-    /// By virtue of which node it has entered, and what of it only the servers' logs tell.
+    /// Node by which a contender has entered, and data about it that only the servers' logs have.
     Entered(Grant, Option<MissingPart>),
-    /// What it did, where a history was asked for.
+    /// An action of a contender, if a history was requested.
     Did(Moment),
 }
 
@@ -62,11 +62,11 @@ added_up!(Lost { entries, moments });
 
 enum Message {
     Notes(usize, Vec<Note>),
-    /// The trial is over; the logs as they are now, where they weren't followed.
+    /// End of the trial, with the present logs unless they were followed.
     End(Option<Logs>),
 }
 
-/// Where a generator thread notes things. One that belongs to no keeper forgets them.
+/// Notes of a generator thread. Without a keeper, they are discarded.
 #[derive(Debug, Default)]
 pub struct Notes {
     thread: usize,
@@ -103,19 +103,19 @@ pub struct Kept {
     pub grants: Grants,
     pub lives: Lives,
     pub moments: Moments,
-    /// Why the servers' logs could not be read.
+    /// Reason why the servers' logs could not be read.
     pub unread: Option<String>,
     /// Transactions that are in no log although later ones are.
     pub missing: u64,
-    /// What sessions of other programs did to the trial's nodes, a sentence each; the first of it.
+    /// First interferences of other programs' sessions with the trial's nodes, one sentence each.
     pub interference: Vec<String>,
     pub lost: Lost,
 }
 
 pub struct Following {
-    /// Those that can be read while they are written.
+    /// Logs that can be read while they are written.
     pub logs: Option<Logs>,
-    /// The trial's root, with a slash at its end.
+    /// Root of the trial, with a trailing slash.
     pub below: String,
     pub since: SystemTime,
 }
@@ -132,7 +132,7 @@ impl Keeper {
         let keeping = Keeping::new(scratch, following);
         std::thread::Builder::new().name("keeper".into()).spawn(move || {
             let _ = rustix::process::setpriority_process(None, NICE);
-            // It isn't awaited when the run was given up.
+            // The receiver is gone if the run was abandoned.
             let _ = sender.send(keeping.run(&from));
         })?;
         Ok(Self { to, kept })
@@ -142,7 +142,7 @@ impl Keeper {
         Notes { thread, to: Some(self.to.clone()), ..Notes::default() }
     }
 
-    /// Ends when all that was noted is kept, and all that the logs tell.
+    /// Returns when all notes and the contents of the logs are stored.
     pub async fn end(self, logs: Option<Logs>) -> io::Result<Kept> {
         let Self { to, kept } = self;
         let ended = tokio::task::spawn_blocking(move || to.send(Message::End(logs)).is_ok());
@@ -201,17 +201,17 @@ impl Keeping {
 
     fn run(mut self, from: &Receiver<Message>) -> io::Result<Kept> {
         let mut unread = None;
-        let mut look_at = clock::now() + clock::micros(LOOK_EVERY);
+        let mut read_at = clock::now() + clock::micros(READ_LOGS_EVERY);
         loop {
-            let left = Duration::from_micros(look_at.saturating_sub(clock::now()));
+            let left = Duration::from_micros(read_at.saturating_sub(clock::now()));
             match from.recv_timeout(left) {
                 Ok(Message::Notes(thread, notes)) => self.keep(thread, notes),
                 Ok(Message::End(logs)) => return self.end(logs, unread),
                 Err(RecvTimeoutError::Disconnected) => return self.end(None, unread),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if clock::now() >= look_at {
-                look_at = clock::now() + clock::micros(LOOK_EVERY);
+            if clock::now() >= read_at {
+                read_at = clock::now() + clock::micros(READ_LOGS_EVERY);
                 let read = self.log.as_mut().filter(|_| unread.is_none()).map_or(Ok(()), ServerLogs::follow);
                 unread = unread.or(read.err());
             }
@@ -240,15 +240,19 @@ impl Keeping {
         if let Some(error) = full {
             return Err(error);
         }
-        let (told, unread) = match (log.map(|log| log.end(logs, &scratch)), unread) {
-            (Some(Ok(told)), None) => (told, None),
+        let (findings, unread) = match (log.map(|log| log.end(logs, &scratch)), unread) {
+            (Some(Ok(findings)), None) => (findings, None),
             (None, None) => (LogFindings::default(), None),
             (Some(Err(why)), None) | (_, Some(why)) => (LogFindings::default(), Some(why.to_string())),
         };
-        let entered_as_of = fill_in(&incomplete.finish(), &told.changes, &mut grants, &scratch)?;
-        let moments =
-            Moments { noted: moments.finish(), entered_as_of, lives: told.lives.clone(), has_gaps: false };
-        let LogFindings { lives, missing, interference, .. } = told;
+        let entered_as_of = fill_in(&incomplete.finish(), &findings.changes, &mut grants, &scratch)?;
+        let moments = Moments {
+            noted: moments.finish(),
+            entered_as_of,
+            lives: findings.lives.clone(),
+            has_gaps: false,
+        };
+        let LogFindings { lives, missing, interference, .. } = findings;
         Ok(Kept { grants: grants.finish(), lives, moments, unread, missing, interference, lost })
     }
 }
@@ -303,7 +307,7 @@ impl LogContents {
     }
 }
 
-/// What a session of another program did to the trial's nodes, in a sentence without a full stop.
+/// Interference of another program's session with the trial's nodes, as a sentence without a full stop.
 fn interfered(transaction: &Transaction) -> Option<String> {
     let first = transaction.changes.first()?;
     let session = transaction.session;
@@ -323,13 +327,13 @@ fn of(life: transactions::NodeLife) -> (i64, Life) {
     (created, Life { deleted, deleted_at_ms, with_its_session })
 }
 
-/// What a thread notes beside its recorder.
+/// Observations of a thread besides its recorder.
 #[derive(Debug, Default)]
 pub struct ThreadLog {
     pub occurrences: Occurrences,
     pub notes: Notes,
-    /// By virtue of which node each contender has entered last, where the servers' logs can be read; and what of that only
-    /// those logs tell. Noted when it enters again, as until then something is added.
+    /// Each contender's last entry and data about it that only the servers' logs have, if the logs can be
+    /// read. Stored at the next entry, because data are added until then.
     pub latest: BTreeMap<usize, (Grant, Option<MissingPart>)>,
 }
 
@@ -348,7 +352,7 @@ impl ThreadLog {
     }
 }
 
-/// What the contenders of one thread share.
+/// Observation objects shared by the contenders of one thread.
 #[derive(Clone)]
 pub struct Observation {
     pub recorder: Rc<RefCell<ThreadRecorder>>,
@@ -386,9 +390,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_that_is_noted_is_kept_in_order_whichever_thread_noted_it() {
+    async fn notes_of_all_threads_are_stored_in_order() {
         let keeper = Keeper::start(&std::env::temp_dir(), None).unwrap();
-        // Given two threads whose notes are handed over one after the other
+        // Given two threads that pass their notes on one after the other
         let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
         let asks = |at, contender| {
             let deed = Deed::Asks(LockClaim::WRITE);
@@ -401,7 +405,7 @@ mod tests {
         }
         notes.iter_mut().rev().for_each(Notes::hand_over);
         let kept = keeper.end(None).await.unwrap();
-        // Then moments are in the order of their time, and at the same time the first thread's come first
+        // Then moments are in order of time, and simultaneous ones in order of threads
         let moments: Vec<_> = kept.moments.iter().unwrap().map(|one| one.unwrap()).collect();
         let order: Vec<_> = moments.iter().map(|moment| (moment.at, moment.contender)).collect();
         assert!(order.is_sorted() && order.len() == 4_000);
@@ -412,19 +416,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_in_time_is_counted_and_nobody_waits() {
+    fn notes_beyond_capacity_are_counted_without_waiting() {
         // Given a keeper that does nothing
         let (to, _from) = sync_channel(2);
         let mut notes = Notes { to: Some(to), ..Notes::default() };
-        // When more comes than it has room for
+        // When more comes than fits
         (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(entered(at)));
         notes.hand_over();
-        // Then the rest is lost, and told
+        // Then the rest is counted as lost
         assert_eq!(notes.lost, Lost { entries: AT_ONCE as u64 + 5, moments: 0 });
     }
 
     #[tokio::test]
-    async fn what_the_disk_refuses_is_an_error_and_not_less_evidence() {
+    async fn disk_failure_is_an_error_instead_of_less_evidence() {
         let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
         let mut notes = keeper.notes_of(0);
         // More than is sorted in memory

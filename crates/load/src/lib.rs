@@ -1,4 +1,4 @@
-//! Doing: contenders on generator threads, the load models, the phases of a trial.
+//! Execution: contenders on generator threads, load models, phases of a trial.
 
 mod accounting;
 mod arrivals;
@@ -56,40 +56,40 @@ pub use shared::kind_of;
 pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
 
-/// All that a scenario may name, from the registries.
+/// Everything that a scenario may name, from the registries.
 pub fn catalog() -> Catalog {
     let (locks, faults, figures) = (zklockbench_locks::cards(), fault::cards(), figures::cards());
     Catalog { locks, faults, figures, has_host_commands: false }
 }
 
-/// Where trials run: the ensemble, and the run's place on it.
+/// Environment of trials: the ensemble, and the run's directory on it.
 pub struct Environment {
     pub target: Target,
     pub workspace: Workspace,
     pub servers: Vec<String>,
-    /// The top-level node under which the servers keep their metrics of this run, without the slash.
+    /// Top-level node under which the servers keep their metrics of this run, without the slash.
     pub namespace: String,
     pub threads: usize,
-    /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
+    /// Interval of reads that keep servers awake, if they are the suite's own and affected.
     pub keep_awake: Option<Duration>,
-    /// The servers themselves, where they were started for this run.
+    /// The servers themselves, if they were started for this run.
     pub local: Option<Arc<dyn Started>>,
     pub keeps_history: bool,
-    /// Where what does not fit into memory may go until a trial is judged.
+    /// Directory for data that do not fit into memory until a trial is judged.
     pub scratch: PathBuf,
-    /// What stands between contenders and servers, where something does.
+    /// Proxy between contenders and servers, if there is one.
     pub proxy: Option<Arc<Proxy>>,
-    /// Where this worker meets the others that make the rest of the load, if it is one of several.
+    /// Meetings with the other workers of the run, if there are several.
     pub rendezvous: Option<Rendezvous>,
-    /// Whether a closed load goes on when its faults are late, for as long after the last one as planned.
+    /// Whether a closed load continues if its faults are late, for the planned time after the last one.
     pub outlasts_faults: bool,
-    /// The limits of the load.
+    /// Limits of the load.
     pub limits: LoadLimits,
 }
 
 impl Environment {
-    /// How contenders open their sessions: all in the same way; or each by what stands before the servers for it alone, so
-    /// that what a fault does to a contender's connections outlasts its session.
+    /// Targets of the contenders' sessions: the same for all, or a separate proxy address for each. With
+    /// separate addresses, the effect of a fault on a contender's connections outlasts its session.
     fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
         let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
         (0..contenders).map(|contender| Ok(self.target.on(&proxy.connect_for(contender)?))).collect()
@@ -99,7 +99,8 @@ impl Environment {
         self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
     }
 
-    /// The servers whose counters and elections are looked at here: by one of several workers, so that nothing counts twice.
+    /// Servers whose counters and elections are observed by this worker: only by one of several, so that
+    /// nothing counts twice.
     fn observed_servers(&self) -> &[String] {
         if self.slice().leads() { &self.servers } else { &[] }
     }
@@ -114,7 +115,8 @@ impl Environment {
         join_all(attempts).await.into_iter().any(|reached| reached)
     }
 
-    /// How long the load goes on after the last fault, where it waits for that; `None` where the clock alone ends it.
+    /// Time for which the load continues after the last fault, if it waits for that; `None` if only the clock
+    /// ends it.
     fn rest_after_faults(&self, spec: &TrialSpec) -> Option<Duration> {
         let measured = spec.stop.lasts().filter(|_| self.outlasts_faults && spec.load == Load::Closed)?;
         let ends: Option<Vec<Duration>> = spec.faults.iter().map(FaultChoice::ends_at).collect();
@@ -127,29 +129,29 @@ impl Environment {
     }
 }
 
-/// Something that a progress display may want to show.
+/// An event for a progress display.
 #[derive(Debug, Clone)]
 pub enum EnvironmentEvent<'a> {
     Phase {
         name: &'static str,
-        /// How long it is meant to take, where that is known.
+        /// Expected duration, if known.
         expected: Option<Duration>,
     },
     Tick {
         acquired: u64,
-        /// How many there will be, where the scenario says so.
+        /// Total number, if the scenario specifies it.
         of: Option<u64>,
     },
-    /// Something that has happened and that a user who watches may like to know.
+    /// An event that may interest a user who is watching.
     Note(&'a str),
-    /// Something the user should know; it is repeated at the end.
+    /// A warning for the user; it is repeated at the end.
     Warning(&'a str),
 }
 
 pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);
 
-/// Runs a trial like that one, but shorter and without faults, and counts on the wire. The trial itself is for those who judge
-/// whether the lock held.
+/// Runs a shorter trial with the same load and without faults, and counts on the wire. The trial is returned
+/// for judging.
 pub async fn count(
     environment: &Environment,
     spec: &TrialSpec,
@@ -186,7 +188,7 @@ pub async fn count(
         faults: Vec::new(),
         ..spec.clone()
     };
-    // What is timed is nobody's business here.
+    // Progress and times of this trial do not matter.
     let only_warnings = |event: EnvironmentEvent<'_>| {
         if matches!(event, EnvironmentEvent::Warning(_)) {
             sink(event);

@@ -1,7 +1,8 @@
-//! What protects an ensemble that others use from a run's load: a rate that its requests keep to, and an alarm that ends it.
+//! Protection of a shared ensemble from a run's load: a rate limit for its requests, and an alarm that ends
+//! the run.
 //!
-//! A probe times a read and a write on each server twice a second, from before the first request of the load. The servers' own
-//! figures don't serve: `srvr` and `mntr` give averages since the server's start.
+//! A probe times a read and a write on each server twice a second, starting before the load's first request.
+//! The servers' own figures are unsuitable: `srvr` and `mntr` report averages since the server's start.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use zklockbench_core::units::number;
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// The limits of a run's load; none by default.
+/// Limits of a run's load; none by default.
 #[derive(Debug, Clone, Default)]
 pub struct LoadLimits {
     pub throttle: Option<Arc<Throttle>>,
     alarm: Option<watch::Receiver<Option<String>>>,
 }
 
-/// The probes, until they are ended.
+/// Running probes; [`Probing::end`] stops them.
 #[derive(Debug)]
 pub struct Probing {
     stop: CancellationToken,
@@ -38,7 +39,7 @@ impl Probing {
     /// Ends the probes and removes their nodes.
     pub async fn end(self) {
         self.stop.cancel();
-        // It is bounded by the probes' own deadlines.
+        // Bounded by the probes' own deadlines.
         let _ = self.task.await;
     }
 }
@@ -48,7 +49,7 @@ impl LoadLimits {
         Self { throttle: per_s.map(Throttle::at_most), alarm: None }
     }
 
-    /// Watches the servers from now on, before they get any load.
+    /// Monitors the servers from now on, before they get any load.
     pub async fn watching(
         mut self,
         target: &Target,
@@ -72,7 +73,7 @@ impl LoadLimits {
         Ok((self, Some(Probing { stop, task })))
     }
 
-    /// Returns why the load must end, once it must.
+    /// Returns the reason why the load must end, once it must.
     pub async fn alarm(&self) -> String {
         if let Some(mut alarm) = self.alarm.clone()
             && let Ok(raised) = alarm.wait_for(Option::is_some).await
@@ -85,16 +86,17 @@ impl LoadLimits {
 }
 
 const EVERY: Duration = Duration::from_millis(500);
-/// Before the load, for its usual time.
+/// Number of rounds before the load, for the usual latency.
 const BEFORE: usize = 10;
 const BETWEEN_BEFORE: Duration = Duration::from_millis(50);
-/// Rounds whose median counts: one slow answer ends no run.
+/// Number of rounds whose median counts, so that one slow answer does not end the run.
 const ROUNDS: usize = 6;
-/// Smaller rises are ignored: where a request takes a millisecond, a hiccup of the network or of a host is several times that.
+/// Minimum rise of the latency. If a request takes a millisecond, a hiccup of the network or of a host is
+/// several times as long.
 const RISE_AT_LEAST: Duration = Duration::from_millis(10);
-/// An answer that takes longer counts as that long.
+/// Time limit of an answer; slower ones count as this long.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Rounds over which the rate of requests is averaged, and how far it may exceed the limit there.
+/// Number of rounds over which the request rate is averaged, and the allowed excess over the limit.
 const RATE_ROUNDS: usize = 20;
 const EXCESS: f64 = 1.5;
 
@@ -104,14 +106,14 @@ struct Thresholds {
     throttle: Option<Arc<Throttle>>,
 }
 
-/// The probes' nodes are apart from those of locks, whose requests servers count by top-level node.
+/// Probes use nodes outside the locks' top-level node, by which servers count requests.
 struct Probes {
     servers: Vec<Probe>,
 }
 
 struct Probe {
     target: Target,
-    /// Its own node, which goes with the session.
+    /// Path of the probe's node, which disappears with the session.
     path: String,
     client: Option<Client>,
 }
@@ -131,7 +133,7 @@ impl Probe {
         Ok(client)
     }
 
-    /// How long a read and a write took; `None` where they failed.
+    /// Time of a read and a write; `None` if one failed.
     async fn time(&mut self) -> Option<Duration> {
         if self.client.is_none() {
             self.client = self.open().await.ok();
@@ -165,7 +167,7 @@ impl Probes {
         Ok(Self { servers: probes })
     }
 
-    /// The median of some rounds.
+    /// Median latency of some rounds.
     async fn usual(&mut self) -> Duration {
         let mut rounds = Vec::new();
         for _ in 0..BEFORE {
@@ -175,7 +177,7 @@ impl Probes {
         median(&rounds).unwrap_or(WITHIN)
     }
 
-    /// The time of the slowest server that answers.
+    /// Latency of the slowest server that answers.
     async fn round(&mut self) -> Option<Duration> {
         join_all(self.servers.iter_mut().map(Probe::time)).await.into_iter().flatten().max()
     }
@@ -185,7 +187,7 @@ impl Probes {
             let Some(client) = probe.client else { continue };
             let removed = async {
                 let _ = client.delete(&probe.path, None).await;
-                // Other runs may still use it.
+                // Other runs may still use the node.
                 let _ = client.delete(WORKERS_TOP, None).await;
             };
             let _ = tokio::time::timeout(WITHIN, removed).await;
@@ -248,7 +250,7 @@ fn median(times: &[Duration]) -> Option<Duration> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// How many servers the ensemble's own configuration names; `None` where it can't be read.
+/// Number of servers in the ensemble's own configuration; `None` if it cannot be read.
 pub async fn configured_servers(target: &Target) -> Option<usize> {
     let whole = Target { connect: target.parts().0.to_owned(), access: target.access.clone() };
     let (config, _) = workspace::open(&whole).await.ok()?.get_data("/zookeeper/config").await.ok()?;
@@ -256,7 +258,7 @@ pub async fn configured_servers(target: &Target) -> Option<usize> {
     Some(servers).filter(|servers| *servers > 0)
 }
 
-/// How many sessions the workers of a run have: they are no other clients. (None, where that can't be read.)
+/// Number of sessions of a run's workers, which are not other clients; 0 if they cannot be read.
 pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
     let Ok(client) = workspace::open(target).await else { return 0 };
     let Ok(now) = CaughtUp::with(&client).await else { return 0 };
@@ -265,7 +267,7 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
         let note = |_: &str, stat: &Stat| {
             owners.extend(Some(stat.ephemeral_owner).filter(|owner| *owner != 0));
         };
-        // What could not be read counts as another client's, which only limits the load.
+        // Unreadable sessions count as other clients', which only limits the load.
         let _ = workspace::walk(now, &format!("{top}/{run_id}"), note).await;
     }
     owners.len()
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_alarm_is_raised_where_nothing_is_watched() {
+    async fn no_alarm_is_raised_without_probes() {
         let limits = LoadLimits::at_most(None);
         assert!(tokio::time::timeout(10 * MS, limits.alarm()).await.is_err());
     }

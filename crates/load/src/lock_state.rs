@@ -1,6 +1,6 @@
-//! One lock path as the contenders of this process share it: the exclusion oracle, arrival order, and the
-//! release stamps that handoffs and notifications are measured from. Atomics; what takes a mutex is of
-//! trials with faults or a history, or of other programs' locks.
+//! State of one lock path, shared by the contenders of this process: the exclusion oracle, arrival order, and
+//! release stamps for handoffs and notifications. Uses atomics; mutexes are limited to trials with faults or
+//! histories, and to other programs' locks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -18,24 +18,24 @@ use zklockbench_record::history::LockKind;
 use zklockbench_record::{LockClaim, Occupant};
 use zklockbench_zk::changes::ChangeLog;
 
-/// Release stamps remembered; a notification is never later than so many releases.
+/// Number of release stamps kept; a notification is never later than this many releases.
 const REMEMBERED: usize = 1 << 14;
-/// The latest releases, for notifications that do not say which release they are of: one that loses race after
-/// race looks at all of its notifications when it is let in at last.
+/// Number of recent releases kept for notifications that do not identify their release. A contender that
+/// loses race after race only processes its notifications when it enters at last.
 const LATEST: usize = 1 << 12;
-/// Releases at the same time may be noted out of order, by so many places at most.
+/// Maximum number of positions by which simultaneous releases may be recorded out of order.
 const NEARBY: usize = 16;
-/// What rounded stamps may add to the holds of a measured phase.
+/// Tolerance for rounded stamps in the holds of a measured phase.
 const ROUNDED_US: u64 = 1_000;
-/// Stands for a lock without a queue node.
+/// Placeholder for a lock without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
-/// For how long others were kept out, as far as they could run meanwhile and would have been seen entering.
+/// Time for which others were blocked, while they could run and would have been seen entering.
 #[derive(Debug, Default)]
 struct ShutTime {
-    /// Since when no other may enter; 0 while one may.
+    /// Time since which no other may enter; 0 while entry is possible.
     since: AtomicU64,
-    /// The sum of the times that have ended.
+    /// Total of the periods that have ended.
     total_us: AtomicU64,
 }
 
@@ -44,7 +44,8 @@ impl ShutTime {
         self.since.store(now, Ordering::Release);
     }
 
-    /// Ends. It counts unless it was the stay of one who entered at `alone_since` and in which no other could run.
+    /// Ends the period. It counts unless it was a stay that began at `alone_since` and during which no other
+    /// could run.
     fn ends(&self, now: Stamp, alone_since: Option<Stamp>) {
         let since = self.since.swap(0, Ordering::AcqRel);
         if since > 0 && alone_since != Some(since) {
@@ -52,12 +53,13 @@ impl ShutTime {
         }
     }
 
-    /// One that has begun and ended meanwhile.
+    /// Adds a period that has already ended.
     fn lasted(&self, us: u64) {
         self.total_us.fetch_add(us, Ordering::AcqRel);
     }
 
-    /// The sum up to now. (The total first: a time that ends in between is missing then, and not counted twice.)
+    /// Total up to now. The ended periods are read first: a period that ends in between is then missed
+    /// instead of counted twice.
     fn until(&self, now: Stamp) -> u64 {
         let total = self.total_us.load(Ordering::Acquire);
         let since = self.since.load(Ordering::Acquire);
@@ -68,15 +70,15 @@ impl ShutTime {
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
     pub claim: LockClaim,
-    /// Whether anybody else could run while it was inside; without that nobody could have been seen entering beside it.
+    /// Whether any other contender could run during the stay; otherwise none could have been seen entering.
     pub was_open: bool,
     pub at: Stamp,
 }
 
-/// Stands for no lock.
+/// Placeholder for no lock.
 const NOWHERE: usize = usize::MAX;
 
-/// What each contender is doing. It is inside one lock at most, so all locks of a trial share these.
+/// Activity of each contender. A contender is inside at most one lock, so all locks of a trial share this.
 #[derive(Debug)]
 pub struct Presences(Box<[Presence]>);
 
@@ -85,7 +87,7 @@ impl Presences {
         Self((0..contenders).map(|_| Presence::default()).collect())
     }
 
-    /// Each contender that is inside a lock, with the lock's number.
+    /// Contenders inside a lock, with the lock's number.
     pub fn inside(&self) -> impl Iterator<Item = (usize, usize)> {
         let lock_of = |presence: &Presence| presence.inside.load(Ordering::Acquire);
         let all = self.0.iter().enumerate().map(move |(contender, presence)| (lock_of(presence), contender));
@@ -93,22 +95,22 @@ impl Presences {
     }
 }
 
-/// What a contender asked for, and when.
+/// A contender's request, and the time of its call.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     pub claim: LockClaim,
     pub called: Stamp,
 }
 
-/// One contender's place in the oracle.
+/// One contender's slot in the oracle.
 #[derive(Debug)]
 struct Presence {
-    /// The lock that it is inside.
+    /// Number of the lock that the contender is inside.
     inside: AtomicUsize,
-    /// Another has entered while it was inside.
+    /// Whether another contender has entered meanwhile.
     joined: AtomicBool,
     entered: AtomicU64,
-    /// When its latest stay ended, and inside which lock it was.
+    /// End of the latest stay, and its lock.
     left: AtomicU64,
     left_lock: AtomicUsize,
     asked: AtomicU64,
@@ -136,7 +138,6 @@ impl Default for Presence {
 }
 
 impl Presence {
-    /// A stay begins, by virtue of that.
     fn stays(&self, held: &Held, request: Request, entered: Stamp) {
         let node = held.node.as_ref();
         self.entered.store(entered, Ordering::Relaxed);
@@ -151,54 +152,54 @@ impl Presence {
 #[derive(Debug)]
 pub struct LockState {
     pub path: String,
-    /// Its number among the locks of the trial.
+    /// Number among the locks of the trial.
     pub number: usize,
-    /// Directory of the nodes by which it is held; empty where every node of a holder has the same number.
+    /// Directory of the nodes that represent holds; empty if all nodes of a holder have the same number.
     queue: String,
-    /// The order of creates and deletes, as lists tell it.
+    /// Order of creates and deletes, as reconstructed from lists.
     pub changes: ChangeLog,
     presences: Arc<Presences>,
-    /// How many leases may be taken, when not all who have them are readers.
+    /// Maximum number of leases, unless all holders are readers.
     capacity: usize,
     wanted: usize,
-    /// Leases of those who are inside, as many as each has taken.
+    /// Leases taken by the contenders inside.
     taken: AtomicUsize,
     taken_by_writers: AtomicUsize,
     inside: AtomicUsize,
     most_inside: AtomicUsize,
-    /// Leases for those who have asked and have neither got in nor given up.
+    /// Leases requested by acquires in progress.
     waiting: AtomicUsize,
-    /// When writers are kept out, or takers of a semaphore's leases.
+    /// Time for which writers, or takers of a semaphore's leases, are blocked.
     shut: ShutTime,
-    /// When readers are kept out.
+    /// Time for which readers are blocked.
     shut_to_readers: ShutTime,
-    /// The latest release that was called while more wanted in than fit.
+    /// Latest release that was called while more contenders wanted to enter than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
-    /// The latest exit.
+    /// Stamp of the latest exit.
     left: AtomicU64,
-    /// The latest entry.
+    /// Stamp of the latest entry.
     entered: AtomicU64,
     arrivals: AtomicU64,
-    /// The latest arrivals that have been served, the latest first: as many as may be inside together.
+    /// Latest arrivals that have been served, in descending order: as many as may be inside together.
     latest_served: Box<[AtomicU64]>,
     pub fence: Fence,
     pub unserved: UnservedTime,
-    /// The releases by the number of the holder's node.
+    /// Releases by the number of the holder's node.
     released: Ring<Release>,
-    /// The releases by their order.
+    /// Latest releases, in the order of their calls.
     latest: Ring<Release>,
     releases: AtomicUsize,
-    /// For how long it was held or being handed over in the measured phase.
+    /// Time for which the lock was held or being handed over in the measured phase.
     busy_us: AtomicU64,
-    /// What the holds of the measured phase that exclude each other were asked to last, times the leases of each.
+    /// Total requested time of the exclusive holds in the measured phase, multiplied by their leases.
     asked_us: AtomicU64,
     /// Whether contenders of other workers use the lock, too.
     has_strangers: bool,
     past: Mutex<PastHolds>,
 }
 
-/// The number of the holder's node, and when it called release.
+/// Number of the holder's node, and time of the release call.
 #[derive(Debug)]
 struct Release(AtomicI64, AtomicU64);
 
@@ -219,30 +220,31 @@ impl Release {
     }
 }
 
-/// Holds that were over when they became known, by when they began.
+/// Holds that were over when they became known, by their start.
 #[derive(Debug, Default)]
 struct PastHolds {
     latest: BTreeMap<(Stamp, usize), (Stamp, Occupant)>,
-    /// The longest of them: a hold that began earlier by more than that is over.
+    /// Length of the longest one: a hold that began earlier by more than this is over.
     longest_us: u64,
-    /// Holds became known after others that began later.
+    /// Number of holds that became known after later ones.
     out_of_order: u64,
 }
 
-/// So many are kept: one becomes known a pipe's delay after it has ended, and the next one takes a round trip at least.
+/// Number of past holds kept: a hold becomes known one pipe delay after its end, and the next one takes at
+/// least a round trip.
 const PAST_HOLDS_KEPT: usize = 4_096;
 
-/// What a hold that is over came after.
+/// State before a hold that is already over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Before {
-    /// When the lock was released before; 0 for never.
+    /// Stamp of the previous release; 0 for never.
     pub released: Stamp,
     pub entered: Option<Stamp>,
-    /// Entries beside too many holders, as far as this hold is one of them.
+    /// Entries beyond the limit of holders in which this hold takes part.
     pub overlaps: Vec<CrowdedEntry>,
 }
 
-/// An entry, and all holders beside which it was too many.
+/// An entry beyond the limit, with all conflicting holders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrowdedEntry {
     pub entered: Occupant,
@@ -250,7 +252,8 @@ pub struct CrowdedEntry {
 }
 
 impl CrowdedEntry {
-    /// The entry of the one that entered last. That is not the one that notices it where stamps become known late.
+    /// The entry with the latest stamp among the parties. If stamps become known late, it is not the entry
+    /// that detects the overlap.
     fn latest(own: Occupant, mut inside: Vec<Occupant>) -> Self {
         let later = inside.iter_mut().filter(|other| other.entered > own.entered);
         let entered =
@@ -260,7 +263,7 @@ impl CrowdedEntry {
 }
 
 impl PastHolds {
-    /// The entries that overlap a hold: its own beside those that began before it, and each that began during it.
+    /// Entries that overlap a hold: its own entry alongside earlier holds, and each entry during it.
     fn overlaps(&self, own: Occupant, left: Stamp) -> Vec<CrowdedEntry> {
         let entered = own.entered;
         let from = (entered.saturating_sub(self.longest_us), 0);
@@ -283,13 +286,13 @@ impl PastHolds {
 }
 
 impl LockState {
-    /// A free lock of that kind; of a semaphore each contender asks for so many leases.
+    /// A free lock of that kind; for a semaphore, each contender requests this many leases.
     #[cfg(test)]
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
         Self::among(Arc::new(Presences::of(contenders)), 0, path, kind, leases)
     }
 
-    /// The same as one of several locks, by its number among them.
+    /// A free lock with its number among several.
     pub fn among(
         presences: Arc<Presences>,
         number: usize,
@@ -336,7 +339,7 @@ impl LockState {
         }
     }
 
-    /// The same lock, held by nodes that stand in a place of their own below its path.
+    /// Sets the directory of the nodes that represent holds, relative to the lock's path.
     pub fn held_below(mut self, place: &str) -> Self {
         if !place.is_empty() {
             self.queue = format!("{}{place}", self.path);
@@ -344,7 +347,8 @@ impl LockState {
         self
     }
 
-    /// The same lock, which other workers' contenders may use, too: who is inside by the oracle is then a part of those who are.
+    /// Sets whether other workers' contenders may use the lock, too. The oracle then only knows a part of the
+    /// holders.
     pub fn with_strangers(self, has_strangers: bool) -> Self {
         Self { has_strangers, ..self }
     }
@@ -357,7 +361,7 @@ impl LockState {
         if self.queue.is_empty() { &self.path } else { &self.queue }
     }
 
-    /// Whether a node's number is that of a holder, and not of a step on the way to the lock.
+    /// Whether a node's number is that of a holder, instead of an intermediate step.
     pub fn is_of_a_holder(&self, node: &str) -> bool {
         self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
     }
@@ -366,31 +370,31 @@ impl LockState {
         self.capacity >= 2 * self.wanted
     }
 
-    /// Whether a writer is kept out while so many leases are taken.
+    /// Whether a writer is blocked while this many leases are taken.
     fn is_shut(&self, taken: usize) -> bool {
         taken > 0 && taken + self.wanted > self.capacity
     }
 
-    /// An acquire begins; returns its place in the order of arrival, from 1.
+    /// Begins an acquire; returns its position in the order of arrival, from 1.
     pub fn arrive(&self, claim: LockClaim) -> u64 {
         self.waiting.fetch_add(claim.leases as usize, Ordering::AcqRel);
         self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// An acquire has ended, with the lock or without it.
+    /// Ends an acquire, with or without the lock.
     pub fn waits_no_longer(&self, claim: LockClaim) {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
-    /// For how long such a request was kept out by others so far, as far as it would have been seen entering all the same.
+    /// Total time for which such a request was blocked so far, while an entry would have been seen.
     pub fn kept_out_us(&self, mode: Mode, now: Stamp) -> u64 {
         if mode == Mode::Read { self.shut_to_readers.until(now) } else { self.shut.until(now) }
     }
 
-    /// An acquire was served; returns whether as many later arrivals had been served before it as may be inside together. Of
-    /// fewer nobody can say that they were let in before it: there was room for all of them.
+    /// Records that an acquire was served. Returns whether it was overtaken by as many later arrivals as may
+    /// be inside together. Fewer do not count, because there were enough leases for all of them.
     pub fn serve(&self, arrival: u64) -> bool {
-        // Each place keeps the later of two, and hands the earlier one down.
+        // Each position keeps the later of two arrivals, and passes the earlier one on.
         let mut earlier = arrival;
         for place in &self.latest_served {
             earlier = place.fetch_max(earlier, Ordering::AcqRel).min(earlier);
@@ -401,8 +405,8 @@ impl LockState {
         earlier == arrival
     }
 
-    /// A contender enters its critical section; returns the entry with all holders in its way if the counts say that it is
-    /// one too many. Whether the lock is to blame, its judge decides.
+    /// A contender enters its critical section. Returns the entry with all conflicting holders if the counts
+    /// exceed the limit; the judge decides whether the lock is to blame.
     pub fn enter(&self, contender: usize, held: &Held, request: Request, now: Stamp) -> Option<CrowdedEntry> {
         let claim = request.claim;
         let leases = claim.leases as usize;
@@ -411,8 +415,8 @@ impl LockState {
         presence.joined.store(false, Ordering::Relaxed);
         presence.inside.store(self.number, Ordering::Release);
         self.unserved.acquired(now);
-        // The counts decide; the presences only name the holders. Of two that enter at once at least one sees the other,
-        // because all four operations are in one order.
+        // The counts decide; presences only identify the holders. All four operations have one order, so at
+        // least one of two simultaneous entries sees the other.
         let (beside, by_writers) = match claim.mode {
             Mode::Read => {
                 let beside = self.taken.fetch_add(leases, Ordering::SeqCst);
@@ -441,8 +445,8 @@ impl LockState {
         self.beside(contender, claim, now)
     }
 
-    /// The entry of a contender beside all that were inside at that time, if they are too many. One of them may have left
-    /// between the counts and this: it is found by when it left.
+    /// The entry of a contender alongside all that were inside at that time, if they are too many. One may
+    /// have left between the counts and this check; its exit stamp reveals it.
     #[cold]
     fn beside(&self, contender: usize, claim: LockClaim, now: Stamp) -> Option<CrowdedEntry> {
         let others = self.presences.0.iter().enumerate();
@@ -458,8 +462,8 @@ impl LockState {
         is_one_too_many.then(|| CrowdedEntry::latest(self.occupant(contender), inside))
     }
 
-    /// A contender that alone may hold has held, from one stamp to another of the same clock. Holds of several may become known
-    /// in another order than they took place in.
+    /// Records a complete hold of a contender that must hold alone, with stamps of the same clock. Holds of
+    /// several contenders may become known out of order.
     pub fn has_held(&self, contender: usize, held: &Held, request: Request, hold: &PastHold) -> Before {
         let PastHold { entered, left, .. } = *hold;
         self.presence(contender).stays(held, request, entered);
@@ -479,7 +483,7 @@ impl LockState {
         self.entered.fetch_max(entered, Ordering::AcqRel);
         self.handed_over.fetch_max(left, Ordering::AcqRel);
         self.releases.fetch_add(1, Ordering::AcqRel);
-        // Where many become known at once, not all of them are known here.
+        // If many holds become known at once, not all of them are known here.
         let (released, entered) = match hold.behind {
             Some(behind) => (behind.released, behind.entered),
             None => (before.map_or(0, |(_, until)| until), before.map(|(since, _)| since)),
@@ -487,24 +491,25 @@ impl LockState {
         Before { released, entered, overlaps }
     }
 
-    /// How many holds became known after others that had begun later: the times from one holder to the next are too long there.
+    /// Number of holds that became known after later ones: times between holders are too long there.
     pub fn out_of_order(&self) -> u64 {
         locked(&self.past).out_of_order
     }
 
-    /// A holder writes to what the lock guards; whether that was accepted. `None` without a token.
+    /// A holder writes to the guarded resource; returns whether the write was accepted, or `None` without a
+    /// token.
     pub fn write(&self, contender: usize, held: &Held) -> Option<bool> {
         self.fence.write(held, self.presence(contender).joined.load(Ordering::Acquire))
     }
 
-    /// One writer alone is the usual case, and needs no further write to shared memory.
+    /// A single holder is the usual case, and needs no further write to shared memory.
     fn note_crowd(&self, inside: usize) {
         if inside > self.most_inside.load(Ordering::Relaxed) {
             self.most_inside.fetch_max(inside, Ordering::Relaxed);
         }
     }
 
-    /// It was held, or being handed over, for so long.
+    /// Adds time for which the lock was held or being handed over.
     pub fn was_busy(&self, for_us: u64) {
         self.busy_us.fetch_add(for_us, Ordering::Relaxed);
     }
@@ -513,16 +518,16 @@ impl LockState {
         self.busy_us.load(Ordering::Relaxed)
     }
 
-    /// A hold was asked to last for so long in the measured phase, and nothing ended it before.
+    /// Adds the requested time of a hold in the measured phase that nothing ended early.
     pub fn was_asked_to_hold(&self, claim: LockClaim, for_us: u64) {
-        // Readers hold together.
+        // Readers hold together, so their holds may add up to more than the phase.
         if claim.mode == Mode::Write {
             self.asked_us.fetch_add(u64::from(claim.leases) * for_us, Ordering::Relaxed);
         }
     }
 
-    /// What its holds were asked to last in a measured phase of that length, and how long they can have lasted; `None` where
-    /// that is possible.
+    /// Requested and possible total hold time in a measured phase of that length; `None` if the holds are
+    /// possible.
     pub fn impossible_holds(&self, measured_us: u64) -> Option<(u64, u64)> {
         let asked_us = self.asked_us.load(Ordering::Relaxed);
         let possible_us = measured_us.saturating_mul(self.capacity as u64);
@@ -556,7 +561,7 @@ impl LockState {
         self.most_inside.load(Ordering::Relaxed)
     }
 
-    /// What the oracle knows of a contender's present or latest stay.
+    /// The oracle's data about a contender's present or latest stay.
     fn occupant(&self, contender: usize) -> Occupant {
         let presence = self.presence(contender);
         let number = |value: &AtomicI64| Some(value.load(Ordering::Relaxed)).filter(|n| *n != NO_NUMBER);
@@ -608,10 +613,11 @@ impl LockState {
         }
     }
 
-    /// When a release was last called that lets such a request in; 0 for never. A release while
-    /// there was room for all, or of one reader among others, lets nobody in.
+    /// Time of the last release call that admits such a request; 0 for never. A release with enough free
+    /// leases, or by one of several readers, admits no contender.
     ///
-    /// Where others use the lock whose releases are not known here, it is that of the node just before the own one.
+    /// If other workers use the lock, their releases are unknown, and only the release of the preceding node
+    /// counts.
     pub fn handed_over(&self, mode: Mode, held: &Held) -> Stamp {
         if self.has_strangers {
             let before = held.node.as_ref().and_then(|node| self.release_of(node.sequence - 1));
@@ -621,18 +627,18 @@ impl LockState {
         latest.load(Ordering::Acquire)
     }
 
-    /// When the one before entered that enters now; `None` of the first, and where several may be inside.
+    /// Stamp of the previous entry; `None` for the first one, and if several may be inside.
     pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
         let before = self.entered.swap(now, Ordering::AcqRel);
         let is_alone = claim.mode == Mode::Write && self.capacity == 1;
         Some(before).filter(|before| is_alone && *before > 0)
     }
 
-    /// The last release that was called before that time: its queue number, and when it was called.
+    /// Last release called before that time: its queue number, and the time of its call.
     pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
         let newest = self.releases.load(Ordering::Acquire);
         let oldest = newest.saturating_sub(LATEST);
-        // They are noted one after the other, so the place is found by halving; then the neighbours are compared.
+        // Releases are recorded in order, so bisection finds the position; then its neighbours are compared.
         let (mut low, mut high) = (oldest, newest);
         while low < high {
             let middle = low.midpoint(high);
@@ -643,7 +649,7 @@ impl LockState {
         before.max_by_key(|(_, stamp)| *stamp)
     }
 
-    /// The number and the stamp of the release that was noted as that one.
+    /// Number and stamp of the release with that index.
     fn noted(&self, index: usize) -> (i64, Stamp) {
         self.latest.get(index as i64).map_or((NO_NUMBER, 0), Release::noted)
     }
@@ -652,7 +658,8 @@ impl LockState {
         self.releases.load(Ordering::Acquire)
     }
 
-    /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
+    /// Time at which the holder with that queue number called release; `None` if it did not hold or has not
+    /// released.
     pub fn release_of(&self, number: i64) -> Option<Stamp> {
         let (noted, at) = self.released.get(number)?.noted();
         (noted == number).then_some(at)
@@ -670,7 +677,7 @@ mod tests {
         Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
     }
 
-    /// The entry where it is one too many. Each contender asks just before it enters.
+    /// The entry, if it exceeds the limit. Each contender calls acquire just before it enters.
     fn enter(
         lock_state: &LockState,
         contender: usize,
@@ -698,7 +705,7 @@ mod tests {
     }
 
     #[test]
-    fn past_holds_overlap_or_follow_in_whatever_order_they_become_known() {
+    fn past_holds_overlap_or_follow_in_any_order_of_reports() {
         let state = || LockState::new("/l".into(), 3, LockKind::Mutex, 1);
         let holds = [(0, past(10, 20)), (1, past(25, 30)), (2, past(30, 31))];
         for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0]] {
@@ -722,7 +729,7 @@ mod tests {
         }
     }
 
-    /// Pairs of past holds that overlap, the one that entered later first, whatever the order of the list.
+    /// Pairs of overlapping past holds, the later entry first, in any order of the list.
     fn pairs(holds: &[(Stamp, Stamp)]) -> Vec<(usize, usize)> {
         let lock_state = LockState::new("/l".into(), holds.len(), LockKind::Mutex, 1);
         let entries = holds.iter().enumerate().flat_map(|(contender, (entered, left))| {
@@ -738,7 +745,7 @@ mod tests {
     }
 
     #[test]
-    fn a_past_hold_overlaps_every_hold_within_it_and_not_only_the_next() {
+    fn past_hold_overlaps_every_hold_within_it() {
         assert_eq!(pairs(&[(10, 100), (20, 30), (40, 50)]), [(1, 0), (2, 0)]);
         assert_eq!(pairs(&[(20, 30), (40, 50), (10, 100)]), [(0, 2), (1, 2)]);
         assert_eq!(pairs(&[(10, 20), (10, 20)]).len(), 1, "two that began at once");
@@ -746,7 +753,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_pair_of_past_holds_that_overlaps_is_found_once(
+        fn each_overlapping_pair_of_past_holds_is_found_once(
             holds in prop::collection::vec((1..60_u64, 1..30_u64), 0..12),
         ) {
             let holds: Vec<(Stamp, Stamp)> = holds.iter().map(|(at, long)| (*at, at + long)).collect();
@@ -763,7 +770,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_holder_is_noted_with_the_first() {
+    fn second_holder_is_reported_with_the_first() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         assert_eq!(enter(&lock_state, 0, &held(7), LockClaim::WRITE, 10), None);
         let entry = enter(&lock_state, 2, &held(8), LockClaim::WRITE, 20).unwrap();
@@ -773,8 +780,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_noted_with_all_holders_in_its_way() {
-        // Given a writer and two readers beside it
+    fn entry_is_reported_with_all_conflicting_holders() {
+        // Given a writer and two readers with it
         let lock_state = LockState::new("/l".into(), 6, LockKind::ReadWrite, 1);
         assert_eq!(enter(&lock_state, 5, &held(1), LockClaim::WRITE, 1), None);
         assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::READ, 2)), [5]);
@@ -784,7 +791,7 @@ mod tests {
             "not the other reader"
         );
         assert_eq!(contenders(enter(&lock_state, 0, &held(4), LockClaim::WRITE, 4)), [1, 2, 5]);
-        // And a semaphore with three leases of four taken
+        // And a semaphore with three of four leases taken
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(4), 2);
         let two = LockClaim { leases: 2, ..LockClaim::WRITE };
         assert_eq!(enter(&lock_state, 0, &held(1), two, 1), None);
@@ -793,23 +800,23 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_that_becomes_known_late_is_compared_with_holds_that_have_ended_since() {
+    fn late_stamp_is_compared_with_holds_that_have_ended() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::Mutex, 1);
-        // Given one that held from 10 to 30, and another program that was granted the lock at 20
+        // Given a contender that held from 10 to 30, and another program that was granted the lock at 20
         assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 10), None);
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 30));
         assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 20)), [0]);
         lock_state.exit(1, &held(2), left(LockClaim::WRITE, 40));
-        // And one that was granted it at 45, after another had entered at 50
+        // And a grant at 45 that becomes known after another entry at 50
         assert_eq!(enter(&lock_state, 0, &held(3), LockClaim::WRITE, 50), None);
         let entry = enter(&lock_state, 2, &held(4), LockClaim::WRITE, 45).unwrap();
         assert_eq!((entry.entered.contender, entry.inside[0].contender), (0, 2), "the later entry");
     }
 
     #[test]
-    fn more_holds_than_a_lock_allows_in_that_time_are_impossible() {
+    fn holds_beyond_the_measured_time_are_impossible() {
         let write = |leases| LockClaim { leases, ..LockClaim::WRITE };
-        // 550 holds of 4 ms in a second, which a mutex can't have, and a semaphore of three leases can
+        // 550 holds of 4 ms in a second are impossible for a mutex, but possible with three leases
         for (kind, claim, holds, is_possible) in [
             (LockKind::Mutex, write(1), 550, false),
             (LockKind::Mutex, write(1), 250, true),
@@ -827,7 +834,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_holder_is_seen_although_the_second_has_left() {
+    fn third_holder_is_reported_after_the_second_has_left() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
         assert!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2).is_some());
@@ -836,7 +843,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_one_after_the_other_are_no_violation() {
+    fn consecutive_holders_do_not_overlap() {
         let lock_state = LockState::new("/l".into(), 2, LockKind::ReadWrite, 1);
         assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 5));
@@ -845,7 +852,7 @@ mod tests {
     }
 
     #[test]
-    fn the_release_before_a_time_is_found_however_many_have_come_since() {
+    fn release_before_finds_the_last_release_before_a_time() {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         assert_eq!(lock_state.release_before(50), None);
         for number in 1..=5000 {
@@ -859,7 +866,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_acquire_that_a_later_arrival_passed_counts_as_overtaken() {
+    fn acquire_is_overtaken_if_a_later_arrival_was_served_first() {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         let (first, second) = (lock_state.arrive(LockClaim::WRITE), lock_state.arrive(LockClaim::WRITE));
         assert!(!lock_state.serve(second));
@@ -867,17 +874,17 @@ mod tests {
     }
 
     #[test]
-    fn those_that_a_semaphore_lets_in_together_have_not_overtaken_each_other() {
+    fn arrivals_admitted_together_do_not_overtake_each_other() {
         let arrivals = |lock_state: &LockState| [(); 4].map(|()| lock_state.arrive(LockClaim::WRITE));
-        // Given one that lets two in: the second, the fourth, the first and the third get in
+        // Given a semaphore with two leases: the second, the fourth, the first and the third enter
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(2), 1);
         let [first, second, third, fourth] = arrivals(&lock_state);
-        // Then the first was passed by two, the third by one
+        // Then the first was overtaken by two, the third by one
         assert_eq!(
             [second, fourth, first, third].map(|one| lock_state.serve(one)),
             [false, false, true, false]
         );
-        // And where each takes two of three leases, by one is enough
+        // And if each takes two of three leases, one is enough
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
         let [first, second, third, fourth] = arrivals(&lock_state);
         assert_eq!(
@@ -887,7 +894,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_are_inside_together_but_never_beside_a_writer() {
+    fn readers_share_but_never_with_a_writer() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::READ, 1), None);
         assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::READ, 2), None);
@@ -901,7 +908,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_may_be_inside_as_there_are_leases() {
+    fn semaphore_admits_as_many_holders_as_leases() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
         assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
         assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
@@ -909,25 +916,25 @@ mod tests {
     }
 
     #[test]
-    fn the_leases_that_each_has_taken_are_added_up() {
+    fn leases_of_holders_add_up() {
         // Given three of five leases for each of two contenders
         let three = LockClaim { leases: 3, ..LockClaim::WRITE };
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
         assert_eq!(enter(&lock_state, 0, &held(1), three, 10), None);
-        // Then the second is one too many, though two are fewer than five
+        // Then the second exceeds the limit, although two contenders are fewer than five
         assert!(enter(&lock_state, 1, &held(2), three, 20).is_some());
         lock_state.exit(1, &held(2), left(three, 30));
         lock_state.exit(0, &held(1), left(three, 40));
-        // And one alone keeps another out
+        // And a single one blocks another
         assert_eq!((lock_state.kept_out_us(Mode::Write, 90), lock_state.has_room_for_two()), (30, false));
         assert_eq!(enter(&lock_state, 2, &held(3), three, 50), None);
         assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 2));
-        // And who takes fewer fits in beside it
+        // And a request for fewer leases fits in
         assert_eq!(enter(&lock_state, 1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
     }
 
     #[test]
-    fn who_is_kept_out_is_measured_by_stays_in_which_others_could_run() {
+    fn blocked_time_counts_only_stays_in_which_others_could_run() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         let _ = enter(&lock_state, 0, &held(1), LockClaim::WRITE, 100);
         assert_eq!(lock_state.kept_out_us(Mode::Write, 130), 30);
@@ -939,7 +946,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_keep_out_writers_only_and_a_semaphore_everybody_once_its_leases_are_gone() {
+    fn readers_block_writers_and_a_full_semaphore_blocks_all() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         let _ = enter(&lock_state, 0, &held(1), LockClaim::READ, 100);
         let _ = enter(&lock_state, 1, &held(2), LockClaim::READ, 150);
@@ -958,8 +965,8 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_a_handoff_only_if_somebody_could_not_get_in_before_it() {
-        // Two leases and two contenders: nobody is ever kept out.
+    fn release_is_a_handoff_only_if_a_waiter_was_blocked() {
+        // Two leases and two contenders: none is ever blocked.
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
         for contender in [0, 1] {
             let _ = lock_state.arrive(LockClaim::WRITE);
@@ -968,12 +975,12 @@ mod tests {
         }
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 20));
         assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 0);
-        // A third one waits for the next.
+        // A third contender waits for the next release.
         let _ = enter(&lock_state, 0, &held(3), LockClaim::WRITE, 25);
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(1, &held(2), left(LockClaim::WRITE, 30));
         assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 30);
-        // A reader that goes lets no reader in.
+        // A reader that leaves admits no reader.
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         let _ = enter(&lock_state, 0, &held(1), LockClaim::READ, 10);
         let _ = lock_state.arrive(LockClaim::WRITE);

@@ -1,4 +1,4 @@
-//! The locks of a trial. The state of each is made when it is first used, so that locks that are never asked for take no memory.
+//! The locks of a trial. Each state is created at its first use, so that unused locks take no memory.
 
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};
@@ -7,19 +7,19 @@ use super::lock_state::{LockState, Presences};
 use zklockbench_record::history::LockKind;
 use zklockbench_zk::changes::{ChangeLog, ChangeLogs};
 
-/// How the last step of each lock's path begins.
+/// Prefix of the last component of each lock's path.
 pub const LOCK: &str = "lock-";
-/// How the node begins that a holder without a node of its own writes to when it enters and before it leaves, so that those of
-/// all workers can be put in one order.
+/// Prefix of the node that a holder without its own node writes to when it enters and before it leaves, which
+/// orders holds across workers.
 pub const WITNESS: &str = "witness-";
 
-/// What all locks of a trial have in common.
+/// Properties that all locks of a trial share.
 #[derive(Debug, Clone, Copy)]
 pub struct LockTemplate {
     pub kind: LockKind,
-    /// Leases that each contender asks for.
+    /// Leases that each contender requests.
     pub leases: u32,
-    /// Directory of the holders' nodes, below the lock's path.
+    /// Directory of the holders' nodes, relative to the lock's path.
     pub below: &'static str,
     /// Whether contenders of other workers use the locks, too.
     pub has_strangers: bool,
@@ -27,7 +27,7 @@ pub struct LockTemplate {
 
 #[derive(Debug)]
 pub struct LockStates {
-    /// The path that all locks are below, with a slash at its end.
+    /// Directory of all locks, with a trailing slash.
     root: String,
     template: LockTemplate,
     presences: Arc<Presences>,
@@ -56,12 +56,12 @@ impl LockStates {
         format!("{}{LOCK}{lock}", self.root)
     }
 
-    /// The locks that have been used, in the order of their numbers.
+    /// Locks that have been used, in the order of their numbers.
     pub fn used(&self) -> impl Iterator<Item = &LockState> {
         self.states.iter().filter_map(|state| state.get().map(|state| &**state))
     }
 
-    /// The contenders inside any lock, in the order of the locks.
+    /// Contenders inside any lock, in the order of the locks.
     pub fn all_inside(&self) -> Vec<usize> {
         let mut inside: Vec<_> = self.presences.inside().collect();
         inside.sort_unstable();
@@ -72,7 +72,7 @@ impl LockStates {
         self.presences.inside().next().is_some()
     }
 
-    /// The lock on whose behalf a node is there.
+    /// Number of the lock that a node belongs to.
     pub fn lock_of_node(&self, path: &str) -> Option<usize> {
         let below = path.strip_prefix(&self.root)?.strip_prefix(LOCK)?;
         below.split('/').next()?.parse().ok().filter(|lock| *lock < self.len())
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_state_is_made_when_the_lock_is_first_used() {
+    fn lock_state_is_created_at_first_use() {
         let states = states(100_000, "");
         assert_eq!((states.used().count(), states.path(7)), (0, "/zklockbench/x/t000/lock-7".to_owned()));
         states[99_999].arrive(LockClaim::WRITE);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_at_different_locks_are_not_beside_each_other() {
+    fn contenders_at_different_locks_do_not_overlap() {
         let states = states(2, "");
         let held = Held::of(None);
         let write = |called| Request { claim: LockClaim::WRITE, called };

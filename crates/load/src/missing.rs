@@ -1,5 +1,6 @@
-//! What contenders could not know of their own entries and the servers' logs tell: which transaction created a node whose
-//! create was answered without it, and which one an event was about that came without it.
+//! Data about entries that contenders could not know and the servers' logs supply: the transaction that
+//! created a node if the create was answered without it, and the transaction of an event that came without
+//! it.
 
 use std::io;
 use std::path::Path;
@@ -13,16 +14,16 @@ use zklockbench_locks::QueueNode;
 use zklockbench_record::{EnteredAsOf, Grant};
 use zklockbench_zk::{EventKind, Session};
 
-/// What is not known of an entry. Paths are numbers, as [`number_of`] says.
+/// Unknown data of an entry. Paths are numbers from [`number_of`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingPart {
-    /// The path of its node, where the transaction that created it was not told.
+    /// Path of the node, if the transaction that created it was not reported.
     node: Option<u64>,
-    /// The event by which it was let in, where that came without its transaction.
+    /// Event that let the contender in, if it came without its transaction.
     event: Option<UndatedEvent>,
 }
 
-/// An event without its transaction, as [`zklockbench_zk::Undated`] says.
+/// An event without its transaction; see [`zklockbench_zk::Undated`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct UndatedEvent {
     path: u64,
@@ -33,7 +34,7 @@ struct UndatedEvent {
 
 pub type Incomplete = (Grant, MissingPart);
 
-/// What the logs tell of a node, in the order of paths, and of each path in that of the transactions.
+/// Changes in the logs, ordered by path and then by transaction.
 pub type Changes = Sorted<LoggedChange, (u64, i64)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,13 +51,13 @@ impl LoggedChange {
 }
 
 impl MissingPart {
-    /// Of a contender that has just entered by that node; `None` where all is known, or cannot be found out.
+    /// Unknown data of an entry by that node; `None` if everything is known, or cannot be found out.
     pub fn of_entry(session: &Session, node: &QueueNode) -> Option<Self> {
         let event = session.undated_event().and_then(|event| {
             let happened = match event.kind {
                 EventKind::NodeDeleted => Happened::Deleted,
                 EventKind::DataChanged => Happened::Written,
-                // Of changes of a directory and of nodes that appear nothing was asked for so far.
+                // Created nodes and changed directories have not been needed so far.
                 EventKind::NodeCreated | EventKind::ChildrenChanged | EventKind::SessionOver => return None,
             };
             Some(UndatedEvent {
@@ -71,13 +72,13 @@ impl MissingPart {
     }
 }
 
-/// What is asked of the changes of one path. It comes behind the last transaction that can't be the answer.
+/// A question about the changes of one path, ordered after the last transaction that cannot be the answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct PathQuestion {
     path: u64,
     after: i64,
-    /// The first such change after that transaction, which is at least as late as that one; `None` for the only create, when
-    /// all transactions are known.
+    /// First change of that kind after `after`, with a lower bound for the answer. `None` asks for the only
+    /// create, when all transactions are known.
     first: Option<(Happened, i64)>,
     entered: Stamp,
     contender: usize,
@@ -93,8 +94,8 @@ fn by_entry((entered, contender, _): &EnteredAsOf) -> (Stamp, usize) {
     (*entered, *contender)
 }
 
-/// Adds to incomplete entries what the servers' logs tell, and these to the grants. What they do not tell either stays
-/// unknown. Returns as of which transactions contenders have entered of which only the logs know.
+/// Completes entries with data from the servers' logs and adds them to the grants. Data missing from the logs
+/// stay unknown. Returns the transactions of entries that only the logs have.
 pub fn fill_in(
     incomplete: &Sorted<Incomplete, (Stamp, usize)>,
     changes: &Changes,
@@ -165,7 +166,7 @@ fn answer(
         }
         match (question.first, of.created) {
             (Some(_), _) => of.waiting.push(question),
-            // Where several were created, one after the other, it is not known which was meant.
+            // If several nodes were created in succession, it is unknown which was meant.
             (None, Some(zxid)) if of.creates == 1 => nodes.push(question.answered(zxid))?,
             (None, _) => {}
         }
@@ -215,19 +216,19 @@ mod tests {
         Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None }
     }
 
-    /// What becomes of entries, and as of which transactions they were.
+    /// The completed entries, and their transactions.
     fn filled_in(entries: Vec<Incomplete>) -> (Vec<Grant>, Vec<EnteredAsOf>) {
         let directory = std::env::temp_dir();
         let mut grants = Sorter::by(Grant::by_node, &directory);
         let incomplete = Sorted::of(|(grant, _): &Incomplete| (grant.entered, grant.contender), entries);
-        let entered_as_of = fill_in(&incomplete, &told(), &mut grants, &directory).unwrap();
+        let entered_as_of = fill_in(&incomplete, &logged_changes(), &mut grants, &directory).unwrap();
         let entered_as_of = entered_as_of.iter().unwrap().map(Result::unwrap).collect();
         let mut grants: Vec<Grant> = grants.finish().iter().unwrap().map(Result::unwrap).collect();
         grants.sort_by_key(|grant| grant.entered);
         (grants, entered_as_of)
     }
 
-    fn told() -> Changes {
+    fn logged_changes() -> Changes {
         let change = |(path, zxid, happened)| LoggedChange { path: number_of(path), zxid, happened };
         let changes = [
             ("/l/own", 12, Happened::Created),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_whose_create_did_not_tell_its_transaction_is_found_by_its_path() {
+    fn czxid_of_an_unreported_create_is_found_by_path() {
         let entries = vec![(grant(5, 0), by_node("/l/own")), (grant(6, 0), by_node("/l/twice"))];
         let (grants, entered_as_of) = filled_in(entries);
         let czxids: Vec<i64> = grants.iter().map(|grant| grant.czxid).collect();
@@ -260,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_was_about_the_first_such_change_after_its_watch_was_set() {
+    fn event_is_dated_by_the_first_such_change_after_its_watch() {
         let asked = [
             by_event("/l/own", Happened::Written, 12, 12),
             by_event("/l/own", Happened::Written, 30, 30),
             by_event("/l/other", Happened::Deleted, 3, 3),
-            // It had seen more by then
+            // The session had seen a later transaction by then
             by_event("/l/other", Happened::Deleted, 3, 60),
-            // No log tells of that
+            // No log has that change
             by_event("/l/own", Happened::Deleted, 12, 12),
         ];
         let answers = [Some(30), Some(40), Some(50), Some(60), None];

@@ -1,4 +1,4 @@
-//! When a contender acts: its start within the ramp, its think time, its intended starts.
+//! Timing of a contender: its start within the ramp, its think time, its intended starts.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use zklockbench_zk::reactor;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
-    /// When it should begin; waits are counted from then.
+    /// Intended start, from which waits are measured.
     pub intended: Stamp,
     pub arrival: Option<Served>,
     pub mode: Mode,
-    /// How long it is to hold; drawn when it holds, where nothing says so before.
+    /// Hold time, if it is known in advance; otherwise drawn when the hold begins.
     pub hold: Option<Duration>,
 }
 
-/// The arrival of an open load that a turn serves.
+/// The arrival of an open load that a cycle serves.
 #[derive(Debug, Clone, Copy)]
 pub struct Served {
-    /// Its place in the order of arrival.
+    /// Position in the order of arrival.
     pub number: usize,
-    /// When a contender was free for it.
+    /// Time at which a contender was free for the arrival.
     pub taken: Stamp,
 }
 
@@ -34,19 +34,19 @@ pub struct Served {
 pub struct Pace {
     rng: ChaCha8Rng,
     kind: ClientKind,
-    /// Draws of its own, so that a read ratio changes no hold or think time.
+    /// Separate generator, so that a read ratio does not change hold or think times.
     reads: ChaCha8Rng,
     next: Stamp,
-    /// The next hold, where it was asked for before its turn.
+    /// Next hold time, if it was requested in advance.
     coming_hold: Option<Duration>,
 }
 
-/// Marks the streams that say who reads, apart from the contenders' other streams.
+/// Flag of the random streams for reads, which separates them from the contenders' other streams.
 const READS: u64 = 1 << 63;
 
 impl Pace {
     pub fn new(spec: &TrialSpec, contender: usize) -> Self {
-        // One stream for each contender: adding a contender does not change the draws of the others.
+        // One stream per contender: adding a contender does not change the draws of the others.
         let stream = |number| {
             let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
             rng.set_stream(number);
@@ -67,8 +67,8 @@ impl Pace {
         self.next = start + clock::micros(spec.ramp_up.mul_f64(share));
     }
 
-    /// Sleeps until the next intended start and returns it: the wait is counted from this moment, not from
-    /// when the generator got round to it. `None` when the load ends first.
+    /// Sleeps until the next intended start and returns it. The wait is measured from this time, even if the
+    /// generator is late. `None` if the load ends first.
     pub async fn intended_start(&mut self, drain: &CancellationToken) -> Option<Stamp> {
         if self.next > clock::now() {
             drain.run_until_cancelled(reactor::sleep_until(Some(self.next))).await?;
@@ -76,17 +76,17 @@ impl Pace {
         (!drain.is_cancelled()).then_some(self.next)
     }
 
-    /// The contender is done at this moment; thinks before the next start.
+    /// Ends a cycle at `at`; thinks before the next start.
     pub fn done(&mut self, at: Stamp) {
         self.next = at + clock::micros(self.kind.think.sample(&mut self.rng));
     }
 
-    /// The next start is now: in a batch the conductor says when.
+    /// Sets the next start to `at`: in a batch, the conductor decides.
     pub fn done_without_thinking(&mut self, at: Stamp) {
         self.next = at;
     }
 
-    /// Pauses after an error, so that a broken ensemble is not hammered.
+    /// Pauses after an error, so that a broken ensemble is not flooded.
     pub fn pause(&mut self, at: Stamp, pause: Duration) {
         self.next = at + clock::micros(pause);
     }
@@ -96,7 +96,7 @@ impl Pace {
     }
 
     fn mode(&mut self) -> Mode {
-        // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 none.
+        // The draw is below 1, so a ratio of 1 makes every acquire a read, and 0 none.
         if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
     }
 
@@ -104,7 +104,7 @@ impl Pace {
         self.coming_hold.take().unwrap_or_else(|| self.kind.hold.sample(&mut self.rng))
     }
 
-    /// How long the next one will hold that gets the lock.
+    /// Hold time of the next successful acquire.
     pub fn coming_hold(&mut self) -> Duration {
         *self.coming_hold.get_or_insert_with(|| self.kind.hold.sample(&mut self.rng))
     }
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn as_many_read_as_the_ratio_says() {
+    fn share_of_reads_follows_the_ratio() {
         assert_eq!((reads(0.0, 1000), reads(1.0, 1000)), (0, 1000));
         let reads = reads(0.8, 10_000);
         assert!((7_800..8_200).contains(&reads), "{reads}");
     }
 
     #[test]
-    fn a_hold_that_is_asked_for_before_is_the_one_that_comes() {
+    fn coming_hold_is_the_next_hold() {
         let (mut before, mut after) = (Pace::new(&spec(0.0), 1), Pace::new(&spec(0.0), 1));
         for _ in 0..20 {
             assert_eq!((before.coming_hold(), before.coming_hold()), (after.hold(), before.hold()));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_changes_no_hold_time() {
+    fn reads_do_not_change_hold_times() {
         let (mut without, mut with) = (Pace::new(&spec(0.0), 1), Pace::new(&spec(0.5), 1));
         for _ in 0..20 {
             let _ = with.mode();

@@ -1,13 +1,13 @@
-//! Does everybody who wants the lock get it? And is nothing left in its way?
+//! Progress: does every contender that wants the lock get it, and is nothing left that blocks it?
 //!
-//! Progress is demanded only while the ensemble can serve: after the last fault has been undone. The load then
-//! goes on until all that had been waiting have been served. A measured phase that acquisitions end has no end
-//! where there are none, so it is given up.
+//! Progress is only required while the ensemble can serve, i.e. after the last fault has healed. The load
+//! then continues until all waiting contenders have been served. A measured phase ended by acquisitions would
+//! never end without any, so it is abandoned.
 //!
-//! A standstill is what lasts less long: a lock is free, contenders wait for it, and none gets it. Between a release and
-//! the next acquisition that is so for a moment in every lock. When it lasts for longer than the lock itself explains,
-//! it is a result like any other, and what it may be due to is looked for: servers that went away, a stranger's node in
-//! the queue, versions that can forget a request.
+//! An outage lasts less long: a lock is free, contenders wait for it, and none gets it. That happens briefly
+//! in every lock between a release and the next acquisition. If it lasts longer than the lock itself
+//! explains, it is a result like any other, and its possible causes are searched for. They are servers that
+//! were away, a foreign node in the queue, or versions that can leave a request unprocessed.
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
 
@@ -31,21 +31,22 @@ use zklockbench_record::{ServerCounters, Standstill, Stuck, Trial};
 use zklockbench_scenario::TrialSpec;
 use zklockbench_zk::{CaughtUp, Target, admin, sequence_of};
 
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const LOOK_FOR_ORPHANS_EVERY: Duration = Duration::from_millis(100);
-/// How often a lock may be acquired by others, for each contender, while one waits.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const ORPHAN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Number of acquisitions by others, per contender, that a waiter must tolerate.
 const TURNS_BY_OTHERS: u64 = 20;
-const LOOK_FOR_STANDSTILLS_EVERY: Duration = Duration::from_millis(25);
-/// A server that takes longer to answer while the lock stands still is told of.
+const OUTAGE_POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// Time limit for a server's answer during an outage; slower servers are reported.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
-/// How long a lock may be free while others wait, beside the times that it sleeps by its parameters.
+/// Maximum time for which a lock may be free while others wait, in addition to the pauses that its parameters
+/// cause.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Lets the load go on until all have been served that wait now, and every lock that was free and wanted has been acquired.
-/// Returns the contenders that were not served.
+/// Continues the load until all present waiters have been served, and every free and wanted lock has been
+/// acquired. Returns the contenders that were not served.
 ///
-/// Where acquires time out, no contender waits for long. A lock is therefore also stuck if it was free and wanted for too long and
-/// was not acquired.
+/// If acquires time out, no contender waits for long. A lock is therefore also stuck if it was free, wanted
+/// and not acquired for too long.
 pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
     let first = shared.board.acquired.load(Ordering::Acquire);
@@ -57,7 +58,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     let mut unserved = unserved_locks(shared);
     let mut wanted = Unchanged { last: 0, since: mark };
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let waiting = if shared.has_faults() { waiting_since(shared, mark) } else { Vec::new() };
         unserved.retain(|lock| {
             let time = &shared.lock_states[*lock].unserved;
@@ -88,10 +89,11 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
 
 /// Whether a lock of a trial without faults may be stuck at the end of its load.
 pub fn may_be_stuck(shared: &Shared) -> bool {
-    is_looked_into(shared) && !unserved_locks(shared).is_empty()
+    needs_explanation(shared) && !unserved_locks(shared).is_empty()
 }
 
-/// The locks that are wanted and have to be acquired; without faults, those that were free for longer than the lock itself explains.
+/// Wanted locks that must be acquired; without faults, those that were free for longer than the lock itself
+/// explains.
 fn unserved_locks(shared: &Shared) -> Vec<usize> {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
@@ -107,13 +109,13 @@ fn unserved_locks(shared: &Shared) -> Vec<usize> {
     shared.lock_states.used().map(|state| state.number).filter(is_unserved).collect()
 }
 
-/// For how long a lock has been free, wanted and not acquired; 0 while it is held.
+/// Time for which a lock has been free, wanted and not acquired; 0 while it is held.
 fn unserved_us(shared: &Shared, lock: usize, waits: &BTreeMap<usize, Stamp>, now: Stamp) -> u64 {
     let state = &shared.lock_states[lock];
     if state.is_held() { 0 } else { state.unserved.until(waits.get(&lock).copied(), now) }
 }
 
-/// Since when the contender waits that has waited for the longest time for each lock.
+/// Start of the longest current wait for each lock.
 fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
     let mut first = BTreeMap::new();
     for (contender, since) in waiting_since(shared, Stamp::MAX) {
@@ -123,14 +125,14 @@ fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
     first
 }
 
-/// Returns, with the reason, when no lock was acquired for so long that none will be: two contenders may wait for
-/// each other, or something that no contender knows of may stand in the queue.
+/// Returns with a reason after no lock was acquired for so long that none will be. Two contenders may wait
+/// for each other, or a node unknown to all contenders may block the queue.
 pub async fn give_up(shared: &Shared) -> String {
     let limit = patience(&shared.spec) + shared.sessions_outlast();
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
     let mut trial = Unchanged { last: progress(), since: clock::now() };
     while trial.lasts(progress(), clock::now()) < clock::micros(limit) {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     format!(
         "nobody acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
@@ -147,7 +149,7 @@ struct Unchanged<T> {
 }
 
 impl<T: PartialEq> Unchanged<T> {
-    /// How long it has been like this, in microseconds.
+    /// Time since the last change, in microseconds.
     fn lasts(&mut self, seen: T, now: Stamp) -> Stamp {
         if seen != self.last {
             *self = Self { last: seen, since: now };
@@ -156,7 +158,7 @@ impl<T: PartialEq> Unchanged<T> {
     }
 }
 
-/// How long it may take from one acquisition to the next before a trial is given up.
+/// Maximum time between acquisitions before a trial is abandoned.
 fn patience(spec: &TrialSpec) -> Duration {
     let broken = spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let paused = longest_pause(&spec.strategy.params);
@@ -191,7 +193,7 @@ async fn describe(
         .collect();
     let watches = watches(servers).await;
     let Ok(client) = open(target).await else {
-        // An ensemble that serves no client is no fault of the lock.
+        // An ensemble that serves no client is not the lock's fault.
         return if shared.has_faults() { stuck } else { Vec::new() };
     };
     let mut queues: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
@@ -203,15 +205,15 @@ async fn describe(
                 place.insert(queue(&client, shared.lock_states[one.lock].queue()).await)
             }
         };
-        let stands = stands(nodes, session);
+        let waiting_node = waiting_node(nodes, session);
         let directory =
-            stands.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
+            waiting_node.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
         let mut queue = nodes.iter().filter(|node| Some(node.directory()) == directory);
         let first = queue.clone().next();
-        one.node = stands.map(|at| nodes[at].name.clone());
+        one.node = waiting_node.map(|at| nodes[at].name.clone());
         one.position = queue.position(|node| Some(&node.name) == one.node.as_ref());
         let first = first.filter(|_| one.position != Some(0));
-        one.blocked_by = first.map(|node| node.told(shared, one.contender, one.lock));
+        one.blocked_by = first.map(|node| node.described(shared, one.contender, one.lock));
         one.stranger = first.is_some_and(|node| node.is_strangers(shared));
         one.blocker = first.and_then(|node| node.contender(shared));
         one.watches = watches.iter().filter(|(of, _)| Some(*of) == session).map(|(_, p)| p.clone()).collect();
@@ -219,22 +221,22 @@ async fn describe(
     stuck
 }
 
-/// All nodes of a lock, in the order of its directories and of their numbers.
+/// All nodes of a lock, ordered by directory and number.
 async fn queue(client: &Client, path: &str) -> Vec<Node> {
-    let mut nodes = nodes(client, path, Looked::AtAll, &AtomicU64::new(0)).await;
+    let mut nodes = nodes(client, path, NodesToRead::All, &AtomicU64::new(0)).await;
     nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
     nodes
 }
 
-/// By which node a session waits: the last one that it has put into a queue. One before that is left of an earlier
-/// turn, and nobody waits by a node without a number.
-fn stands(nodes: &[Node], session: Option<i64>) -> Option<usize> {
+/// Index of the node by which a session waits: the last one that it put into a queue. Earlier ones are left
+/// from earlier cycles, and nodes without a number are never waiting positions.
+fn waiting_node(nodes: &[Node], session: Option<i64>) -> Option<usize> {
     let own = nodes.iter().enumerate().filter(|(_, node)| Some(node.owner) == session);
     let queued = own.filter(|(_, node)| node.sequence.is_some());
     queued.max_by_key(|(_, node)| node.czxid).map(|(at, _)| at)
 }
 
-/// An ephemeral node below a lock, and whose it is.
+/// An ephemeral node below a lock, with its owner.
 #[derive(Debug)]
 struct Node {
     name: String,
@@ -244,7 +246,7 @@ struct Node {
 }
 
 impl Node {
-    /// The directory that it stands in: a lock with several parts has one for each.
+    /// Directory of the node: a lock with several parts has one for each.
     fn directory(&self) -> &str {
         self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
@@ -253,14 +255,14 @@ impl Node {
         shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
     }
 
-    /// Whether none of the contenders has had its session.
+    /// Whether no contender has had the node's session.
     fn is_strangers(&self, shared: &Shared) -> bool {
         !shared.controls.iter().any(|control| control.has_had(self.owner))
     }
 
-    /// Its path, its session, whose that is, and whether that contender is inside by it, as one that waits may be
-    /// told.
-    fn told(&self, shared: &Shared, to: usize, lock: usize) -> String {
+    /// Path and session of the node, its owner, and whether that contender is inside; phrased for the waiter
+    /// `to`.
+    fn described(&self, shared: &Shared, to: usize, lock: usize) -> String {
         let whose = match self.contender(shared) {
             None if self.is_strangers(shared) => "unknown to the contenders".to_owned(),
             None => "an earlier session of a contender".to_owned(),
@@ -274,11 +276,12 @@ impl Node {
     }
 }
 
-/// The first node of a queue, where it belongs to no contender of the trial; `None` also when the ensemble does not tell.
-async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
+/// The first node of a queue, if no contender of the trial owns it; also `None` if the ensemble does not
+/// answer.
+async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
-        let firsts = nodes(&client, lock_state.queue(), Looked::AtFirsts, &shared.board.looked).await;
+        let firsts = nodes(&client, lock_state.queue(), NodesToRead::First, &shared.board.looked).await;
         if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
             return Some(format!(
                 "the first node of the queue, {}, belongs to session 0x{:x}, which is not a contender's",
@@ -289,24 +292,25 @@ async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
     None
 }
 
-/// Which nodes of a directory are looked at.
+/// Nodes of a directory that are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Looked {
-    AtAll,
-    /// The first, and what may be directories: by as few reads as that takes, as it is asked while others wait.
-    AtFirsts,
+enum NodesToRead {
+    All,
+    /// The first one, and those that may be directories, with as few reads as possible because others are
+    /// waiting.
+    First,
 }
 
-/// The ephemeral nodes in a lock's directory and in those just below it. The reads that succeeded, as servers count them, are
-/// added up.
-async fn nodes(client: &Client, path: &str, which: Looked, reads: &AtomicU64) -> Vec<Node> {
+/// Ephemeral nodes in a lock's directory and its subdirectories. Successful reads, which servers count, are
+/// added to `reads`.
+async fn nodes(client: &Client, path: &str, which: NodesToRead, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
     let mut directories = vec![String::new()];
     while let Some(below) = directories.pop() {
         let Ok(mut names) = now.children(&format!("{path}{below}")).await else { continue };
         reads.fetch_add(1, Ordering::AcqRel);
-        if which == Looked::AtFirsts {
+        if which == NodesToRead::First {
             names = lowest(&names).cloned().collect();
         }
         for name in names {
@@ -324,7 +328,7 @@ async fn nodes(client: &Client, path: &str, which: Looked, reads: &AtomicU64) ->
     nodes
 }
 
-/// The names without a number, which may be directories, and the one with the lowest.
+/// Names without a number, which may be directories, and the name with the lowest number.
 fn lowest(names: &[String]) -> impl Iterator<Item = &String> {
     let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
     names.iter().filter(|name| sequence_of(name).is_none()).chain(first.map(|(_, name)| name))
@@ -338,11 +342,11 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     all
 }
 
-/// The ephemeral nodes that are left below the trial's locks when all have released.
+/// Ephemeral nodes left below the trial's locks after all contenders released.
 #[derive(Debug, Default)]
 pub struct Orphans {
     pub count: u64,
-    /// The first of them: path and session.
+    /// Path and session of the first ones.
     pub named: Vec<String>,
 }
 
@@ -353,9 +357,9 @@ impl Orphans {
     }
 }
 
-/// Finds the ephemeral nodes that have no owner when all have released: a later contender would queue behind them. Nodes of
-/// sessions that have been abandoned go with them, so it is asked until there are none, or until every such session must have
-/// ended. `None` when the ensemble could not be asked.
+/// Finds ephemeral nodes left after all contenders released: a later contender would queue behind them. Nodes
+/// of abandoned sessions disappear with those, so the search is repeated until none is left, or until every
+/// such session must have ended. `None` if the ensemble did not answer.
 pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
     let client = open(target).await.ok()?;
@@ -379,26 +383,26 @@ pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
         if left.count == 0 || clock::now() > until {
             return Some(left);
         }
-        tokio::time::sleep(LOOK_FOR_ORPHANS_EVERY).await;
+        tokio::time::sleep(ORPHAN_POLL_INTERVAL).await;
     }
 }
 
-/// Notes the longest standstill on the board for as long as it is polled, with the signs that are seen only meanwhile.
+/// Records the longest outage on the board while polled, with signs that are only visible meanwhile.
 pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[String]) {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
         return std::future::pending().await;
     }
     let board = &shared.board;
-    let (may_be_free, is_looked_into) = (clock::micros(may_be_free(shared)), is_looked_into(shared));
+    let (may_be_free, needs_explanation) = (clock::micros(may_be_free(shared)), needs_explanation(shared));
     let mut since: Option<(Stamp, u64)> = None;
-    let mut looked_at = None;
-    // The ensemble may take its time to answer, or not answer at all.
-    let mut looks = FuturesUnordered::new();
+    let mut searched_at = None;
+    // The ensemble may answer late or not at all.
+    let mut searches = FuturesUnordered::new();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_FOR_STANDSTILLS_EVERY) => {}
-            Some(signs) = looks.next() => {
+            () = tokio::time::sleep(OUTAGE_POLL_INTERVAL) => {}
+            Some(signs) = searches.next() => {
                 locked(&board.signs).extend::<Vec<String>>(signs);
                 continue;
             }
@@ -412,9 +416,9 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
                 if board.standstill_us.fetch_max(lasts, Ordering::Relaxed) < lasts {
                     board.standstill_began.store(began, Ordering::Relaxed);
                 }
-                if is_looked_into && lasts > may_be_free && looked_at != Some(began) {
-                    looked_at = Some(began);
-                    looks.push(look_for_signs(shared, target, servers));
+                if needs_explanation && lasts > may_be_free && searched_at != Some(began) {
+                    searched_at = Some(began);
+                    searches.push(find_signs(shared, target, servers));
                 }
                 Some((began, before))
             }
@@ -423,9 +427,9 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
     }
 }
 
-/// Signs while no contender is served: silent servers, or a first node of the queue that is no contender's.
-async fn look_for_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
-    // What is dropped on its way has not come to its end.
+/// Signs while no contender is served: silent servers, or a first node of the queue that no contender owns.
+async fn find_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
+    // A dropped search has not completed, and stays counted.
     shared.board.looking.fetch_add(1, Ordering::AcqRel);
     let silent = join_all(servers.iter().map(|server| async move {
         match admin::srvr(server, ANSWERS_WITHIN).await {
@@ -434,19 +438,19 @@ async fn look_for_signs(shared: &Shared, target: &Target, servers: &[String]) ->
             Err(why) => Some(format!("{server} did not answer meanwhile ({why})")),
         }
     }));
-    let (silent, stranger) = join(silent, strangers_first(shared, target)).await;
+    let (silent, stranger) = join(silent, foreign_first_node(shared, target)).await;
     shared.board.looking.fetch_sub(1, Ordering::AcqRel);
     silent.into_iter().flatten().chain(stranger).collect()
 }
 
-/// Whether a standstill is held to need an explanation: not of locks that promise nothing, nor where something is broken on
-/// purpose, which explains it.
-fn is_looked_into(shared: &Shared) -> bool {
+/// Whether an outage requires an explanation. It does not for locks without guarantees, and not with injected
+/// faults, which explain it.
+fn needs_explanation(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// The longest standstill, where it needs an explanation, with the signs of what it may be due to: those seen meanwhile, the
-/// trial's servers, and how many requests lost their connection.
+/// The longest outage, if it requires an explanation, with signs of its cause: those seen meanwhile, the
+/// trial's servers, and the number of requests that lost their connection.
 pub fn longest_standstill(
     shared: &Shared,
     begin: Stamp,
@@ -455,7 +459,7 @@ pub fn longest_standstill(
     near_end: &[NearEnd],
 ) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
-    if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
+    if !needs_explanation(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
         return None;
     }
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
@@ -489,8 +493,9 @@ fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> 
     })
 }
 
-/// Servers of versions that can forget a request until the next one comes. Not those that were kept awake: a request is
-/// left aside until the next read at most, so that it explains nothing that lasted for longer.
+/// Servers of versions that can leave a request unprocessed until the next one comes. Servers that were kept
+/// awake are excluded: there, a request waits for the next read at most, which does not explain a longer
+/// outage.
 fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     let versions: std::collections::BTreeSet<&str> = servers
         .iter()
@@ -504,7 +509,7 @@ fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     })
 }
 
-/// ZOOKEEPER-4537 was mended in 3.6.4, 3.7.2 and 3.8.1.
+/// ZOOKEEPER-4537 was fixed in 3.6.4, 3.7.2 and 3.8.1.
 fn can_forget(version: &str) -> bool {
     let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
     match numbers[..] {
@@ -531,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standstill_begins_with_the_last_change() {
+    fn unchanged_time_starts_at_the_last_change() {
         let mut number = Unchanged { last: 0, since: 1_000 };
         assert_eq!(number.lasts(0, 1_150), 150);
         assert_eq!(number.lasts(1, 1_200), 0);
@@ -540,7 +545,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_phase_that_acquisitions_end_is_given_up_when_there_are_none_for_too_long() {
+    async fn phase_without_acquisitions_is_abandoned() {
         let shared = shared("acquisitions = 5\nhold = \"200ms\"\ngive_up_after = \"800ms\"");
         assert_eq!(patience(&shared.spec), Duration::from_secs(1));
         let began = clock::now();
@@ -557,14 +562,14 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_its_time_by_itself_is_waited_for_before_a_trial_is_given_up() {
+    fn patience_includes_holds_and_think_times() {
         let slow =
             shared("acquisitions = 1\nthink = \"1h\"\nhold = { uniform = { min = \"1s\", max = \"1m\" } }");
         assert_eq!(patience(&slow.spec), Duration::from_secs(3600 + 60 + 600));
     }
 
     #[test]
-    fn of_a_queue_of_thousands_only_the_first_node_is_looked_at_beside_what_may_be_directories() {
+    fn lowest_keeps_only_the_first_node_and_possible_directories() {
         let queue: Vec<String> = (0..2_000).rev().map(|number| format!("n-{number:010}")).collect();
         assert_eq!(lowest(&queue).collect::<Vec<_>>(), ["n-0000000000"]);
         let parts = ["leases", "n-0000000007", "locks", "n-0000000003"].map(str::to_owned);
@@ -576,20 +581,23 @@ mod tests {
     }
 
     #[test]
-    fn a_session_waits_by_the_last_node_that_it_has_put_into_a_queue() {
+    fn session_waits_by_its_last_queue_node() {
         let left_and_again =
             [node("n-0000000001", 7, 10), node("n-0000000002", 8, 11), node("n-0000000003", 7, 12)];
-        assert_eq!(stands(&left_and_again, Some(7)), Some(2));
-        assert_eq!((stands(&left_and_again, Some(9)), stands(&left_and_again, None)), (None, None));
-        // Of a lock in parts, the part that it has come to
+        assert_eq!(waiting_node(&left_and_again, Some(7)), Some(2));
+        assert_eq!(
+            (waiting_node(&left_and_again, Some(9)), waiting_node(&left_and_again, None)),
+            (None, None)
+        );
+        // For a lock in parts, the latest part
         let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
-        assert_eq!((stands(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
-        // And nobody waits by the one node of a race
-        assert_eq!(stands(&[node("lock", 7, 10)], Some(7)), None);
+        assert_eq!((waiting_node(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
+        // And the single node of a race is no waiting position
+        assert_eq!(waiting_node(&[node("lock", 7, 10)], Some(7)), None);
     }
 
     #[test]
-    fn only_versions_from_before_the_mend_can_forget_a_request() {
+    fn only_versions_before_the_fix_can_forget_a_request() {
         let forget = ["3.4.14", "3.6.3", "3.7.1", "3.8.0"];
         assert!(forget.iter().all(|version| can_forget(version)));
         let sound = ["3.6.4", "3.7.2", "3.8.1", "3.9.3", "4.0.0", "unknown"];
@@ -597,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_started_anew_is_a_sign_and_its_version_is_not_blamed_beside_it() {
+    fn restarted_server_is_a_sign_of_the_cause() {
         let uptime = |value| [("zk_uptime".to_owned(), value)].into();
         let server = |before, after| ServerCounters {
             address: "zk1:2181".into(),
@@ -613,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_counter_explains_a_standstill_and_no_version_is_blamed_beside_it() {
+    fn used_up_counter_explains_an_outage_without_blaming_a_version() {
         let shared = shared("duration = \"1s\"");
         shared.board.standstill_us.store(5_000_000, Ordering::Relaxed);
         let servers = [ServerCounters { version: Some("3.8.0".into()), ..ServerCounters::default() }];
@@ -627,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_forgets_is_blamed_for_no_longer_than_its_server_was_not_read() {
+    fn forgetful_version_is_blamed_only_for_unread_time() {
         let blamed = |unread_us| {
             let server =
                 ServerCounters { version: Some("3.8.0".into()), unread_us, ..ServerCounters::default() };

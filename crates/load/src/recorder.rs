@@ -1,5 +1,4 @@
-//! What one contender writes down of its turns: latencies, outcomes, errors, and what its notifications were
-//! caused by.
+//! Records of one contender's cycles: latencies, outcomes, errors, and causes of its notifications.
 
 use std::cell::RefMut;
 use std::sync::Arc;
@@ -24,48 +23,48 @@ use zklockbench_record::{Deed, Doubt, Grant, LockClaim, Moment, Occurrences, Ove
 use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
-/// Of so many entries of a lock that goes past its session...
-const LOOKS_ONCE_IN: usize = 128;
-/// ...so many in a row are looked at.
-const LOOKS_IN_A_ROW: usize = 8;
+/// Out of this many entries of a lock that bypasses its session...
+const READ_ONE_IN: usize = 128;
+/// ...this many in a row are read.
+const READS_IN_A_ROW: usize = 8;
 
-/// One acquire, from when it should have begun.
+/// One acquire, from its intended start.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
     pub intended: Stamp,
     pub called: Stamp,
-    /// Its place in the order of arrival.
+    /// Position in the order of arrival.
     pub arrival: u64,
     pub mode: Mode,
-    /// How long it is to hold, where that is known before.
+    /// Intended hold time, if known in advance.
     pub hold: Option<Duration>,
     served: Option<Served>,
-    /// For how long such a request had been kept out by then.
+    /// Total time for which such a request had been blocked by then.
     kept_out_us: u64,
 }
 
 impl Attempt {
-    /// How long after it was due, and a contender was free for it, acquire was called.
+    /// Delay of the acquire call after the arrival was due and a contender was free.
     fn lateness_us(&self, served: Served) -> u64 {
         self.called.saturating_sub(self.intended.max(served.taken))
     }
 
-    /// Its wait, where it serves an arrival.
+    /// Wait of the served arrival.
     fn waited(&self, served: Served, ended: Stamp, is_served: bool) -> ArrivalWait {
         ArrivalWait { due: self.intended, called: Some((served.taken, self.called)), ended, is_served }
     }
 }
 
-/// A lock that was acquired, with what must be looked at before it is released.
+/// An acquired lock, with data that must be read before its release.
 #[derive(Debug, Clone, Copy)]
 pub struct AcquiredLock {
     attempt: Attempt,
     pub acquired: Stamp,
     released_before: Stamp,
-    /// When the holder before entered.
+    /// Entry of the previous holder.
     entered_before: Option<Stamp>,
     overtaken: bool,
-    /// What the way to the driver and back took.
+    /// Overhead of the driver's pipe.
     pipe_us: Option<u64>,
     lag_us: u64,
     busy_us: u64,
@@ -79,17 +78,17 @@ impl AcquiredLock {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldEnd {
-    /// Its time is over.
+    /// The hold time is over.
     Whole,
     /// The load is over.
     Drained,
     Lost,
-    /// The holder was asked to let go.
+    /// The holder was asked to release.
     Revoked,
     Crashed,
 }
 
-/// One contender's recorder. All its writing goes to the recorder and the log of its thread.
+/// One contender's recorder, which writes to the recorder and the log of its thread.
 pub struct Recorder {
     id: usize,
     shared: Arc<Shared>,
@@ -97,12 +96,12 @@ pub struct Recorder {
     attribution: Attribution,
     acquired: u64,
     token: Option<i64>,
-    /// Whether by virtue of which node it has entered last is noted.
+    /// Whether the node of the last entry was recorded.
     has_grant: bool,
-    /// What is noted of a hold once its release has returned: until then it is not known as of which transactions it began and
-    /// went on.
+    /// Moments of a hold that are kept until its release has returned, because its transactions are unknown
+    /// before.
     held_back: Vec<Moment>,
-    /// As of which transaction the node of the present hold was last seen to be there.
+    /// Transaction as of which the node of the present hold was last seen.
     there: Option<i64>,
 }
 
@@ -130,7 +129,7 @@ impl Recorder {
         self.occurrences().opened += 1;
     }
 
-    /// A session was opened in place of one that had ended.
+    /// Records a session opened in place of one that had ended.
     pub fn rejoined(&self) {
         self.occurrences().rejoined += 1;
     }
@@ -146,7 +145,7 @@ impl Recorder {
         self.occurrences().error(format!("{doing}: {}", failure.kind()));
     }
 
-    /// The contender has died in the middle of that.
+    /// Records the contender's death during that activity.
     pub fn died(&mut self, session: i64, doing: &'static str) {
         self.note_held_back();
         if doing == "waiting" {
@@ -169,7 +168,7 @@ impl Recorder {
         }
     }
 
-    /// An acquire is about to be called.
+    /// Records that an acquire is about to be called.
     pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
         let Turn { intended, arrival, mode, hold } = turn;
         let _ = (session.take_lag_us(), session.take_busy_us());
@@ -197,9 +196,10 @@ impl Recorder {
         attempt
     }
 
-    /// The lock is held from now on: the exclusion check, and what will have changed by the time it is written down.
+    /// Records the start of a hold: the exclusion check, and data that will have changed by the time they are
+    /// written.
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
-        // By the stamp of the program that took it, where there is one: what the pipe took is no part of the wait.
+        // The stamp of the other program counts, if there is one: the pipe's delay is not a part of the wait.
         let acquired = held.told.granted.unwrap_or_else(clock::now);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
@@ -210,7 +210,7 @@ impl Recorder {
         self.entered(session, held, attempt, acquired, before)
     }
 
-    /// The lock was held, and is not any more: what [`Recorder::enter`] and [`Recorder::exit`] do, by stamps.
+    /// Records a past hold by its stamps, like [`Recorder::enter`] and [`Recorder::exit`].
     pub fn enter_and_exit(
         &mut self,
         session: &Session,
@@ -218,7 +218,7 @@ impl Recorder {
         attempt: Attempt,
         hold: &PastHold,
     ) -> AcquiredLock {
-        // One that was sent ahead was called when its turn had come.
+        // An acquire that was sent ahead was called when the previous one had ended.
         let called = if hold.behind.is_some() { hold.called } else { attempt.called };
         let request = Request { claim: self.claim(attempt.mode), called };
         let before = self.lock_state().has_held(self.id, held, request, hold);
@@ -254,7 +254,8 @@ impl Recorder {
             self.shared.gaps.acquired(self.shared.lock_of(self.id), acquired);
         }
         self.occurrences().kept_out.entry(kept_out_us, acquired.saturating_sub(attempt.called));
-        // Among those of other workers a number says nothing of when its node came: such a hold is ordered by a write.
+        // Among other workers' nodes, a number does not show when the node was created: such a hold is
+        // ordered by a write.
         let is_told = |node: &&QueueNode| node.czxid > 0 || !self.shared.orders_holds();
         let token = held.node.as_ref().filter(is_told).map(token);
         self.note_of_hold(acquired, session, Deed::Enters { claim, token, zxid });
@@ -277,7 +278,7 @@ impl Recorder {
         }
     }
 
-    /// The lock is about to be released.
+    /// Records that the lock is about to be released.
     pub fn exit(&mut self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
         let at = clock::now();
         self.note_of_hold(at, session, Deed::Leaves { alone: !was_open });
@@ -287,7 +288,7 @@ impl Recorder {
         self.leave(held, mode, was_open, at)
     }
 
-    /// The contender leaves without a release, because it dies.
+    /// Records a dying contender that leaves without a release.
     pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
         self.leave(held, mode, true, clock::now())
     }
@@ -298,19 +299,19 @@ impl Recorder {
         at
     }
 
-    /// Looks at the lock, right before the release of one that went past the session: nothing is known then of what it
-    /// found, and this tells at least as of when it had entered.
+    /// Reads the lock right before the release of a hold that bypassed the session, whose observations are
+    /// unknown. The read shows at least a transaction as of which it had entered.
     ///
-    /// Only some entries are looked at, because it costs the servers a read; but several in a row, because an entry is
-    /// compared with others that were.
+    /// Only some entries are read, because each costs the servers a read; but several in a row, because an
+    /// entry is compared with others that were read.
     pub fn look_beside<'a>(
         &self,
         session: &'a Session,
         lock: &'a str,
     ) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
         let is_one = self.has_grant && session.has_learned_nothing();
-        let looks = is_one && self.lock_state().releases() % LOOKS_ONCE_IN < LOOKS_IN_A_ROW;
-        looks.then(|| session.look_beside(lock))
+        let is_read = is_one && self.lock_state().releases() % READ_ONE_IN < READS_IN_A_ROW;
+        is_read.then(|| session.look_beside(lock))
     }
 
     pub fn write_look(&self, zxid: Option<i64>) {
@@ -318,25 +319,26 @@ impl Recorder {
         self.add_to_grant(|grant| grant.zxid = zxid);
     }
 
-    /// Whether it takes a look to know as of which transaction the present hold began.
+    /// Whether a read is needed to know as of which transaction the present hold began.
     pub fn looks_at_entry(&self) -> bool {
         let undated =
             |moment: &Moment| matches!(moment.deed, Deed::Enters { token: Some(_), zxid: None, .. });
         self.held_back.iter().any(undated)
     }
 
-    /// Whether holds are ordered by what the holder sees just before it leaves.
+    /// Whether holds are ordered by what the holder reads just before it leaves.
     pub fn looks_before_leaving(&self) -> bool {
         self.shared.orders_holds() && self.token.is_some()
     }
 
-    /// Whether the present hold has no node, or one of which only the number is known, so that it is ordered by what the holder
-    /// writes.
+    /// Whether the present hold has no node, or one of which only the number is known, so that it is ordered
+    /// by the holder's writes.
     pub fn writes_as_witness(&self) -> bool {
         self.shared.orders_holds() && self.token.is_none()
     }
 
-    /// Writes down as of which transaction the present hold had begun; by that it is known where it had no node.
+    /// Records a transaction as of which the present hold had begun, which also identifies a hold without a
+    /// node.
     pub fn write_begun(&mut self, begun: Option<i64>) {
         for moment in &mut self.held_back {
             if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
@@ -347,7 +349,7 @@ impl Recorder {
         }
     }
 
-    /// Writes down as of which transaction the present hold had not ended.
+    /// Records a transaction as of which the present hold had not ended.
     pub fn write_there(&mut self, there: Option<i64>) {
         self.there = there;
     }
@@ -369,7 +371,7 @@ impl Recorder {
         }
     }
 
-    /// What is asked for. A lock without a read side takes every request as a write.
+    /// The claim of an acquire. A lock without a read side treats every request as a write.
     fn claim(&self, mode: Mode) -> LockClaim {
         let reads = self.shared.entry.card.guarantees.has_read_side() && mode == Mode::Read;
         LockClaim { leases: self.shared.leases, ..if reads { LockClaim::READ } else { LockClaim::WRITE } }
@@ -379,7 +381,7 @@ impl Recorder {
         let AcquiredLock { attempt, acquired, .. } = *entry;
         let wait = acquired.saturating_sub(attempt.intended);
         let since_call = acquired.saturating_sub(attempt.called);
-        // Released after this acquire was called: it was waiting then, so the lock was handed to it.
+        // A release after the call of this acquire is a handoff, because the contender was already waiting.
         let handoff =
             (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
         let shared = &*self.shared;
@@ -388,7 +390,7 @@ impl Recorder {
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
-        // A sample of an open load belongs to the time at which it was meant to begin, however late it ends.
+        // A sample of an open load counts at its intended start, however late it ends.
         let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
         match attempt.served {
             Some(served) => {
@@ -407,7 +409,7 @@ impl Recorder {
         if let Some(pipe_us) = entry.pipe_us {
             recorder.record(Measure::Pipe, counts_at, pipe_us);
         }
-        // Beside contenders of other workers it is not known whether the lock was free.
+        // With contenders of other workers, it is unknown whether the lock was free.
         let has_strangers = shared.slice.is_part();
         match handoff {
             Some(handoff) => {
@@ -445,7 +447,8 @@ impl Recorder {
             log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
         }
         if let Some(ParamValue::Duration(interval)) = shared.spec.strategy.params.get("poll_interval") {
-            log.occurrences.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
+            log.occurrences.looks_by_wait +=
+                polls_while_asleep(since_call.saturating_sub(entry.busy_us), *interval);
         }
         let tally = log.occurrences.tallies.entry(self.id).or_default();
         tally.acquired += 1;
@@ -470,7 +473,7 @@ impl Recorder {
         });
     }
 
-    /// Checks a hold that nothing ended before its time: it must have lasted for as long as was asked.
+    /// Checks that a hold that nothing ended early lasted as long as requested.
     pub fn check_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration) {
         let intended_us = clock::micros(intended);
         let held_us = released.saturating_sub(entry.acquired);
@@ -483,13 +486,13 @@ impl Recorder {
         }
     }
 
-    /// From here on a notification that the release of that node caused is the releaser's own.
+    /// Marks notifications caused by the release of that node as the releaser's own from now on.
     pub fn releases(&mut self, number: Option<i64>) {
         let lock = self.shared.lock_of(self.id);
         self.attribution.own_release = number.map(|number| OwnRelease { lock, number });
     }
 
-    /// Writes down that a release which was called at that time has returned.
+    /// Records the return of a release that was called at `called`.
     pub fn write_released(
         &mut self,
         session: &Session,
@@ -549,12 +552,12 @@ impl Recorder {
         }
     }
 
-    /// Writes down a wait that ended without the lock: had it gone on, it would have been at least so long. What lies
-    /// behind the end of the measured phase does not count.
+    /// Records a wait that ended without the lock, as a lower bound of its length. Time after the measured
+    /// phase does not count.
     pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
         let mut recorder = self.observation.recorder.borrow_mut();
         if self.shared.signals.drain.is_cancelled() {
-            // Who is told to stop waiting may run before the recorder has heard that the phase is over.
+            // A cancelled contender may run before the recorder learns that the phase is over.
             recorder.set_window(*self.shared.signals.window.borrow());
         }
         let waited = match attempt.served {
@@ -577,7 +580,7 @@ impl Recorder {
         self.tally_unserved(waited);
     }
 
-    /// Writes down that the session was gone by the time at which an arrival was due, and no other could be opened.
+    /// Records an arrival for which the session was gone and no other could be opened.
     pub fn could_not_start(&self, turn: &Turn) {
         let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
         arrivals.not_served(served.number);
@@ -598,7 +601,7 @@ impl Recorder {
         tally.unserved += 1;
     }
 
-    /// Finds the causes of the notifications that have arrived.
+    /// Determines the causes of the notifications that have arrived.
     pub fn collect_notifications(&mut self, session: &Session, at_the_end: bool) {
         session.take_notifications(&mut self.attribution.inbox);
         let lock = self.shared.lock_of(self.id);
@@ -607,7 +610,7 @@ impl Recorder {
         self.attribution.settle_late(&self.shared, &mut recorder, at_the_end);
     }
 
-    /// Keeps the node by which a contender has entered, and what of it is not known yet; whether there is one.
+    /// Keeps the node by which a contender entered and its unknown data; returns whether there is one.
     fn note_grant(&self, session: &Session, held: &Held, of_node: impl FnOnce(i64) -> Grant) -> bool {
         let Some(node) = &held.node else { return false };
         let grant = of_node(node.czxid.max(0));
@@ -630,7 +633,7 @@ impl Recorder {
         self.occurrences().overlaps.closing.insert(hold, (session, left));
     }
 
-    /// The holder writes to the resource behind the lock, with its token.
+    /// Writes to the resource behind the lock with the holder's token.
     pub fn write_to_resource(&self, session: &Session, held: &Held) {
         if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
             return;
@@ -641,13 +644,13 @@ impl Recorder {
         }
     }
 
-    /// What notes the moments of one session.
+    /// A callback that records the moments of one session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
         move |at, state| note(&shared, &observation, id, Some(session), at, Deed::Session(state))
     }
 
-    /// Notes what a holder does, or keeps it back until more is known of it.
+    /// Records an action of a holder, or keeps it until its transactions are known.
     fn note_of_hold(&mut self, at: Stamp, session: &Session, deed: Deed) {
         if self.shared.orders_holds() {
             let (contender, lock, session) = (self.id, self.shared.lock_of(self.id), Some(session.id()));
@@ -657,7 +660,7 @@ impl Recorder {
         }
     }
 
-    /// Notes what was kept back; it is sorted by its time later.
+    /// Records what was kept; it is sorted by time later.
     pub fn note_held_back(&mut self) {
         let notes = &mut self.observation.log.borrow_mut().notes;
         self.held_back.drain(..).for_each(|moment| notes.note(Note::Did(moment)));
@@ -668,7 +671,7 @@ impl Recorder {
     }
 }
 
-/// Keeps a moment, where a history was asked for.
+/// Keeps a moment, if a history was requested.
 fn note(
     shared: &Shared,
     observation: &Observation,
@@ -684,7 +687,7 @@ fn note(
     }
 }
 
-/// Readers' waits or writers', where some acquires ask to read.
+/// The measure of reads or of writes, if some acquires ask to read.
 pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     let part = match mode {
         Mode::Read => Measure::ReadWait,
@@ -693,9 +696,9 @@ pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     spec.has_readers().then_some(part)
 }
 
-/// How often a poller looked, by how long it slept as it was asked to: once after each interval. To the nearest,
-/// because some microseconds between sleep and request belong to neither.
-fn looks(slept_us: u64, interval: Duration) -> u64 {
+/// Number of polls, computed from the time slept: one after each interval. Rounded, because some microseconds
+/// between sleep and request belong to neither.
+fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
     let interval = clock::micros(interval).max(1);
     (slept_us + interval / 2) / interval
 }
@@ -705,10 +708,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_poller_looks_once_after_each_interval_give_or_take_what_lies_between_sleeps() {
+    fn polls_while_asleep_counts_one_poll_per_interval() {
         let interval = Duration::from_millis(200);
-        assert_eq!(looks(200_100, interval), 1);
-        assert_eq!(looks(15 * 202_000, interval), 15);
-        assert_eq!(looks(15 * 199_900, interval), 15);
+        assert_eq!(polls_while_asleep(200_100, interval), 1);
+        assert_eq!(polls_while_asleep(15 * 202_000, interval), 15);
+        assert_eq!(polls_while_asleep(15 * 199_900, interval), 15);
     }
 }

@@ -1,12 +1,12 @@
-//! Where the workers of one run meet: before each trial, when its warm-up ends, and when its load is over. Nothing of it is
-//! in the load's path.
+//! Meetings of the workers of one run: before each trial, at the end of its warm-up, and at the end of its
+//! load. None of this is in the load's path.
 //!
-//! Each worker has an ephemeral node that lives as long as it does. At a *meeting* each adds a node of its own; when all are
-//! there, worker 0 releases them by one more node, or says why it can't. A worker whose node goes is lost, and the run with
-//! it: nobody takes its place, because that would change the load in the middle.
+//! Each worker has an ephemeral node during its lifetime. At a *meeting* each worker adds a node; when all
+//! are there, worker 0 releases them by one more node, or states why it cannot. A worker whose node
+//! disappears is lost, and the run with it: a replacement would change the load halfway.
 //!
-//! Whoever waits sets its watch before it announces itself, and looks again after every event: an event tells that
-//! something has changed, not what (apache/curator#1290).
+//! A waiting worker sets its watch before it announces itself, and reads again after every event: an event
+//! reports that something changed, not what (apache/curator#1290).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,30 +26,30 @@ use zklockbench_record::Beside;
 use zklockbench_scenario::Slice;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// So long after its process a worker counts as alive.
+/// Session timeout: the time for which a worker counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(6);
-/// How long the last worker waits for the others to go.
+/// Time for which the last worker waits for the others to leave.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
-/// How long workers wait for each other within a run: what lies between two meetings ends by itself.
+/// Maximum wait for other workers within a run: everything between two meetings ends by itself.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 const JOIN: &str = "join";
 
-/// What must be the same for all workers of a run, and who each is.
+/// Properties that must be the same for all workers of a run, and the worker's host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     pub version: String,
-    /// The SHA-256 of the program's file.
+    /// SHA-256 of the program's file.
     pub program: String,
-    /// The SHA-256 of the scenario as it runs, its seed included.
+    /// SHA-256 of the effective scenario, including its seed.
     pub scenario: String,
     pub of: usize,
     pub host: String,
 }
 
 impl Credentials {
-    /// In what another worker differs; `None` where it makes a part of the same run.
+    /// Difference from another worker; `None` if both belong to the same run.
     fn difference(&self, other: &Self) -> Option<String> {
         let differs = |what: &str, own: &str, others: &str| {
             (own != others).then(|| format!("has another {what} ({others}, not {own})"))
@@ -64,12 +64,12 @@ impl Credentials {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MeetingError {
-    /// Workers whose nodes have gone.
+    /// Workers whose nodes have disappeared.
     Lost(Vec<usize>),
     Late(Vec<usize>),
-    /// What a worker has that the others do not have.
+    /// Property in which a worker differs from the others.
     Unlike(String),
-    /// The ensemble on which they meet did not answer.
+    /// The ensemble of the meetings did not answer.
     Broken(String),
 }
 
@@ -89,7 +89,8 @@ impl fmt::Display for MeetingError {
 }
 
 impl MeetingError {
-    /// The error of a run that it ends: a lost worker leaves the run unknown, one unlike the others was started wrongly.
+    /// Error of a run ended by this: a lost worker leaves the run unknown, and a different one is a usage
+    /// error.
     pub fn error(&self) -> Error {
         match self {
             Self::Lost(_) => Error::Unknown(self.to_string()),
@@ -99,7 +100,7 @@ impl MeetingError {
     }
 }
 
-/// How a meeting ends: all go on, or worker 0 says why not.
+/// Result of a meeting: all continue, or worker 0 states why not.
 type Released = Result<(), MeetingError>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,11 +123,11 @@ pub struct Rendezvous {
     target: Target,
     client: Client,
     root: String,
-    /// How long to wait for others to come to the first meeting.
+    /// Maximum wait for the others at the first meeting.
     patience: Duration,
     /// Requests and events of this worker's meetings since they were last taken.
     beside: Mutex<Beside>,
-    /// Why the workers do not go on together, once they do not.
+    /// Reason why the workers no longer continue together, if they do not.
     failed: OnceLock<MeetingError>,
 }
 
@@ -144,16 +145,16 @@ pub struct Meeting<'a> {
 }
 
 enum Come {
-    /// As the one that releases all; whether all are here, or why not.
+    /// As the leader, which releases all: whether all are here, or why not.
     Leads(Released),
-    /// As one that waits until it is released, or the leader is lost.
+    /// As a worker that waits until it is released, or the leader is lost.
     Waits { released: OneshotWatcher, lost: OneshotWatcher },
-    /// Not at all: the workers do not go on together.
+    /// Not at all, because the workers no longer continue together.
     Failed(MeetingError),
 }
 
 impl Rendezvous {
-    /// Comes to the first meeting of a run and waits for all workers.
+    /// Joins the first meeting of a run and waits for all workers.
     pub async fn join(
         target: &Target,
         run_id: &str,
@@ -224,8 +225,8 @@ impl Rendezvous {
         format!("{}/{meeting}-released", self.root)
     }
 
-    /// Requests and events of this worker's meetings since this was asked last, as far as the servers of the locks count them
-    /// among those of locks.
+    /// Takes the requests and events of this worker's meetings since the last call, as far as the locks'
+    /// servers include them in their counts.
     pub fn take_beside(&self) -> Beside {
         let beside = std::mem::take(&mut *locked(&self.beside));
         match self.place {
@@ -235,7 +236,7 @@ impl Rendezvous {
         }
     }
 
-    /// Comes to a meeting within the run. Worker 0 returns when all are there, another at once.
+    /// Comes to a meeting within the run. Worker 0 returns when all are there, the others at once.
     pub async fn meet(&self, name: &str) -> Meeting<'_> {
         self.come(name, PATIENCE.max(self.patience)).await
     }
@@ -258,7 +259,7 @@ impl Rendezvous {
         Meeting { rendezvous: self, name: name.to_owned(), come, patience }
     }
 
-    /// Sets what tells of the release, and then says that this worker is here.
+    /// Sets the watches for the release, and then announces this worker.
     async fn announce(&self, name: &str) -> Result<Come, ClientError> {
         let path = format!("{}/{name}", self.root);
         self.make(&path, CreateMode::Persistent).await?;
@@ -280,7 +281,7 @@ impl Rendezvous {
     async fn all_are_at(&self, name: &str) -> Released {
         let path = format!("{}/{name}", self.root);
         let is_first = name == JOIN;
-        // At the first meeting some have not come yet; those that have come are alive, or lost.
+        // At the first meeting some workers have not come yet; those that have are alive or lost.
         let mut expected: BTreeSet<usize> = if is_first { BTreeSet::new() } else { self.all().collect() };
         loop {
             let (there, came) = self.list(&path).await.map_err(|error| self.broken(&error))?;
@@ -333,21 +334,21 @@ impl Rendezvous {
         )
     }
 
-    /// The workers that have a node there, and what tells of the next change.
+    /// Workers that have a node there, and a watch on the next change.
     async fn list(&self, path: &str) -> Result<(BTreeSet<usize>, OneshotWatcher), ClientError> {
         let (names, watcher) = self.asked(|| self.client.list_and_watch_children(path)).await?;
         self.counts(|beside| beside.reads += 1);
         Ok((names.iter().filter_map(|name| name.parse().ok()).collect(), watcher))
     }
 
-    /// Whether a node is there, and what tells of its next change. A look at what is not there is no read to the servers.
+    /// Whether a node exists, and a watch on its next change. Servers do not count a read of an absent node.
     async fn look(&self, path: &str) -> Result<(bool, OneshotWatcher), ClientError> {
         let (stat, watcher) = self.asked(|| self.client.check_and_watch_stat(path)).await?;
         self.counts(|beside| beside.reads += u64::from(stat.is_some()));
         Ok((stat.is_some(), watcher))
     }
 
-    /// Asks again after each lost connection, for as long as the session may be alive.
+    /// Repeats a request after each lost connection, as long as the session may be alive.
     async fn asked<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
         ask: impl Fn() -> F,
@@ -373,7 +374,7 @@ impl Rendezvous {
         count(&mut locked(&self.beside));
     }
 
-    /// Counts an event; an error where the session is over.
+    /// Counts an event; fails if the session is over.
     fn heard(&self, event: &WatchedEvent) -> Result<(), MeetingError> {
         self.counts(|beside| match event.event_type {
             EventType::NodeCreated => beside.node_created += 1,
@@ -386,7 +387,7 @@ impl Rendezvous {
         if is_over { Err(MeetingError::Lost(vec![self.slice.index])) } else { Ok(()) }
     }
 
-    /// Makes a node; that it is there already is no error.
+    /// Creates a node; an existing one is not an error.
     async fn make(&self, path: &str, mode: CreateMode) -> Result<(), ClientError> {
         self.make_with(path, &[], mode).await
     }
@@ -403,15 +404,16 @@ impl Rendezvous {
         }
     }
 
-    /// Stamps the moment on the leading server's clock, as the time at which a node was made.
+    /// Stamps this moment on the leading server's clock by creating a node.
     pub async fn stamp(&self, name: &str) {
         let path = format!("{}/{name}", self.root);
-        // A stamp that is missing is said where all are read.
+        // A missing stamp is reported when all are read.
         let _ = self.make(&path, CreateMode::Persistent).await;
         let _ = self.make(&format!("{path}/{}", self.slice.index), CreateMode::Persistent).await;
     }
 
-    /// How far apart the workers' stamps of that name are, on the leading server's clock, which counts milliseconds.
+    /// Time between the workers' first and last stamp of that name on the leading server's clock, in whole
+    /// milliseconds.
     pub async fn spread(&self, name: &str) -> Result<Duration, String> {
         let mut stamps = Vec::new();
         for worker in self.all() {
@@ -426,25 +428,25 @@ impl Rendezvous {
         Ok(Duration::from_millis(u64::try_from(spread).unwrap_or(0)))
     }
 
-    /// Leaves, after all have come to the end where this worker has; what they met by goes with the last. A run that broke off
-    /// here is lost to the others.
+    /// Leaves the run; if it has ended, after all have come to the end. The last worker removes the meetings'
+    /// nodes. A run that broke off here is lost to the others.
     pub async fn leave(self, has_ended: bool) {
         if has_ended {
             let last = self.meet("end").await;
             let _ = last.release().await;
         }
         let cleared = tokio::time::timeout(LEFT_WITHIN, self.clear());
-        // What stays behind is a few empty nodes.
+        // At worst, a few empty nodes remain.
         let _ = cleared.await;
     }
 
-    /// Removes the nodes of the run, if it is for this worker to do: for the one with the lowest number of those that are still
-    /// here, once the others have gone.
+    /// Removes the nodes of the run, if that is up to this worker: the one with the lowest number among those
+    /// still here does it, after the others have left.
     async fn clear(&self) -> Result<(), ClientError> {
         loop {
             let (alive, went) = self.list(&self.workers()).await?;
             if alive.first() != Some(&self.slice.index) {
-                // Sooner than with the session, so that the others need not wait for its end.
+                // Earlier than the session's end, so that the others need not wait for it.
                 let own = format!("{}/{}", self.workers(), self.slice.index);
                 return self.client.delete(&own, None).await;
             }
@@ -458,7 +460,7 @@ impl Rendezvous {
 }
 
 impl Meeting<'_> {
-    /// Goes on when worker 0 has released all.
+    /// Continues when worker 0 has released all.
     pub async fn release(self) -> Released {
         let Self { rendezvous, name, come, patience } = self;
         let released = match come {
@@ -467,7 +469,7 @@ impl Meeting<'_> {
                 Err(error) => here.and(Err(rendezvous.broken(&error))),
             },
             Come::Waits { released, lost } => {
-                // Worker 0 knows who is late, and may have come as late itself.
+                // Worker 0 knows who is late, and may have been as late itself.
                 let waiting = rendezvous.wait_for(&name, released, lost);
                 tokio::time::timeout(2 * patience, waiting)
                     .await
@@ -485,9 +487,9 @@ impl Rendezvous {
         self.make_with(&self.released(name), &data, CreateMode::Persistent).await
     }
 
-    /// Waits for worker 0, which does not go without a word unless it is lost.
+    /// Waits for worker 0, which never leaves without a release unless it is lost.
     async fn wait_for(&self, name: &str, mut released: OneshotWatcher, mut lost: OneshotWatcher) -> Released {
-        // It may have been released before it was here: then it has failed.
+        // A release before this worker was here means failure.
         let mut is_alive = true;
         loop {
             if let Some(released) = self.read(name).await? {
@@ -504,7 +506,7 @@ impl Rendezvous {
             (_, released) = self.look(&self.released(name)).await.map_err(|error| self.broken(&error))?;
             let was_alive = is_alive;
             (is_alive, lost) = self.look(&self.leader()).await.map_err(|error| self.broken(&error))?;
-            // At the first meeting the leader may not have come yet, but it doesn't go again.
+            // At the first meeting the leader may not have come yet, but it does not leave again.
             if name == JOIN && was_alive && !is_alive && event.event_type == EventType::NodeDeleted {
                 return Err(MeetingError::Lost(vec![0]));
             }

@@ -1,4 +1,4 @@
-//! The course of a load while it goes on, in slots of equal length: what says when the warm-up is over.
+//! Course of a load in progress, in slots of equal length, which decides when the warm-up is over.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use zklockbench_core::measure::{Truncation, truncation};
 use zklockbench_scenario::TrialSpec;
 
 const SHORTEST: Duration = Duration::from_millis(5);
-/// How many slots make the shortest warm-up: ten batches of five.
+/// Number of slots of the shortest warm-up: ten batches of five.
 const SLOTS_OF_WARM_UP: u32 = 50;
-/// How many slots the measured phase has, so that there are enough to see whether a queue grows.
+/// Number of slots of the measured phase, enough to see whether a queue grows.
 const SLOTS_OF_MEASURED: u32 = 200;
-/// The most slots; a longer trial has longer ones.
+/// Maximum number of slots; a longer trial has longer slots.
 const SLOTS: u32 = 2_000;
-/// Fewer acquisitions in a batch of five slots, on average, say little of a rate.
+/// Minimum average number of acquisitions per batch of five slots for a meaningful rate.
 const ACQUISITIONS_PER_BATCH: u64 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steadiness {
     Steady,
-    /// It has not, or not for long enough.
+    /// Not steady, or not for long enough.
     NotYet,
     TooFew,
 }
@@ -31,7 +31,7 @@ struct Slot {
     wait_us: AtomicU64,
 }
 
-/// Acquisitions and their waits by the slot in which they ended.
+/// Acquisitions and their waits, by the slot in which they ended.
 #[derive(Debug)]
 pub struct SlotSeries {
     begin: AtomicU64,
@@ -55,7 +55,7 @@ impl SlotSeries {
         self.begin.store(start, Ordering::Release);
     }
 
-    /// A lock was acquired after that wait. What lies behind the last slot is left out.
+    /// Records an acquisition after that wait, unless it is beyond the last slot.
     pub fn acquired(&self, at: Stamp, wait_us: u64) {
         let since = at.saturating_sub(self.begin.load(Ordering::Relaxed));
         let index = usize::try_from(since / self.slot_us).unwrap_or(usize::MAX);
@@ -78,7 +78,7 @@ impl SlotSeries {
         self.slots[..slots].iter().map(|slot| slot.acquired.load(Ordering::Relaxed)).collect()
     }
 
-    /// The sums of the waits that ended in each of the first so many slots, in microseconds.
+    /// Totals of the waits that ended in each of the first `slots`, in microseconds.
     pub fn waits_us(&self, slots: usize) -> Vec<u64> {
         self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
     }
@@ -89,8 +89,9 @@ impl SlotSeries {
     }
 }
 
-/// Whether throughput and waits became steady, by the locks that were acquired in each slot and the sum of the waits that
-/// ended in it: each by MSER-5, which says how much of the beginning to leave out. (White, Cobb and Spratt, 2000.)
+/// Whether throughput and waits became steady, from the acquisitions in each slot and the total of the waits
+/// that ended in it. Each is tested by MSER-5, which determines how much of the beginning to leave out
+/// (White, Cobb and Spratt, 2000).
 pub fn steadiness(acquired: &[u32], waits_us: &[u64]) -> Steadiness {
     let all: u64 = acquired.iter().map(|count| u64::from(*count)).sum();
     if all * 5 < ACQUISITIONS_PER_BATCH * acquired.len() as u64 {
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
     use zklockbench_core::measure::{Growth, growth};
 
-    /// What a trial kept of its course, on real servers.
+    /// Recorded course of a trial on real servers.
     #[derive(Deserialize)]
     struct Timeline {
         slot_us: u64,
@@ -125,13 +126,14 @@ mod tests {
     }
 
     impl Timeline {
-        /// By so many seconds from the beginning.
+        /// Steadiness after that many seconds.
         fn by(&self, seconds: u64) -> Steadiness {
             let slots = usize::try_from(seconds * 1_000_000 / self.slot_us).unwrap().min(self.acquired.len());
             steadiness(&self.acquired[..slots], &self.wait_us[..slots])
         }
 
-        /// Where the warm-up ends by the waits of the whole course, in seconds; slots without an acquisition left out.
+        /// End of the warm-up by the waits of the whole course, in seconds; slots without acquisitions are
+        /// left out.
         fn warm_up_s(&self) -> Option<f64> {
             let slots = self.acquired.iter().zip(&self.wait_us).enumerate();
             let waits: Vec<(usize, f64)> = slots
@@ -150,24 +152,24 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_as_fast_from_the_first_is_found_steady_as_soon_as_can_be_told() {
+    fn constant_load_is_steady_after_the_shortest_warm_up() {
         let steady = recorded("steady");
         assert_eq!((steady.by(4), steady.by(5)), (Steadiness::NotYet, Steadiness::Steady));
     }
 
     #[test]
-    fn a_warm_up_ends_when_the_last_contender_has_come() {
-        // Given twenty that came one by one over six seconds
+    fn warm_up_ends_when_the_last_contender_has_come() {
+        // Given twenty contenders that came one by one over six seconds
         let warming = recorded("warming");
         let ended = warming.warm_up_s().unwrap();
         assert!((5.0..7.5).contains(&ended), "{ended} s");
-        // Then until twice as long it isn't called steady
+        // Then the load is not called steady until twice as long
         assert!((1..=11).all(|second| warming.by(second) == Steadiness::NotYet));
         assert_eq!(warming.by(14), Steadiness::Steady);
     }
 
     #[test]
-    fn a_queue_that_gets_twenty_a_second_too_many_is_never_steady() {
+    fn growing_queue_is_never_steady() {
         let growing = recorded("growing");
         let steady: Vec<u64> = (1..=20).filter(|second| growing.by(*second) == Steadiness::Steady).collect();
         assert_eq!(steady, [0_u64; 0]);
@@ -179,8 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_in_the_load_is_no_steady_state_and_its_queue_grows_only_if_it_goes_up() {
-        // Given a rate that goes from too much to little after a quarter, and one from little to too much at the end
+    fn step_in_the_load_is_not_steady_and_grows_only_upwards() {
+        // Given a rate that drops from too much to little after a quarter, and one that rises from little to
+        // too much near the end
         let (down, up) = (recorded("step-early"), recorded("step-late"));
         assert_eq!((down.by(20), up.by(20)), (Steadiness::NotYet, Steadiness::NotYet));
         assert!(matches!(down.growth(), Growth::Stable(_)), "{:?}", down.growth());

@@ -1,6 +1,5 @@
-//! What the contenders of one trial share with the conductor: atomics and signals; times in which nobody got a lock; and
-//! of each contender, what can be done to it from outside while it contends, and what can be seen of it and of its
-//! connection.
+//! State that the contenders of one trial share with the conductor: atomics and signals, times without an
+//! acquisition; and for each contender, its outside controls, its visible state, and its connection.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,7 +35,7 @@ use zklockbench_zk::{Session, SessionKey, SessionState, Target, reactor};
 
 #[derive(Debug, Clone)]
 pub struct Signals {
-    /// When contenders may start, in process time; `None` before.
+    /// Time at which contenders may start, in process time; `None` before.
     pub start: watch::Sender<Option<Stamp>>,
     pub window: watch::Sender<Window>,
     /// Batch: contenders with a lower number may arrive.
@@ -44,10 +43,10 @@ pub struct Signals {
     pub releases: watch::Sender<Option<usize>>,
     /// Stop acquiring: waits are cancelled, holders release.
     pub drain: CancellationToken,
-    /// Begin no new turn, and end the one that is under way.
+    /// Begin no new cycle, and complete the current one.
     pub last_turns: CancellationToken,
     pub close: CancellationToken,
-    /// Give up at once, whatever is under way.
+    /// Stop at once, whatever is in progress.
     pub abort: CancellationToken,
 }
 
@@ -74,32 +73,34 @@ pub struct FirstDone {
     pub acquired: u64,
 }
 
-/// What contenders tell the conductor.
+/// Counters and flags from the contenders for the conductor.
 #[derive(Debug, Default)]
 pub struct Board {
     pub connected: AtomicUsize,
-    /// Contenders that could not open one.
+    /// Contenders that could not open a session.
     pub unconnected: AtomicUsize,
     pub finished: AtomicUsize,
     pub acquired: AtomicU64,
     pub released: AtomicU64,
-    /// The longest negotiated session timeout, in milliseconds.
+    /// Longest negotiated session timeout, in milliseconds.
     pub negotiated_ms: AtomicU64,
     pub acquired_before: AtomicU64,
-    /// When the first contender had acquired as often as it should, and how often all had by then.
+    /// Time at which the first contender had acquired as often as it should, with the total of all contenders
+    /// by then.
     pub first_done: OnceLock<FirstDone>,
-    /// The longest time so far that the lock was free and one waited for it.
+    /// Longest time so far for which the lock was free and a contender waited for it.
     pub standstill_us: AtomicU64,
     pub standstill_began: AtomicU64,
-    /// What was seen in standstills that lasted.
+    /// Signs seen in long outages.
     pub signs: Mutex<BTreeSet<String>>,
-    /// Reads by which the suite looked at the lock meanwhile: the servers count them, and the lock did not ask for them.
+    /// Reads by which the suite inspected the lock meanwhile: the servers count them, although the lock did
+    /// not request them.
     pub looked: AtomicU64,
-    /// Such looks that have begun and not ended: how many of their reads the servers have counted is not known.
+    /// Such inspections in progress: the servers' count of their reads is unknown.
     pub looking: AtomicU64,
-    /// The first breach of the protocol by a server.
+    /// First breach of the protocol by a server.
     pub breach: OnceLock<String>,
-    /// Notified when a session has another connection.
+    /// Notified when a session has a new connection.
     pub connections: tokio::sync::Notify,
 }
 
@@ -112,15 +113,15 @@ impl Board {
 #[derive(Debug)]
 pub struct Shared {
     pub spec: TrialSpec,
-    /// Which of its contenders, arrivals and faults are made here.
+    /// Share of the contenders, arrivals and faults that this worker executes.
     pub slice: Slice,
     pub entry: Entry,
-    /// What takes the locks, where that are processes of another program.
+    /// Processes of other programs that take the locks, if there are any.
     pub drivers: Drivers,
     driver_holds: OnceLock<bool>,
-    /// Where sessions are opened: by each contender at its own, or by all at the only one.
+    /// Targets of sessions: a separate one for each contender, or the only one for all.
     targets: Vec<Target>,
-    /// Where it is counted what the lock sends and receives, if it is; and the way to the servers past that.
+    /// Counter of the lock's traffic, if there is one, and the target that bypasses it.
     pub wire: Option<(Arc<Wire>, Target)>,
     pub opening: tokio::sync::Semaphore,
     pub kind: LockKind,
@@ -138,20 +139,20 @@ pub struct Shared {
     /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
     pub reads_logs: bool,
     pub gaps: Gaps,
-    /// What holds back cycles, where the load's rate is limited.
+    /// Rate limiter of the load's cycles, if there is one.
     pub throttle: Option<Arc<Throttle>>,
 }
 
-/// Where it is counted what locks send and receive, contenders begin new turns for so long, at most.
+/// Maximum time in which contenders begin new cycles in a counting trial.
 pub const COUNTING_LASTS: Duration = Duration::from_secs(2);
-/// So long they may then take to end those that they have begun.
+/// Time for completing these cycles afterwards.
 pub const LAST_TURNS: Duration = Duration::from_secs(3);
 
-/// Sessions that are being opened at the same time. A server accepts one connection after the other, and a
-/// thousand at once would only queue there, against their own connection timeout.
+/// Number of sessions opened simultaneously. A server accepts connections one after the other, and a thousand
+/// at once would only queue there, against their own connection timeout.
 const OPENING_AT_ONCE: usize = 64;
 
-/// Longer holds end when the suite says so.
+/// Maximum hold time for holds left to a driver; the suite ends longer ones.
 const LEFT_TO_DRIVER_AT_MOST: Duration = Duration::from_millis(5);
 
 pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
@@ -166,7 +167,7 @@ fn leases_of(params: &Params, param: &str) -> u32 {
     u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
 }
 
-/// From the beginning of the load to the end of the measured phase, at most.
+/// Maximum time from the start of the load to the end of the measured phase.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {
     let Stop::After(duration) = spec.stop else { return Duration::ZERO };
     spec.warm_up_at_most.max(spec.warm_up) + duration
@@ -220,10 +221,10 @@ impl Shared {
         }
     }
 
-    /// Finds out whether the servers' logs can be read: only those of servers of our own, and elsewhere than on this host only
-    /// where more is noted of each hold.
+    /// Determines whether the servers' logs can be read: only those of the suite's own servers, and on other
+    /// hosts only if evidence is kept for each hold.
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
-        // The servers' logs tell nothing of another system's lock.
+        // The servers' logs have nothing about another system's lock.
         let own = own.filter(|_| self.entry.card.other_system().is_none());
         let reads_logs =
             own.is_some_and(|own| own.logs_at_hand().is_some() || (own.has_logs() && self.keeps_evidence()));
@@ -242,23 +243,25 @@ impl Shared {
         !self.spec.faults.is_empty()
     }
 
-    /// Whether the holds of this worker are put in one order with those of others, by the ensemble's transactions.
+    /// Whether holds of this worker are ordered relative to others' by the ensemble's transactions.
     pub fn orders_holds(&self) -> bool {
         self.slice.is_part() && self.keeps_history
     }
 
-    /// Whether more is noted of each hold than its length: its session, its writes, as of which transaction it was found.
+    /// Whether each hold is recorded with evidence besides its length: its session, its writes, and as of
+    /// which transaction it was found.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }
 
-    /// Decides whether holds are left to the driver: it can, and they are so short that the way to it would be most of what
-    /// separates two holders. Faults, readers, several inside, and holds within holds need the suite in between.
+    /// Decides whether holds are left to the driver: it must be capable, and holds so short that the pipe's
+    /// delay would dominate the time between holders. Faults, readers, several holders and nested holds
+    /// require the suite's control.
     pub fn decide_who_holds(&self) {
         let spec = &self.spec;
         let is_simple = !self.has_faults()
             && !self.slice.is_part()
-            // What is counted is counted from grant to release.
+            // Counting covers the time from grant to release.
             && self.wire.is_none()
             && self.kind == LockKind::Mutex
             && spec.depth == 1
@@ -276,14 +279,14 @@ impl Shared {
         }
     }
 
-    /// Whether a contender does nothing between its acquires, and it makes no difference when they are sent.
+    /// Whether a contender does nothing between its acquires, so that they can be sent at any time.
     fn is_one_turn_after_the_other(&self) -> bool {
         let spec = &self.spec;
         let is_endless = matches!((&spec.load, spec.stop), (Load::Closed, Stop::After(_)));
         let without_pause = |kind: &zklockbench_scenario::ClientKind| {
             kind.hold.rarely_exceeded().is_zero() && kind.think.rarely_exceeded().is_zero()
         };
-        // A history has when each acquire was asked for, in the order of what the suite does.
+        // A history records the call of each acquire in the suite's order.
         is_endless
             && spec.acquire_timeout.is_none()
             && self.throttle.is_none()
@@ -292,7 +295,7 @@ impl Shared {
             && spec.kinds().iter().all(without_pause)
     }
 
-    /// Up to when all acquisitions are known: answers to those that are sent ahead may be held back.
+    /// Time up to which all acquisitions are known: answers to acquires sent ahead may be held back.
     pub fn known_until(&self) -> Stamp {
         let sent_ahead = self.drivers.all().any(|driver| driver.processes.ahead().is_some());
         let late = if sent_ahead { 2 * HELD_BACK } else { Duration::ZERO };
@@ -303,12 +306,12 @@ impl Shared {
         self.driver_holds.get().copied().unwrap_or(false)
     }
 
-    /// The lock that a contender uses now: always the same, unless arrivals say which.
+    /// Lock in use by a contender: always the same, unless arrivals choose it.
     pub fn lock_of(&self, contender: usize) -> usize {
         self.controls[contender].lock()
     }
 
-    /// The lock on whose behalf a node is there.
+    /// Number of the lock that a node belongs to.
     pub fn lock_of_node(&self, path: &str) -> Option<usize> {
         self.lock_states.lock_of_node(path)
     }
@@ -321,7 +324,8 @@ impl Shared {
         self.drivers.of_contender(contender)
     }
 
-    /// Where a contender opens the suite's own session. Beside that of a driver it is none of the lock's, and is not counted.
+    /// Target of a contender's session of the suite. Next to a driver's session, it is not part of the lock
+    /// and is not counted.
     pub fn own_target_of(&self, contender: usize) -> &Target {
         let direct =
             self.wire.as_ref().filter(|_| self.driver_of(contender).is_some()).map(|(_, direct)| direct);
@@ -336,7 +340,7 @@ impl Shared {
         (entry.build)(&LockConfig { path, params, contender, drivers })
     }
 
-    /// The path that all lock paths are below, with a slash at its end.
+    /// Directory of all lock paths, with a trailing slash.
     pub fn root(&self) -> &str {
         self.lock_states.root()
     }
@@ -349,7 +353,7 @@ impl Shared {
         self.lock_states.used().map(|lock_state| lock_state.most_inside() as u64).max().unwrap_or(0)
     }
 
-    /// How busy the locks were in a measured phase of that length; `None` where several may hold one.
+    /// Utilisation of the locks in a measured phase of that length; `None` if several holders may share one.
     pub fn utilisation(&self, measured_us: u64) -> Option<Utilisation> {
         if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
             return None;
@@ -367,17 +371,18 @@ impl Shared {
             .fold(FencingCounts::default(), |sum, lock_state| sum + lock_state.fence.counts())
     }
 
-    /// By how much sessions live longer than the scenario says: servers have a least timeout, and some drivers one of their own.
+    /// Time by which sessions outlast the scenario's timeout: servers have a minimum, and some drivers their
+    /// own.
     pub fn sessions_outlast(&self) -> Duration {
         self.negotiated().saturating_sub(self.spec.session_timeout)
     }
 
-    /// The longest session timeout that was negotiated; zero as long as none was.
+    /// Longest negotiated session timeout; zero before the first.
     pub fn negotiated(&self) -> Duration {
         Duration::from_millis(self.board.negotiated_ms.load(Ordering::Acquire))
     }
 
-    /// How long is waited at the end of the trial, with the sessions that there are.
+    /// Waiting times at the end of the trial, given the negotiated timeouts.
     pub fn settling(&self) -> Settling {
         self.spec.settling.and_for(self.sessions_outlast())
     }
@@ -387,29 +392,29 @@ impl Shared {
     }
 }
 
-/// One contender as faults and conductor see it.
+/// One contender, as seen by faults and the conductor.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Before all that it runs.
+    /// Gate in front of all its work.
     pub gate: Arc<Gate>,
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,
-    /// To die in the middle of what it does, and to come back as another process.
+    /// Orders to die in the middle of an activity, and to come back as a new process.
     pub crashes: Arc<CrashOrders>,
     waits_since: AtomicU64,
     lock: AtomicUsize,
     key: Mutex<Option<SessionKey>>,
-    /// All sessions that it has had.
+    /// All sessions that the contender has had.
     sessions: Mutex<BTreeSet<i64>>,
     closings: Mutex<BTreeMap<i64, Closing>>,
 }
 
-/// How far the closing of another's session has come.
+/// Progress of closing another contender's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// It may be over at any moment, and may never be.
+    /// The session may be over at any moment, or never.
     Begun,
-    /// A server has said that it is over.
+    /// A server has confirmed that the session is over.
     Answered,
 }
 
@@ -464,18 +469,18 @@ impl Control {
     }
 }
 
-/// When a contender's connection was lost, and when it was back.
+/// Losses of a contender's connection, with their returns.
 #[derive(Debug, Default)]
 pub struct Connection(Rc<RefCell<Losses>>);
 
 #[derive(Debug, Default)]
 struct Losses {
-    /// The latest that are over.
+    /// Latest losses that are over.
     over: VecDeque<(Stamp, Stamp)>,
     since: Option<Stamp>,
 }
 
-/// More losses than this in one hold are forgotten.
+/// Maximum number of losses kept; earlier ones are dropped.
 const LOSSES_KEPT: usize = 64;
 
 impl Losses {
@@ -495,9 +500,9 @@ impl Losses {
 }
 
 impl Connection {
-    /// Follows a session until it is over, and notes what becomes of it, and when.
+    /// Follows a session until it is over, and passes on its changes with their times.
     pub fn follow(&mut self, session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
-        // The end of the session before, which may come later, is no loss of this one.
+        // The end of the previous session may come later, and is not a loss of this one.
         let losses: Rc<RefCell<Losses>> = Rc::default();
         self.0 = Rc::clone(&losses);
         let mut states = session.states();
@@ -507,18 +512,19 @@ impl Connection {
                 state = states.changed().await;
                 let (now, is_lost) = (clock::now(), state != SessionState::SyncConnected);
                 losses.borrow_mut().note(is_lost, now);
-                let told = match is_lost {
+                let change = match is_lost {
                     _ if state.is_terminated() => history::SessionState::Expired,
                     true => history::SessionState::Suspended,
                     false => history::SessionState::Connected,
                 };
-                note(now, told);
+                note(now, change);
             }
         };
         reactor::spawn_local(following).detach();
     }
 
-    /// When the connection was lost between two times, each time with its return; `Stamp::MAX` while it is not back.
+    /// Losses of the connection between two times, each with its return; `Stamp::MAX` if the connection is
+    /// not back.
     pub fn lost_within(&self, from: Stamp, to: Stamp) -> Vec<(Stamp, Stamp)> {
         let losses = self.0.borrow();
         let all = losses.over.iter().copied().chain(losses.since.map(|since| (since, Stamp::MAX)));
@@ -531,7 +537,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_of_a_connection_are_told_with_their_return_as_far_as_they_touch_a_hold() {
+    fn lost_within_lists_losses_that_overlap_a_hold() {
         let connection = Connection::default();
         for (is_lost, at) in
             [(true, 10), (true, 12), (false, 20), (false, 22), (true, 30), (false, 40), (true, 50)]
@@ -544,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn the_losses_that_are_kept_are_the_latest() {
+    fn latest_losses_are_kept() {
         let mut losses = Losses::default();
         for at in (0..1000).step_by(2) {
             losses.note(true, at);

@@ -1,6 +1,5 @@
-//! One trial from its first session to its last: its sessions, what is looked at around its load, and where several
-//! workers make it, where they wait for each other. The load itself is in `phases`, what the trial comes to in
-//! `outcome`.
+//! One trial from its first session to its last: its sessions, measurements around its load, and the meetings
+//! of several workers. The load itself is in `phases`, and the trial's record in `outcome`.
 
 #![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
 
@@ -37,24 +36,24 @@ use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, St
 use zklockbench_scenario::{Load, Stop, TrialSpec};
 use zklockbench_zk::{Target, nodelay};
 
-/// A drain may take this long before everything still under way is given up, or as long as a reply that never comes keeps a
-/// contender waiting.
+/// Minimum time for a drain before everything still in progress is aborted; longer if a contender may wait
+/// for a reply that never comes.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
-/// What a contender whose session is over needs to notice it, once it connects again.
+/// Time for a contender whose session is over to notice it after it reconnects.
 const SESSION_ENDS: Duration = Duration::from_secs(5);
-/// How long a generator thread may take to hand over its record after an abort.
+/// Time for a generator thread to return its record after an abort.
 const ABORT_AT_MOST: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
 const TICK: Duration = Duration::from_millis(200);
-/// How far apart workers may begin, as a share of the shortest phase.
+/// Maximum time between the workers' starts, as a share of the shortest phase.
 const SPREAD_AT_MOST: f64 = 0.1;
 
-/// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
-/// record, marked partial.
+/// Runs one trial. An interrupt or a lost ensemble ends it early; its record then contains the measurements
+/// so far and is marked partial.
 ///
 /// # Errors
-/// When the trial could not begin: the ensemble refuses its nodes, or no session could be opened.
+/// The trial could not begin: the ensemble refuses its nodes, or no session could be opened.
 pub async fn run_trial(
     environment: &Environment,
     spec: &TrialSpec,
@@ -65,8 +64,8 @@ pub async fn run_trial(
     run(environment, spec, entry, interrupt, sink, None).await
 }
 
-/// The same, where what the lock sends and receives may pass a wire on which it is counted: contenders then end the turns that
-/// they have begun. Beside the wire, the way to the servers past it.
+/// Like [`run_trial`], optionally with a wire that counts the lock's traffic. In that case, contenders
+/// complete the cycles that they have begun. The wire comes with the target that bypasses it.
 pub(super) async fn run(
     environment: &Environment,
     spec: &TrialSpec,
@@ -102,13 +101,13 @@ pub(super) async fn run(
     Ok(trial)
 }
 
-/// What the workers of a run meet for in each trial, and the stamp that they leave.
+/// Meetings of a run's workers in each trial, and their stamp.
 #[derive(Debug, Clone, Copy)]
 enum Meets {
-    /// All have their sessions: the load may begin.
+    /// All workers have their sessions: the load may begin.
     Connected,
     Started,
-    /// Nothing is under way any more.
+    /// All work has ended.
     Drained,
 }
 
@@ -131,21 +130,21 @@ struct Conductor<'a> {
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
     /// Generator threads that returned no record.
     missing_threads: usize,
-    /// Until what it has kept is taken; `None` where nothing is to be kept.
+    /// Keeper, until its data are taken; `None` if nothing is kept.
     keeper: Option<Keeper>,
     started_at: SystemTime,
-    /// The same by our clock.
+    /// `started_at` by the process clock.
     began: Stamp,
     wall: WallClock,
     phases: Vec<Phase>,
-    /// That some contenders had no session; the others measure all the same.
+    /// Set if some contenders had no session; the others measure all the same.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
-    /// What is seen of the servers' elections, from the begin of the load to its end.
+    /// Elections observed from the start of the load to its end.
     elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
-    /// Connections without TCP_NODELAY.
+    /// Number of connections without TCP_NODELAY.
     delayed: u64,
 }
 
@@ -155,11 +154,11 @@ struct ObservedLoad {
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
     orphans: Option<progress::Orphans>,
-    /// Directories of its locks whose counter is near its end.
+    /// Lock directories whose counter is near its end.
     near_end: Vec<NearEnd>,
-    /// How far apart workers began, where that is found out here.
+    /// Time between the workers' starts, if this worker determines it.
     spread: Option<Result<Duration, String>>,
-    /// What their meetings asked of the servers meanwhile.
+    /// Requests of the workers' meetings to the servers meanwhile.
     met: Option<Beside>,
 }
 
@@ -225,13 +224,13 @@ impl<'a> Conductor<'a> {
         Ok(self.record(connect_us, observed, threads).await)
     }
 
-    /// The load, between what the servers count before and after it. Where this worker is one of several, all of them begin
-    /// once the first has been read, and none closes its sessions before the second has.
+    /// The load, with the servers' counters read before and after it. With several workers, all begin after
+    /// the first reading, and none closes its sessions before the second.
     async fn observe_load(&mut self) -> ObservedLoad {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
         let meeting = self.come_to(Meets::Connected).await;
-        // What was asked before is not among what the servers count from here on.
+        // Earlier requests are not in the servers' counts from here on.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let before = accounting::read_at_rest(servers, namespace);
         let (before, elections) = join(before, Elections::from_now_on(servers)).await;
@@ -249,8 +248,8 @@ impl<'a> Conductor<'a> {
         ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met }
     }
 
-    /// The load from its begin to its end, and when waits were given up. Connections that are made meanwhile are set like the
-    /// first ones.
+    /// The load from start to end, and the time at which waits were abandoned. Later connections get
+    /// TCP_NODELAY like the first ones.
     async fn load_and_drain(&mut self) -> (Loaded, Stamp) {
         let (shared, connected_to) = (Arc::clone(&self.shared), self.connected_to());
         let loading = async {
@@ -266,7 +265,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Where this worker is one of several, comes to one of their meetings of this trial.
+    /// Comes to a meeting of this trial, if there are several workers.
     async fn come_to(&mut self, what: Meets) -> Option<Meeting<'a>> {
         let rendezvous = self.environment.rendezvous.as_ref()?;
         let name = what.of_trial(self.shared.spec.index);
@@ -277,7 +276,7 @@ impl<'a> Conductor<'a> {
         met
     }
 
-    /// Goes on from a meeting with the others, unless one is missing, which cuts the trial short.
+    /// Continues from a meeting with the other workers; if one is missing, the trial is cut short.
     async fn go_on_from(&mut self, meeting: Option<Meeting<'a>>) {
         let Some(meeting) = meeting else { return };
         match self.interrupt.run_until_cancelled(meeting.release()).await {
@@ -287,7 +286,8 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// How far apart the workers began, on the leading server's clock; `None` where another worker finds out, or of one only.
+    /// Time between the workers' starts on the leading server's clock; `None` with a single worker, or if
+    /// another worker determines it.
     async fn start_spread(&self) -> Option<Result<Duration, String>> {
         let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
         if self.cut_short.is_some() {
@@ -296,7 +296,7 @@ impl<'a> Conductor<'a> {
         Some(rendezvous.spread(&Meets::Started.of_trial(self.shared.spec.index)).await)
     }
 
-    /// Why the workers' parts don't make one load.
+    /// Reason why the workers' parts do not form one load.
     fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
         let spread = match spread {
             Ok(spread) => *spread,
@@ -314,12 +314,12 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// Says what cuts the trial short, unless something has already.
+    /// Records what cuts the trial short, unless something already has.
     fn cut_short(&mut self, cause: Cause, why: impl Into<String>) {
         self.cut_short.get_or_insert_with(|| CutShort { cause, why: why.into() });
     }
 
-    /// Waits until every contender has a session. Returns how long that took.
+    /// Waits until every contender has a session. Returns the time in microseconds.
     async fn connect(&mut self) -> Result<u64, Error> {
         let begin = self.phase_begins("connect", None);
         let shared = Arc::clone(&self.shared);
@@ -339,7 +339,7 @@ impl<'a> Conductor<'a> {
             if let Some(breach) = shared.board.breach.get() {
                 none = format!("{breach}: {none}");
             }
-            // Of a driver that can open none, nothing follows for the other strategies.
+            // If a driver cannot open a session, end only its trial.
             if shared.drivers.are_there() {
                 self.cut_short(Cause::TooFewSessions, none);
                 return Ok(took);
@@ -374,7 +374,7 @@ impl<'a> Conductor<'a> {
         progress::find_orphans(&self.shared, &self.environment.target).await
     }
 
-    /// Fresh servers of our own are far from the end of any counter, unless a fault takes them there.
+    /// Fresh servers of the suite are far from the end of any counter, unless a fault moves them there.
     async fn counters_near_end(&self) -> Vec<NearEnd> {
         let is_fresh = self.environment.local.is_some() && !self.shared.has_faults();
         if is_fresh || self.is_lost() || !self.shared.slice.leads() {
@@ -386,7 +386,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Does something unless the user interrupts or the ensemble goes away.
+    /// Runs work unless the user interrupts or the ensemble is lost.
     async fn until_cut_short(&mut self, work: impl Future<Output = ()>) {
         let Environment { target, servers, .. } = self.environment;
         let (cause, why) = tokio::select! {
@@ -428,17 +428,18 @@ impl<'a> Conductor<'a> {
         self.phase_ended("drain", begin);
     }
 
-    /// A server that has expired a session elsewhere may leave its connection open and answer nothing there. The client then
-    /// notices after its session timeout, which a driver's client may choose itself (`cli_mt`: 30 s).
+    /// A server that has expired a session elsewhere may leave its connection open without answering. The
+    /// client then notices after its session timeout, which a driver's client may choose itself (`cli_mt`: 30
+    /// s).
     fn drain_at_most(&self) -> Duration {
         DRAIN_AT_LEAST.max(self.shared.negotiated() + SESSION_ENDS)
     }
 
-    /// Lets contenders end the turns that they have begun, for some time.
+    /// Lets contenders complete the cycles that they have begun, for some time.
     async fn end_turns(&self) {
         self.shared.signals.last_turns.cancel();
         let bounded = tokio::time::timeout(LAST_TURNS, all_finished(&self.shared));
-        // Turns that do not end by then are not counted.
+        // Incomplete cycles are not counted.
         let _ = self.interrupt.run_until_cancelled(bounded).await;
     }
 
@@ -480,8 +481,8 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// The records of the threads that end by themselves, or soon after the abort that follows. A thread that hangs or has
-/// panicked returns none.
+/// Records of the threads that end by themselves, or soon after the abort that follows. A thread that hangs
+/// or panicked returns none.
 async fn collect<R>(
     threads: &mut Vec<oneshot::Receiver<R>>,
     abort: &CancellationToken,
@@ -510,8 +511,8 @@ async fn all_finished(shared: &Shared) {
     }
 }
 
-/// Returns when no server has accepted a connection for as long as a session lives: nobody can hold anything
-/// any more. A server that comes back sooner is ridden through.
+/// Returns when no server has accepted a connection for as long as a session lives: no contender can hold
+/// anything any more. A server that comes back sooner is tolerated.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let lives = shared.spec.session_timeout.max(shared.negotiated());
@@ -548,7 +549,7 @@ async fn tick(shared: &Shared, sink: Sink<'_>) {
     }
 }
 
-/// Seconds for which the timeline has room; a phase that ends by acquisitions gets a generous guess.
+/// Capacity of the timeline in seconds; a phase ended by acquisitions gets a generous guess.
 fn expected_seconds(spec: &TrialSpec) -> usize {
     let guess = spec.stop.lasts().unwrap_or(Duration::from_secs(3_600));
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
@@ -567,7 +568,7 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 
-/// The shortest of the phases whose length is known before; `None` where acquisitions end the only one.
+/// Shortest phase with a known length; `None` if acquisitions end the only one.
 fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
     let measured = spec.stop.lasts().unwrap_or_default();
     [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]

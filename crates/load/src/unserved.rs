@@ -1,5 +1,5 @@
-//! For how long a lock has been free, wanted and not acquired. An acquire that ends without the lock has waited all the same, so
-//! no timeout of acquires hides a lock that serves no contender.
+//! Time for which a lock was free, wanted and not acquired. An acquire that ends without the lock counts,
+//! too, so that timeouts do not hide a lock that serves no contender.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,13 +7,13 @@ use zklockbench_core::clock::Stamp;
 
 #[derive(Debug, Default)]
 pub struct UnservedTime {
-    /// The latest acquisition.
+    /// Stamp of the latest acquisition.
     acquired: AtomicU64,
-    /// When the last holder left.
+    /// Stamp at which the last holder left.
     freed: AtomicU64,
-    /// Up to when waits that have ended are added up.
+    /// Stamp up to which ended waits have been added up.
     counted: AtomicU64,
-    /// By waits that have ended since the latest acquisition.
+    /// Total from waits that have ended since the latest acquisition.
     total_us: AtomicU64,
     is_used_up: AtomicBool,
 }
@@ -28,14 +28,14 @@ impl UnservedTime {
         self.freed.fetch_max(at, Ordering::AcqRel);
     }
 
-    /// A wait for the free lock has ended without it.
+    /// Records a wait for the free lock that ended without it.
     pub fn gave_up(&self, called: Stamp, at: Stamp) {
         let from = self.free_from(called);
         self.counted.fetch_max(at, Ordering::AcqRel);
         self.total_us.fetch_add(at.saturating_sub(from), Ordering::AcqRel);
     }
 
-    /// An acquire has failed because no acquire succeeds any more: contenders are told so, and none waits.
+    /// Records that no acquire can succeed any more. Contenders learn this from an error, and none waits.
     pub fn used_up(&self) {
         self.is_used_up.store(true, Ordering::Release);
     }
@@ -44,7 +44,7 @@ impl UnservedTime {
         self.is_used_up.load(Ordering::Acquire)
     }
 
-    /// From when a wait counts: while the lock was free, and each moment once.
+    /// Time from which a wait counts: only while the lock was free, and each moment once.
     fn free_from(&self, called: Stamp) -> Stamp {
         let [acquired, freed, counted] =
             [&self.acquired, &self.freed, &self.counted].map(|stamp| stamp.load(Ordering::Acquire));
@@ -55,8 +55,8 @@ impl UnservedTime {
         self.acquired.load(Ordering::Acquire) > mark
     }
 
-    /// For how long the lock, which is free, has been wanted since it was free and not acquired. The contender that waits for the
-    /// longest time has done so since then.
+    /// Time for which the free lock has been wanted and not acquired. `waiting_since` is the start of the
+    /// longest current wait.
     pub fn until(&self, waiting_since: Option<Stamp>, now: Stamp) -> u64 {
         if self.is_used_up() {
             return 0;
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn waits_that_time_out_add_up_while_the_lock_is_free() {
         let unserved = released_at_20();
-        // One that began during the hold, one that overlaps it, and one after a pause
+        // A wait that began during the hold, one that overlaps it, and one after a pause
         for (called, ended) in [(5, 40), (30, 60), (100, 140)] {
             unserved.gave_up(called, ended);
         }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_used_up_is_not_unserved() {
+    fn used_up_lock_is_not_unserved() {
         let unserved = released_at_20();
         unserved.gave_up(20, 90);
         unserved.used_up();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acquisition_ends_the_unserved_time() {
+    fn acquisition_ends_the_unserved_time() {
         let unserved = released_at_20();
         unserved.gave_up(20, 90);
         unserved.acquired(95);

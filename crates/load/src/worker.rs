@@ -1,8 +1,8 @@
 //! A generator thread: its runtime, its contenders, its recorder.
 //!
-//! Each thread runs its contenders and their sessions by turns on one reactor. A reply is read, decoded and
-//! handed to its contender on the same thread, and everything that is measured goes to a recorder that no other
-//! thread sees.
+//! Each thread runs its contenders and their sessions alternately on one reactor. A reply is read, decoded
+//! and passed to its contender on the same thread, and all measurements go to a recorder that no other thread
+//! sees.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,13 +34,13 @@ pub struct Share {
 
 pub struct ThreadRecord {
     pub part: Part,
-    /// What it noted for the trial's judge and could not be kept.
+    /// Notes for the trial's judge that could not be stored.
     pub lost: Lost,
-    /// Of the servers that it kept awake.
+    /// Gaps in keeping servers awake.
     pub unread: Vec<Unread>,
 }
 
-/// Starts a thread for its share; its record comes when all have ended or the trial is aborted.
+/// Starts a thread for its share; its record follows when all contenders have ended or the trial is aborted.
 pub fn spawn(
     shared: Arc<Shared>,
     share: Share,
@@ -49,7 +49,7 @@ pub fn spawn(
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new().name("generator".into()).spawn(move || {
         let record = reactor::block_on(work(shared, share, seconds));
-        // The record isn't awaited when the run was given up.
+        // The receiver is gone if the run was abandoned.
         let _ = sender.send(record);
     })?;
     Ok(receiver)
@@ -68,7 +68,7 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let keep = |server| reactor::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
     let abort = shared.signals.abort.clone();
-    // A task of its own: what is awaited here is looked at whenever anything happens on this thread.
+    // A separate task: a future awaited here would be polled at every event of this thread.
     let all = reactor::spawn_local(async move {
         abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await).1 }).await
     });

@@ -1,5 +1,5 @@
-//! The only part of the ensemble's tree that the suite touches, `/zklockbench/<run id>`, and what runs that were killed
-//! left there.
+//! The only part of the ensemble's tree that the suite changes, `/zklockbench/<run id>`, and leftovers of
+//! killed runs there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,28 +17,29 @@ use zklockbench_scenario::Slice;
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Failure, Target, reach, why_not_counting};
 
-/// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
-/// each top-level node for ever.
+/// Top-level node of everything that the suite does. There is only one for all runs, because servers keep
+/// metrics for each top-level node forever.
 pub const TOP: &str = "/zklockbench";
 
-/// The top-level node of all that the workers of runs need to meet. It is apart from where locks are, so that the servers' count
-/// of requests by top-level node tells the two apart.
+/// Top-level node of the workers' meetings. It is separate from that of the locks, so that the servers' count
+/// of requests by top-level node distinguishes the two.
 pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 
-/// Requests under way at the same time where many nodes are made or removed: the servers write their transactions together.
+/// Number of simultaneous requests when many nodes are created or removed: the servers write their
+/// transactions together.
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
 
-/// What a run's root holds if an ephemeral node below it shows whether the run is alive.
+/// Data of a run's root if an ephemeral node below it shows whether the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
 const ALIVE: &str = "alive";
-/// Where the ensemble is asked whether locks may join by count.
+/// Directory for checking whether locks may join by count.
 const COUNTING: &str = "counting";
-/// So long after its process a run counts as alive.
+/// Session timeout: the time for which a run counts as alive after its process has ended.
 const LIFE_SESSION: Duration = Duration::from_secs(10);
 
-/// That a run shows the ensemble that it is alive; until it is dropped.
+/// Shows the ensemble that a run is alive, until it is dropped.
 #[derive(Debug)]
 pub struct SignOfLife(JoinHandle<()>);
 
@@ -52,9 +53,9 @@ impl Drop for SignOfLife {
 pub struct Workspace {
     target: Target,
     root: String,
-    /// What the ensemble was found to be, from the first time on that it was asked.
+    /// Result of the check for joining by count, after its first use.
     counts: Arc<OnceCell<Option<String>>>,
-    /// The rate that its requests keep to.
+    /// Rate limiter of the requests, if there is one.
     throttle: Option<Arc<Throttle>>,
 }
 
@@ -80,8 +81,8 @@ impl Workspace {
         }
     }
 
-    /// Shows other users of the ensemble that the run is alive, by an ephemeral node and a session of its own, so that what
-    /// a killed run leaves is told from one that is between two trials.
+    /// Shows other users of the ensemble that the run is alive, by an ephemeral node in a separate session.
+    /// This distinguishes leftovers of a killed run from a run between two trials.
     pub async fn show_life(&self) -> Result<SignOfLife, Error> {
         let client = self.alive().await?;
         let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
@@ -89,7 +90,7 @@ impl Workspace {
         Ok(SignOfLife(tokio::spawn(self.clone().stay_alive(client))))
     }
 
-    /// Shows it again after each time that the ensemble was away for longer than a session lasts.
+    /// Restores the sign of life whenever the ensemble was away for longer than a session lasts.
     async fn stay_alive(self, mut client: Client) {
         const BETWEEN: Duration = Duration::from_secs(1);
         loop {
@@ -104,7 +105,7 @@ impl Workspace {
         }
     }
 
-    /// A session with a node that goes with it.
+    /// A session with an ephemeral node.
     async fn alive(&self) -> Result<Client, Error> {
         let (client, path) = (open_for(&self.target, LIFE_SESSION).await?, format!("{}/{ALIVE}", self.root));
         let made = client.create(&path, &[], &CreateMode::Ephemeral.with_acls(self.acls(&path))).await;
@@ -112,7 +113,7 @@ impl Workspace {
         Ok(client)
     }
 
-    /// The same, which makes and removes nodes at a limited rate.
+    /// The workspace with a rate limit for creating and removing nodes.
     pub fn limited_by(self, throttle: Option<Arc<Throttle>>) -> Self {
         Self { throttle, ..self }
     }
@@ -121,7 +122,7 @@ impl Workspace {
         &self.root
     }
 
-    /// The root of a run that another worker makes.
+    /// The workspace of a run that another worker creates.
     pub fn made_by_another(target: Target, run_id: &str) -> Self {
         Self { root: format!("{TOP}/{run_id}"), target, counts: Arc::default(), throttle: None }
     }
@@ -130,7 +131,7 @@ impl Workspace {
         format!("{}/t{trial:03}", self.root)
     }
 
-    /// Makes a trial's directories; returns the trial's root.
+    /// Creates a trial's directories; returns the trial's root.
     pub async fn prepare(&self, trial: usize, locks: usize, slice: Slice) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let root = self.trial_root(trial);
@@ -148,7 +149,7 @@ impl Workspace {
         Ok(root)
     }
 
-    /// Makes a node for something else than a trial; returns its path. [`Workspace::clear`] removes it.
+    /// Creates a node for another purpose than a trial; returns its path. [`Workspace::clear`] removes it.
     pub async fn place(&self, name: &str) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let path = format!("{}/{name}", self.root);
@@ -156,14 +157,15 @@ impl Workspace {
         Ok(path)
     }
 
-    /// What of the chroot, the suite's top-level node and the run's own directories has a counter near its end.
+    /// Counters near their end among the chroot, the suite's top-level node and the run's own directories.
     pub async fn counters_near_end(&self) -> Vec<NearEnd> {
         let Ok(client) = open(&self.target).await else { return Vec::new() };
         let Ok(now) = CaughtUp::with(&client).await else { return Vec::new() };
         [near_end(now, "/").await, near_end(now, &self.root).await].concat()
     }
 
-    /// Makes sure that the ensemble tells what a lock relies on that joins by count. It is asked once.
+    /// Checks that the ensemble's replies contain what a lock that joins by count relies on. The ensemble is
+    /// only checked once.
     pub async fn check_counting(&self, strategy: &str) -> Result<(), Error> {
         let why = self.counts.get_or_try_init(async || self.try_counting().await).await?;
         why.as_ref().map_or(Ok(()), |why| {
@@ -217,8 +219,8 @@ fn missing_chroot(target: &Target, remedy: &str) -> Error {
     Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or drop it"))
 }
 
-/// Makes the chroot of a connect string, and what is missing above it. What is there stays as it is; what is made stays
-/// when the run has ended, and anybody may use it.
+/// Creates the chroot of a connect string, and missing nodes above it. Existing nodes are unchanged; created
+/// ones stay after the run, and any client may use them.
 pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     let (servers, chroot) = target.parts();
     let above = Target { connect: servers.to_owned(), access: target.access.clone() };
@@ -227,7 +229,7 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     for path in ends.map(|end| &chroot[..end]).filter(|path| !path.is_empty()) {
         match client.create(path, &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
             Ok(_) | Err(ClientError::NodeExists) => {}
-            // A user who may not make nodes there may still have been given the whole of it.
+            // A user without the right to create nodes there may still have full access to the chroot.
             Err(ClientError::NoAuth) if is_there(&client, path).await.is_ok_and(|found| found) => {}
             Err(error) => return Err(refused(&above, "create", path, error)),
         }
@@ -235,7 +237,7 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a node is there at this moment.
+/// Whether a node exists at this moment.
 pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, ClientError> {
     Ok(CaughtUp::with(client).await?.stat(path).await?.is_some())
 }
@@ -250,14 +252,14 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
     Error::environment(format!("cannot {what} {path} on {}: {failure}{help}", target.connect))
 }
 
-/// Removes a run's root and all below it, and the top-level node when no other run is using it.
+/// Removes a run's root and all below it, and the top-level node if no other run is using it.
 async fn remove_run(target: &Target, root: &str, throttle: Option<&Throttle>) -> Result<(), Error> {
     let client = open(target).await?;
     remove_tree(&client, root, throttle).await.map_err(|error| refused(target, "delete", root, error))?;
     remove_root(&client, root).await.map_err(|error| refused(target, "delete", root, error))
 }
 
-/// The same by a session that is there.
+/// Like [`remove_run`], with an existing session and without a rate limit.
 pub(super) async fn remove_root(client: &Client, root: &str) -> Result<(), ClientError> {
     remove_tree(client, root, None).await?;
     let top = root.rsplit_once('/').map_or(root, |(top, _)| top);
@@ -283,14 +285,14 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
     Err(Error::environment(format!("cannot open a session to {}: {why}. {seen}", target.connect)))
 }
 
-/// Waits until a request outside the load may be sent, where the load is limited.
+/// Waits until a request outside the load may be sent, if the load is limited.
 async fn admit(throttle: Option<&Throttle>) {
     if let Some(throttle) = throttle {
         throttle.admit_outside_the_load(1).await;
     }
 }
 
-/// Deletes a node and all below it; what is gone already is no error.
+/// Deletes a node and all below it; missing nodes are not an error.
 async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -> Result<(), ClientError> {
     loop {
         let now = CaughtUp::with(client).await?;
@@ -326,32 +328,32 @@ async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -
     }
 }
 
-/// A run that does not show whether it is alive, and whose newest node is younger than this, may be between two trials.
+/// A run without a sign of life may be between two trials if its newest node is younger than this.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// Why a run may still be under way.
+/// Reason why a run may still be in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
     Sessions(usize),
-    /// It has made a node a short while ago; from that time on that is long enough.
+    /// The run has created a node recently; it is considered dead from this time on.
     Until(SystemTime),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     pub run_id: String,
-    /// How many nodes there are, the run's root included.
+    /// Number of nodes, including the run's root.
     pub nodes: usize,
-    /// Ephemeral ones among them: a session is alive.
+    /// Number of ephemeral nodes: a session is alive.
     pub ephemeral: usize,
-    /// When the newest was made, by the servers' clock.
+    /// Creation time of the newest node, by the servers' clock.
     pub newest: SystemTime,
-    /// Whether an ephemeral node is there as long as the run is alive; runs of older versions have none.
+    /// Whether an ephemeral node exists while the run is alive; runs of older versions have none.
     pub shows_life: bool,
 }
 
 impl Leftover {
-    /// With the nodes of the same run elsewhere.
+    /// Adds the nodes of the same run elsewhere.
     fn add(&mut self, other: &Self) {
         self.nodes += other.nodes;
         self.ephemeral += other.ephemeral;
@@ -359,8 +361,8 @@ impl Leftover {
         self.shows_life &= other.shows_life;
     }
 
-    /// Why the run may still be under way, if it may: a session of it lives, or, where it does not show whether it is alive, it
-    /// has made a node in the last 10 minutes.
+    /// Reason why the run may still be in progress: a session of it is alive or, without a sign of life, it
+    /// has created a node in the last 10 minutes.
     pub fn alive(&self, now: SystemTime) -> Option<Alive> {
         if self.ephemeral > 0 {
             return Some(Alive::Sessions(self.ephemeral));
@@ -368,13 +370,13 @@ impl Leftover {
         if self.shows_life {
             return None;
         }
-        // A clock that is behind the servers' makes nothing older than it is.
+        // A clock behind the servers' must not make a node seem older than it is.
         let age = now.duration_since(self.newest).unwrap_or_default();
         (age < QUIET).then(|| Alive::Until(self.newest + QUIET))
     }
 }
 
-/// Every run that has nodes on the ensemble.
+/// All runs that have nodes on the ensemble.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = open(target).await?;
     let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
@@ -428,7 +430,7 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
     Ok((found.nodes > 0).then_some(found))
 }
 
-/// Looks at a node and at all below it, as far as they are there.
+/// Visits a node and all below it, as far as they exist.
 pub(super) async fn walk(
     now: CaughtUp<'_>,
     root: &str,
@@ -445,7 +447,7 @@ pub(super) async fn walk(
     Ok(())
 }
 
-/// The paths of what stands right below a node; nothing where that is gone.
+/// Paths of a node's children; empty if the node is gone.
 async fn children(now: CaughtUp<'_>, path: &str) -> Result<Vec<String>, ClientError> {
     match now.children(path).await {
         Err(ClientError::NoNode) => Ok(Vec::new()),
@@ -459,21 +461,22 @@ mod tests {
     use zklockbench_zk::{Access, Secret};
 
     #[test]
-    fn who_is_not_let_in_is_told_the_option() {
-        let told = |digest: Option<Secret>| {
+    fn refusal_for_lack_of_rights_names_the_option() {
+        let message_for = |digest: Option<Secret>| {
             let target = Target { connect: "zk:1".into(), access: Access { digest, tls: None } };
             refused(&target, "list", "/zklockbench/x", ClientError::NoAuth).to_string()
         };
         let expected = "cannot list /zklockbench/x on zk:1: not authorized: pass the identity that owns it with \
                         --auth or --auth-file";
-        assert_eq!(told(None), expected);
+        assert_eq!(message_for(None), expected);
         assert!(
-            told(Some(Secret::from("a:b".to_owned()))).ends_with("an identity other than that of --auth")
+            message_for(Some(Secret::from("a:b".to_owned())))
+                .ends_with("an identity other than that of --auth")
         );
     }
 
     #[test]
-    fn a_run_that_made_a_node_a_moment_ago_may_be_alive_and_it_is_known_until_when() {
+    fn run_with_a_recent_node_may_be_alive_until_a_known_time() {
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let left =
             |ephemeral, shows_life| Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest, shows_life };

@@ -1,5 +1,5 @@
-//! Requests and notifications counted more than once: by the client, by the cost model, by the servers; and on the wire,
-//! in a trial of its own in which nothing is timed.
+//! Requests and notifications counted independently: by the client, the cost model and the servers; and on
+//! the wire, in a separate trial without timing.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,25 @@ use zklockbench_core::measure::{Counts, RequestKind, WireCounts, added_up};
 /// One line of the three-way check: client, cost model, servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accounting {
-    /// What is counted.
+    /// Counted quantity.
     pub what: Counted,
-    /// As the client counted it; `None` where the client library keeps it to itself.
+    /// Count of the client; `None` if the client library hides it.
     pub client: Option<u64>,
-    /// As the cost model predicts it, where one applies.
+    /// Prediction of the cost model, if one applies.
     pub expected: Option<u64>,
-    /// As the servers counted it, where they could be asked.
+    /// Count of the servers, if they answered.
     pub servers: Option<u64>,
 }
 
-/// What the three-way check counts.
+/// Quantity compared by the three-way check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
     /// Requests sent.
     Requests,
-    /// Reads that succeeded.
+    /// Successful reads.
     Reads,
-    /// Writes that succeeded, those within a multi included.
+    /// Successful writes, including those inside multis.
     Writes,
     /// NodeDeleted events delivered.
     NodeDeleted,
@@ -43,7 +43,7 @@ pub enum Counted {
     NodeCreated,
     /// NodeDataChanged events delivered.
     DataChanged,
-    /// Notifications that releases caused, but for those to the releasers themselves.
+    /// Notifications caused by releases, except those delivered to the releasers themselves.
     ByReleaseToWaiters,
     /// Names returned by getChildren.
     Names,
@@ -64,56 +64,56 @@ impl Counted {
         }
     }
 
-    /// Whether it is one of the four kinds of event that a server delivers.
+    /// Whether the quantity is one of the four event types that servers deliver.
     pub fn is_event(self) -> bool {
         matches!(self, Self::NodeDeleted | Self::ChildrenChanged | Self::NodeCreated | Self::DataChanged)
     }
 }
 
 impl Accounting {
-    /// Whether all the numbers that are there agree; `None` when there is only one.
+    /// Whether all available counts agree; `None` if there are fewer than two.
     pub fn agrees(&self) -> Option<bool> {
         let known: Vec<u64> = [self.client, self.expected, self.servers].into_iter().flatten().collect();
         (known.len() > 1).then(|| known.windows(2).all(|pair| pair[0] == pair[1]))
     }
 }
 
-/// One server's counters (`mntr`) around a trial.
+/// Counters of one server (`mntr`) around a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCounters {
-    /// `host:port`.
+    /// `host:port` of the server.
     pub address: String,
-    /// `leader`, `follower`, `standalone`, as it said last; empty when it said nothing.
+    /// Last reported role: `leader`, `follower` or `standalone`; empty if none was reported.
     pub role: String,
-    /// Its version, without build details.
+    /// Version without build details.
     pub version: Option<String>,
-    /// Why it could not be asked, if it could not.
+    /// Reason why the server did not answer, if it did not.
     pub silent: Option<String>,
-    /// The selected keys before the first request.
+    /// Selected keys before the first request.
     pub before: BTreeMap<String, i64>,
-    /// The same after the last.
+    /// The same keys after the last request.
     pub after: BTreeMap<String, i64>,
-    /// Of a server that was kept awake by reads, the longest time without an answered one, in microseconds.
+    /// Longest time between answered reads, in microseconds, on a server kept awake by reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_us: Option<u64>,
 }
 
 impl ServerCounters {
-    /// Whether the server began to serve anew in between: it has been up for less time than before. It counts from when it
-    /// was started, or from the last election that it took part in.
+    /// Whether the server restarted in between: its uptime is shorter than before. Uptime counts from the
+    /// start of the process or the last election that the server took part in.
     pub fn has_restarted(&self) -> bool {
         const KEY: &str = "zk_uptime";
         self.after.get(KEY) < self.before.get(KEY)
     }
 }
 
-/// Requests that succeeded and events that came, as servers count them.
-// Those that the suite itself sends or causes during a trial: the servers count them, and no lock has asked for them.
+/// Successful requests and delivered events that the suite itself caused during a trial. The servers count
+/// them although no lock requested them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
-    /// Reads.
+    /// Successful reads.
     pub reads: u64,
-    /// Writes.
+    /// Successful writes.
     pub writes: u64,
     /// NodeCreated events.
     pub node_created: u64,
@@ -130,7 +130,7 @@ added_up!(Beside { reads, writes, node_created, node_deleted, data_changed, chil
 #[derive(Debug, Clone, Copy)]
 pub struct ServersCount<'a> {
     pub counters: &'a [ServerCounters],
-    /// What the suite itself asked for meanwhile.
+    /// Requests and events that the suite caused meanwhile.
     pub beside: Beside,
     pub knows_reads: bool,
 }
@@ -142,11 +142,11 @@ impl ServersCount<'_> {
 }
 
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
-/// A multi is missing: the servers count each of its writes, and so does the client.
+/// Multis are not in this list: servers and client count each write inside them.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
-/// Compares the counts of a whole trial. The servers count only requests that succeeded, so the client's
-/// successes are put beside theirs.
+/// Compares the counts of a whole trial. Servers only count successful requests, so the client's successes
+/// are compared with them.
 pub fn compare_counts(
     whole: &Counts,
     cost: Option<&BatchCost>,
@@ -156,8 +156,8 @@ pub fn compare_counts(
     let with_looks = cost.filter(|cost| !cost.looks_vary);
     let seen = &whole.notifications;
     let all_seen = whole.unseen == 0;
-    // What the client library keeps to itself are reads and notifications; and, when an acquire was given up, the
-    // writes with which it cleans up.
+    // Client libraries hide reads and notifications. If an acquire was abandoned, the clean-up writes are
+    // hidden, too.
     let writes_seen = all_seen || whole.unseen == whole.acquired();
     let row = |what, client, expected, servers| {
         let client = (all_seen || writes_seen && what == Counted::Writes).then_some(client);
@@ -210,12 +210,12 @@ fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
     cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
 }
 
-/// The sum over all servers; `None` when a server could not be asked or has restarted meanwhile.
+/// Sum over all servers; `None` if a server did not answer or restarted meanwhile.
 fn summed(servers: &[ServerCounters], key: &str) -> Option<u64> {
     deltas(servers, key).map(|deltas| deltas.iter().sum())
 }
 
-/// Every server applies every write, so they must all tell the same; `None` when they do not.
+/// Number of writes that every server applied; `None` if the servers disagree.
 fn applied(servers: &[ServerCounters], key: &str) -> Option<u64> {
     let deltas = deltas(servers, key)?;
     let first = *deltas.first()?;
@@ -230,7 +230,7 @@ fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
 }
 
 fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
-    // Servers of other versions or with other metrics answer without such counters, which is not the same as zero.
+    // Servers of other versions or with other metrics report no such counters, which is not the same as zero.
     if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
         return None;
     }
@@ -240,41 +240,43 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
     u64::try_from(after - before).ok()
 }
 
-/// What every server that keeps such counters tells, from its start on.
+/// Counter that every server with such metrics reports from its start.
 const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
 
-/// What a trial of its own has counted, by a proxy that reads the frames between the contenders and the servers. Its waits are
-/// not kept, as all had to pass that proxy.
+/// Result of a separate counting trial, whose frames between contenders and servers are read by a proxy. Its
+/// waits are discarded, because the proxy delays them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counting {
-    /// Why nothing was counted; `None` where something was.
+    /// Reason why nothing was counted; `None` if the trial succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// Which turns of each contender are counted.
+    /// Cycles of each contender that are counted.
     pub turns: CountedTurns,
-    /// What was counted of these turns.
+    /// Counts of these cycles.
     pub counted: WireCounts,
-    /// Notifications that their releases caused, to whomever; `None` where that is not known.
+    /// Notifications caused by the releases of these cycles, including those to the releasers; `None` if
+    /// unknown.
     pub by_release: Option<u64>,
-    /// Why it is not.
+    /// Reason why `by_release` is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_release_missing: Option<String>,
-    /// What was counted of the whole trial, from the first connection to the last: turns that did not end are in it, too.
+    /// Counts of the whole trial, from the first connection to the last, including unfinished cycles.
     pub whole: WireCounts,
-    /// Of the whole trial, notifications that releases caused.
+    /// Notifications caused by releases in the whole trial.
     pub whole_by_release: Option<u64>,
-    /// What the client itself counted of the whole trial; `None` for a driver's lock, which does not tell.
+    /// The client's own counts of the whole trial; `None` for a driver's lock, which does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Counts>,
 }
 
-/// Which turns of each contender are counted: each is one acquire, hold and release, or whatever else comes of it.
+/// Cycles of each contender that are counted. A cycle is one acquire, hold and release, or an acquire that
+/// failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedTurns {
-    /// Those after the first, in which a client may have to make what it needs.
+    /// All cycles but the first, in which a client may have to create what it needs.
     AfterTheFirst,
-    /// All, as contenders had one turn each.
+    /// All cycles, because contenders had only one each.
     All,
 }
 
@@ -287,7 +289,7 @@ impl CountedTurns {
     }
 }
 
-/// A difference between what the wire and the client itself have counted of one trial.
+/// A difference between the counts of the wire and of the client in the same trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disagreement {
     pub what: &'static str,
@@ -313,7 +315,8 @@ impl Counting {
         self.missing.is_none()
     }
 
-    /// What it has counted otherwise than the client itself, where that can be compared; empty where all agrees.
+    /// Differences between the wire and the client's own counts; empty if all agree or the counts are not
+    /// comparable.
     pub fn disagreements(&self) -> Vec<Disagreement> {
         let Some(client) = self.client.as_ref().filter(|client| client.unseen == 0) else {
             return Vec::new();
@@ -359,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_restarted_makes_the_sum_unknown() {
+    fn sum_is_unknown_if_a_server_restarted() {
         let servers = [server(5, 9, (100, 200)), server(0, 3, (100, 200))];
         assert_eq!(summed(&servers, "k"), Some(7));
         let servers = [server(5, 9, (100, 200)), server(8, 3, (100, 20))];
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_keeps_no_such_counters_gives_no_number_instead_of_zero() {
+    fn missing_counters_give_no_number_instead_of_zero() {
         let mut without = server(5, 9, (100, 200));
         without.after.remove(ALWAYS_THERE);
         assert_eq!((summed(&[without.clone()], "k"), applied(&[without], "k")), (None, None));
@@ -376,13 +379,13 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_disagree_about_writes_give_no_number() {
+    fn applied_is_none_if_servers_disagree_about_writes() {
         assert_eq!(applied(&[server(0, 4, (1, 2)), server(1, 5, (1, 2))], "k"), Some(4));
         assert_eq!(applied(&[server(0, 4, (1, 2)), server(0, 5, (1, 2))], "k"), None);
     }
 
     #[test]
-    fn what_wire_and_client_have_counted_is_compared_kind_by_kind() {
+    fn disagreements_compare_wire_and_client_by_kind() {
         let mut client = Counts::default();
         client.requests.add(RequestKind::Create, 5);
         client.notifications.node_deleted = 3;
@@ -404,7 +407,7 @@ mod tests {
         let found = more.disagreements();
         assert_eq!(found[0], Disagreement { what: "delete", wire: 1, client: 0 });
         assert_eq!(found[1], Disagreement { what: "notifications by release", wire: 2, client: 3 });
-        // What the client library keeps to itself can't be compared.
+        // Counts that the client library hides cannot be compared.
         client.unseen = 1;
         assert_eq!(Counting { client: Some(client), ..more }.disagreements(), []);
     }

@@ -1,5 +1,5 @@
-//! What `calibrate` yields: the raw requests of an ensemble, server by server, and the floor that follows from them; and
-//! what ZooKeeper itself does where articles on locks make claims about it. All of it without a lock.
+//! Results of `calibrate`, measured without a lock: the latency of raw requests on each server, the floor
+//! that follows from them, and ZooKeeper's behaviour where articles on locks make claims about it.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{EnsembleInfo, Floor, HostInfo, Timing};
 use zklockbench_core::units::as_utc;
 
-/// A kind of request that is measured by itself.
+/// A kind of request that is measured on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RawRequest {
@@ -17,7 +17,7 @@ pub enum RawRequest {
     Create,
     /// Delete of such a node.
     Delete,
-    /// exists of a node that is there: a round trip to one server.
+    /// exists of an existing node: a round trip to one server.
     Exists,
     /// getData of 16 bytes.
     GetData,
@@ -39,7 +39,7 @@ pub enum RawRequest {
 }
 
 impl RawRequest {
-    /// Every kind, in the order in which they are measured and listed. A delete comes after the create that it undoes.
+    /// Every kind, in the order of measuring and listing. A delete follows the create that it undoes.
     pub const ALL: [Self; 10] = [
         Self::Create,
         Self::Delete,
@@ -69,49 +69,50 @@ impl RawRequest {
     }
 }
 
-/// How many requests were answered while as many as possible were under way.
+/// Throughput with as many requests in flight as possible.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Saturation {
-    /// Replies a second.
+    /// Replies per second.
     pub per_s: f64,
-    /// Replies.
+    /// Number of replies.
     pub count: u64,
-    /// For how long, in microseconds.
+    /// Measuring time in microseconds.
     pub lasted_us: u64,
-    /// Processor time of the generator's thread per time, at most 1. Near 1 the generator was the limit, and the ensemble
-    /// may be able to do more; `None` where the system does not tell.
+    /// Processor time of the generator's thread per elapsed time, at most 1. Near 1, the generator was the
+    /// limit, and the ensemble may be capable of more. `None` if the system does not report it.
     pub generator_share: Option<f64>,
 }
 
-/// One kind of request on one server.
+/// Measurements of one kind of request on one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestFigures {
-    /// Which.
+    /// Kind of request.
     pub request: RawRequest,
-    /// From the call to the arrival of the reply, with no other request under way; `None` when there was no time for one.
+    /// Time from the call to the arrival of the reply, with no other request in flight; `None` if time ran
+    /// out.
     pub alone: Option<Timing>,
-    /// With many under way.
+    /// Throughput with many requests in flight.
     pub saturated: Option<Saturation>,
 }
 
-/// One server.
+/// Measurements on one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerFigures {
     /// `host:port` for clients.
     pub address: String,
-    /// `leader`, `follower`, `standalone`, or why it could not be asked.
+    /// `leader`, `follower`, `standalone`, or the reason why the server did not answer.
     pub role: String,
-    /// Each kind of request.
+    /// Measurements of each kind of request.
     pub requests: Vec<RequestFigures>,
-    /// From one session's call of setData to the arrival of the event at another session of this server that watches the
-    /// node.
+    /// Time from a session's call of setData to the arrival of the event at another session of this server
+    /// that watches the node.
     pub watch: Option<Timing>,
-    /// Opening a session: from the call until the server has granted it, connection included.
+    /// Time to open a session: from the call until the server has granted it, including the connection.
     pub session_open: Option<Timing>,
-    /// Closing it: from the call to the server's answer.
+    /// Time to close a session: from the call to the server's answer.
     pub session_close: Option<Timing>,
-    /// The word `ruok` over a connection of its own: no session, no ensemble, and a connection to be opened. `None` when
-    /// the server does not answer that word.
+    /// Time of the command `ruok` over a separate connection, including opening it; needs neither a session
+    /// nor a quorum. `None` if the server does not answer the command.
     pub ruok: Option<Timing>,
 }
 
@@ -120,73 +121,74 @@ impl ServerFigures {
         self.requests.iter().find(|figures| figures.request == request)
     }
 
-    /// Whether writes are put in order here: the leader, or a server that stands alone.
+    /// Whether the server orders writes: a leader or a standalone server.
     pub fn leads(&self) -> bool {
         self.role == "leader" || self.role == "standalone"
     }
 }
 
-/// Handoffs from a session on one server to a session on one server.
+/// Handoffs from a session on one server to a session on the same or another server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairFigures {
-    /// The server of the session that deletes.
+    /// Server of the session that deletes.
     pub from: String,
-    /// The server of the session that watches; it may be the same.
+    /// Server of the session that watches; may be the same.
     pub to: String,
-    /// From the call of delete to the arrival of the event: the floor.
+    /// Time from the call of delete to the arrival of the event: the floor.
     pub handoff: Option<Timing>,
-    /// From the call of delete to the arrival of its reply. It can come after the event.
+    /// Time from the call of delete to the arrival of its reply, which may follow the event.
     pub reply: Option<Timing>,
-    /// From the call of delete to the reply to a read by which the watcher makes sure that the node is gone.
+    /// Time from the call of delete to the reply to the read with which the watcher confirms that the node is
+    /// gone.
     pub confirmed: Option<Timing>,
 }
 
-/// All that one calibration yields.
+/// Complete result of one calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
-    /// Version of the tool.
+    /// Version of zklockbench.
     pub tool_version: String,
-    /// Commit that it was built from, `-dirty` where the tree had changes; `None` outside a checkout.
+    /// Commit of the build, with `-dirty` if the tree had changes; `None` outside a checkout.
     pub tool_commit: Option<String>,
-    /// When it began; a label.
+    /// Wall time of the start; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// When it ended; a label.
+    /// Wall time of the end; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub ended_at: SystemTime,
-    /// How long was meant to be measured, in microseconds.
+    /// Planned measuring time in microseconds.
     pub budget_us: u64,
-    /// How long nothing was done before each handoff and each uncontended acquire, in microseconds; missing where they followed
-    /// one another.
+    /// Pause before each handoff and each uncontended acquire, in microseconds; missing if they followed each
+    /// other immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest_us: Option<u64>,
-    /// Sessions on each server that were used for saturation.
+    /// Sessions per server that were used for saturation.
     pub saturating_sessions: usize,
-    /// Requests that each of those had under way.
+    /// Requests in flight per session during saturation.
     pub in_flight: usize,
-    /// The generator's host.
+    /// Host of the generator.
     pub host: HostInfo,
-    /// The ensemble.
+    /// Ensemble that was measured.
     pub ensemble: EnsembleInfo,
-    /// The floor.
+    /// Floor of the ensemble.
     pub floor: Floor,
-    /// Writes a second that the ensemble takes, each of them synced by a quorum: create or setData at saturation through
-    /// the leader, whichever is more. `None` when no leader is known.
+    /// Synced writes per second: the higher rate of create and setData at saturation through the leader, each
+    /// synced by a quorum. `None` if no leader is known.
     pub synced_writes_per_s: Option<f64>,
-    /// Each server.
+    /// Measurements of each server.
     pub servers: Vec<ServerFigures>,
-    /// Handoffs, by where the two sessions were.
+    /// Handoffs by the servers of the two sessions.
     pub pairs: Vec<PairFigures>,
-    /// What could not be measured, and why.
+    /// Measurements that failed, with the reason.
     pub missing: Vec<String>,
-    /// What ZooKeeper itself does where articles make claims about it; `None` unless that was asked for.
+    /// ZooKeeper's behaviour where articles make claims about it; `None` unless requested.
     #[serde(default)]
     pub behaviour: Option<Behaviour>,
 }
 
-/// Writes a second through the leader, if there is one among these.
+/// Writes per second through the leader; `None` if no server leads.
 pub fn synced_writes_per_s(servers: &[ServerFigures]) -> Option<f64> {
     let leader = servers.iter().find(|server| server.leads())?;
     let rates = [RawRequest::Create, RawRequest::SetData]
@@ -195,53 +197,54 @@ pub fn synced_writes_per_s(servers: &[ServerFigures]) -> Option<f64> {
     rates.reduce(f64::max)
 }
 
-/// What was found. A part that failed is `None`, and `missing` says why.
+/// Results of the behaviour checks. A check that failed is `None`, and `missing` gives the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Behaviour {
-    /// How much data a node holds.
+    /// Maximum data size of a node.
     pub node_size: Option<NodeSize>,
-    /// Which number a sequential node gets.
+    /// Numbering of sequential nodes.
     pub numbers: Option<Numbers>,
     /// Each kind of watch against each kind of change.
     pub watches: Option<Vec<WatchCell>>,
-    /// How often one watch fires.
+    /// Number of times that one watch fires.
     pub one_shot: Option<OneShot>,
     /// Changes that race with a list that sets a watch.
     pub raced: Option<Raced>,
-    /// The same with a list and, after it, a second request that sets the watch.
+    /// Changes that race with a list and a second request that sets the watch.
     #[serde(default)]
     pub raced_apart: Option<Raced>,
-    /// The transactions of what several servers' sessions change at the same time.
+    /// Transaction order of simultaneous changes by sessions on several servers.
     pub order: Option<UpdateOrder>,
-    /// Whether a lock that is one node outlives its holder's session.
+    /// Whether a single-node lock outlives its holder's session.
     pub left: Option<Left>,
-    /// A bystander's requests while others are woken.
+    /// Requests of a bystander while other sessions are woken.
     pub bystander: Option<Vec<Bystander>>,
-    /// What could not be tried, and why.
+    /// Checks that could not run, with the reason.
     pub missing: Vec<String>,
 }
 
-/// How much data a node holds, with the servers' default limit.
+/// Maximum data size of a node with the servers' default limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeSize {
-    /// The most bytes that were accepted at creation.
+    /// Largest size accepted at creation, in bytes.
     pub accepted_bytes: u64,
-    /// The fewest that were refused, which is one more.
+    /// Smallest refused size in bytes, one more than `accepted_bytes`.
     pub refused_bytes: u64,
 }
 
-/// Three sequential nodes below one parent: the first two are created, one of them is deleted, then comes the third.
+/// Numbers of three sequential nodes with the same parent: two are created, one of them is deleted, then the
+/// third is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Numbers {
-    /// The number of the second.
+    /// Number of the second node.
     pub second: i64,
-    /// Children when the third was created.
+    /// Number of children when the third was created.
     pub children_then: u64,
-    /// The number of the third.
+    /// Number of the third node.
     pub third: i64,
 }
 
-/// A kind of watch, by the request that sets it.
+/// A kind of watch, named after the request that sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WatchedBy {
@@ -253,28 +256,28 @@ pub enum WatchedBy {
     GetChildren,
 }
 
-/// A change, seen from the watched node.
+/// A change, relative to the watched node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// A child is created.
     ChildCreated,
-    /// Its data are set.
+    /// The node's data are set.
     DataSet,
     /// A child is deleted.
     ChildDeleted,
-    /// It is deleted itself.
+    /// The node itself is deleted.
     Deleted,
 }
 
 /// Whether a watch fires at a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchCell {
-    /// The watch.
+    /// Kind of watch.
     pub watch: WatchedBy,
-    /// The change.
+    /// Kind of change.
     pub change: Change,
-    /// The event that came; `None` where none did.
+    /// Event that arrived; `None` without one.
     pub event: Option<String>,
 }
 
@@ -283,72 +286,73 @@ pub struct WatchCell {
 pub struct OneShot {
     /// Changes of the watched node's data.
     pub changes: u64,
-    /// Events that came.
+    /// Events that arrived.
     pub events: u64,
 }
 
 /// Rounds in which one session lists with a watch while another creates a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Raced {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Rounds in which the list showed the child.
+    /// Rounds in which the list contained the child.
     pub listed: u64,
-    /// Rounds in which it did not, and the watch fired.
+    /// Rounds in which the list lacked the child and the watch fired.
     pub notified: u64,
-    /// Rounds with neither.
+    /// Rounds in which neither happened.
     pub lost: u64,
 }
 
-/// Creates, writes and deletes in several directories, by sessions of all servers at the same time.
+/// Creates, writes and deletes in several directories, made simultaneously by sessions on all servers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UpdateOrder {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u64,
-    /// Directories.
+    /// Number of directories.
     pub directories: u64,
-    /// Changes.
+    /// Number of changes.
     pub changes: u64,
-    /// Changes whose transaction is no later than the one before in the same session, or that share one.
+    /// Changes whose transaction is not later than the previous one of the same session, or that share a
+    /// transaction.
     pub out_of_order: u64,
     /// Servers whose transaction logs were read.
     pub logs: u64,
-    /// Changes that a server's log does not have under the transaction that the client was told, or in another order than
-    /// the other logs.
+    /// Changes that a server's log lacks under the transaction reported to the client, or has in a different
+    /// order from the other logs.
     pub logged_otherwise: u64,
 }
 
-/// A lock that is one node: whether the next one gets it when its holder's session has ended.
+/// A single-node lock: whether the next contender gets it after the holder's session has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Left {
-    /// Whether the next one got it where it is an ephemeral node.
+    /// Whether the next contender got the lock with an ephemeral node.
     pub ephemeral_taken: bool,
-    /// The same of a persistent node.
+    /// Whether the next contender got the lock with a persistent node.
     pub persistent_taken: bool,
-    /// For how long the next one tried, in microseconds.
+    /// Time for which the next contender tried, in microseconds.
     pub looked_us: u64,
 }
 
-/// A bystander's reads and writes on one server while so many sessions there are woken at once, again and again: those that
-/// it asked for while they were being woken.
+/// A bystander's reads and writes on one server while waiting sessions there are woken repeatedly. Only
+/// requests sent during the wake-ups count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bystander {
-    /// Which of the rounds it was; in each, one is woken and then all are, or the other way round.
+    /// Number of the round. Each round wakes one session and then all of them, or the other way round.
     #[serde(default)]
     pub round: u64,
-    /// Sessions that wait on its server.
+    /// Sessions that wait on the bystander's server.
     pub waiting: u64,
-    /// How many of them each change wakes.
+    /// Sessions woken by each change.
     pub woken: u64,
-    /// Changes.
+    /// Number of changes.
     pub changes: u64,
-    /// Its getData.
+    /// The bystander's getData.
     pub read: Option<Timing>,
-    /// Its setData.
+    /// The bystander's setData.
     pub write: Option<Timing>,
-    /// How long its server took for an update, by its own clock: the mean, in microseconds. `None` where it does not say.
+    /// Mean update latency reported by the server, in microseconds; `None` if the server does not report it.
     #[serde(default)]
     pub server_update_us: Option<f64>,
     /// Whether the servers had processors that this program did not use.
@@ -376,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn synced_writes_are_those_through_the_leader_and_unknown_without_one() {
+    fn synced_writes_are_taken_from_the_leader_or_unknown() {
         let all = [server("follower", [9_000.0, 9_500.0]), server("leader", [1_000.0, 1_500.0])];
         assert_eq!(synced_writes_per_s(&all), Some(1_500.0));
         assert_eq!(synced_writes_per_s(&all[..1]), None);

@@ -1,4 +1,4 @@
-//! What a figure is of a trial.
+//! Values of metrics in a trial.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::cell_name;
 use zklockbench_scenario::TrialSpec;
 
-/// A figure of one repetition.
+/// Value of a metric in one repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
-    /// Its value, in the unit of the figure.
+    /// Value in the metric's unit.
     pub value: f64,
-    /// It is a lower bound.
+    /// Whether the value is a lower bound.
     pub at_least: bool,
-    /// How many samples it rests on, where it is a statistic of samples.
+    /// Number of samples, if the metric is a statistic of samples.
     pub samples: Option<u64>,
 }
 
@@ -27,14 +27,14 @@ impl Reading {
         Self { value, at_least: false, samples: None }
     }
 
-    /// What it may come to: of a lower bound, anything.
+    /// Largest possible value: infinite for a lower bound.
     pub const fn at_most(&self) -> f64 {
         if self.at_least { f64::INFINITY } else { self.value }
     }
 }
 
-/// The median of how many samples the repetitions have. One that was slow has fewer, and counts all the same: to leave it
-/// out would make a side look faster.
+/// Median number of samples per repetition. A slow repetition has fewer and still counts, because leaving it
+/// out would make its side look faster.
 pub fn usual_samples(readings: &[Reading]) -> Option<u64> {
     let mut samples: Vec<u64> = readings.iter().filter_map(|reading| reading.samples).collect();
     samples.sort_unstable();
@@ -43,9 +43,9 @@ pub fn usual_samples(readings: &[Reading]) -> Option<u64> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing of the kind happened, or it does not apply to the load.
+    /// The event did not happen, or the metric does not apply to the load.
     NotMeasured,
-    /// The queue grew, so it would only say how long the trial was.
+    /// The queue grew, so the value would only reflect the length of the trial.
     Unstable,
 }
 
@@ -71,7 +71,7 @@ impl Trial {
     }
 }
 
-/// The repetitions of a cell that measured a metric: a driver's requests are counted in one of them only.
+/// Repetitions of a cell that measured a metric. A driver's requests are counted in only one of them.
 pub fn measured_in<'t>(figure: Figure, trials: &[&'t Trial]) -> Vec<&'t Trial> {
     let on_the_wire = is_counted_on_the_wire(figure);
     let measures =
@@ -93,7 +93,7 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
     }
     let all = trial.survival(measure).ok_or(Missing::NotMeasured)?;
     let (value, at_least) = match statistic {
-        // As `summary.csv` has it.
+        // The same mean as in `summary.csv`.
         Statistic::Mean => {
             let mean = trial.latency(measure).ok_or(Missing::NotMeasured)?;
             (mean.mean_us, mean.known < 1.0)
@@ -108,12 +108,12 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
     Ok(Reading { value, at_least, samples: Some(all.count()) })
 }
 
-/// A strategy at a number of contenders.
+/// A strategy with a number of contenders.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CellKey {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// Contenders.
+    /// Number of contenders.
     pub contenders: usize,
 }
 

@@ -1,8 +1,8 @@
-//! The table of figures: what there is to compare, gate, tabulate and draw of a trial besides percentiles.
+//! The table of metrics: everything besides percentiles that can be compared, gated, tabulated and drawn.
 //!
-//! One entry is all that a figure takes. Gates, `--figure`, the columns of the main table and of `summary.csv`, `derived` in
-//! a trial's file, `figures` in `summary.json`, charts, what is compared and what CI is told follow from it, and so does
-//! `docs/figures.md`.
+//! A metric needs only one entry. Gates, `--figure`, the columns of the main table and of `summary.csv`,
+//! `derived` in a trial's file and `figures` in `summary.json` follow from it. So do charts, comparisons, CI
+//! output and `docs/figures.md`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,19 +14,19 @@ use super::{Counting, Trial};
 use zklockbench_core::measure::{Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Unit};
 use zklockbench_scenario::{Load, Stop};
 
-/// A figure, how it is read off a trial, and where it is shown.
+/// A metric, how it is read from a trial, and where it is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct FigureEntry {
     pub card: FigureCard,
     read: fn(&Trial) -> Option<f64>,
-    /// Its name in `derived`, `summary.csv` and `summary.json`; `None` where a trial's file has it elsewhere.
+    /// Name in `derived`, `summary.csv` and `summary.json`; `None` if a trial's file stores it elsewhere.
     pub stored_as: Option<&'static str>,
     pub column: Option<FigureColumn>,
     pub chart: Option<FigureChart>,
-    /// Whether `compare` looks at it unasked, as at what a lock costs the ensemble.
+    /// Whether `compare` includes the metric by default, as part of the load on the ensemble.
     pub compared: bool,
     pub tracked: bool,
-    /// Whether it is counted on the wire, in a trial of its own, where a driver's lock is concerned: one repetition has it.
+    /// Whether a driver's lock has the metric only in its counting trial on the wire, i.e. in one repetition.
     pub on_the_wire: bool,
 }
 
@@ -34,23 +34,23 @@ pub struct FigureEntry {
 #[derive(Debug, Clone, Copy)]
 pub struct FigureColumn {
     pub heading: &'static str,
-    /// The larger, the sooner it is left out where there is little room; 0 stays.
+    /// Priority for omission in narrow tables: the largest value goes first, and 0 always stays.
     pub spare: u8,
     pub in_percent: bool,
-    /// What stands in it, for the line below the table; empty where the heading says it.
+    /// Explanation below the table; empty if the heading suffices.
     pub explained: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct FigureChart {
-    /// The name of its files.
+    /// Base name of the chart's files.
     pub id: &'static str,
     pub title: &'static str,
     pub axis: &'static str,
     pub section: &'static str,
-    /// The fewest contenders with which the figure says anything.
+    /// Minimum number of contenders for a meaningful value.
     pub from: usize,
-    /// Why there is none where nothing of it was measured.
+    /// Text if no trial measured the metric.
     pub missing: &'static str,
 }
 
@@ -58,7 +58,7 @@ impl FigureEntry {
     const fn new(kind: FigureKind, name: &'static str, unit: Unit, better: Better) -> Self {
         let stored_as = match kind {
             FigureKind::Ratio => Some(name),
-            // Among the counts.
+            // Counts are stored with the counts.
             FigureKind::Count => None,
         };
         Self {
@@ -125,7 +125,7 @@ impl FigureEntry {
         Figure::Plain(&self.card)
     }
 
-    /// What it is of that trial; `None` where nothing of the kind was measured.
+    /// The value for a trial; `None` if nothing of the kind was measured.
     pub fn of(&self, trial: &Trial) -> Option<f64> {
         (self.read)(trial)
     }
@@ -135,7 +135,7 @@ impl FigureEntry {
     }
 }
 
-/// Every figure without samples, as gates and options name them.
+/// Every metric without samples, as named in gates and options.
 pub fn cards() -> Vec<&'static FigureCard> {
     ALL.iter().map(|entry| &entry.card).collect()
 }
@@ -164,18 +164,18 @@ const fn count(name: &'static str, better: Better) -> FigureEntry {
     FigureEntry::new(FigureKind::Count, name, Unit::Amount, better)
 }
 
-/// Makes the entries, each with what it is, and their list.
+/// Defines the entries, each with its description, and the list of all.
 macro_rules! figures {
     ($($(#[doc = $what:literal])+ $id:ident = $entry:expr;)*) => {
         $($(#[doc = $what])+ pub static $id: FigureEntry = $entry.what(concat!($($what),+));)*
 
-        /// Every figure without samples, in the order in which outputs list them.
+        /// Every metric without samples, in the order in which outputs list them.
         pub static ALL: &[&FigureEntry] = &[$(&$id),*];
     };
 }
 
 figures! {
-    /// Acquisitions a second; not of a batch, whose pace is the conductor's.
+    /// Acquisitions per second; not for a batch, whose pace the conductor sets.
     THROUGHPUT = rate("throughput", Better::Higher)
         .read(|trial| {
             let (acquired, us) = match trial.full_crew {
@@ -195,7 +195,7 @@ figures! {
             missing: "no trial measured a throughput",
         })
         .tracked();
-    /// Arrivals a second that were due, of an open load: what the throughput would be if all were served in time.
+    /// Due arrivals per second of an open load: the throughput if all were served in time.
     OFFERED = rate("offered", Better::Neither)
         .read(|trial| trial.arrived.and_then(|arrived| per_second(arrived.offered, trial.measured_us)))
         .stored_as("offered_per_s");
@@ -214,10 +214,10 @@ figures! {
             missing: "no trial released a lock that others waited for",
         })
         .tracked();
-    /// Of `fan_out`, the notifications whose contender then acquired without waiting again.
+    /// Part of `fan_out` whose contender then acquired without waiting again.
     FAN_OUT_USEFUL = amount("fan_out_useful", Better::Neither)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_useful));
-    /// Of `fan_out`, the notifications that woke a contender for nothing.
+    /// Part of `fan_out` that woke a contender in vain.
     FAN_OUT_SPURIOUS = amount("fan_out_spurious", Better::Lower)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_spurious));
     /// Requests sent per acquisition.
@@ -235,14 +235,14 @@ figures! {
         })
         .compared()
         .tracked();
-    /// Notifications delivered per acquisition, whatever caused them.
+    /// Notifications delivered per acquisition, whatever their cause.
     NOTIFICATIONS_PER_ACQUISITION = amount("notifications_per_acquisition", Better::Lower)
         .read(|trial| per_acquisition(trial, |sent| sent.notifications))
         .on_the_wire()
         .column("notifications/acq", 7)
         .compared()
         .tracked();
-    /// Names that getChildren returned, per acquisition.
+    /// Names returned by getChildren, per acquisition.
     NAMES_PER_ACQUISITION = amount("names_per_acquisition", Better::Lower)
         .read(|trial| per_acquisition(trial, |sent| sent.names))
         .on_the_wire()
@@ -261,31 +261,32 @@ figures! {
     BYTES_RECEIVED_PER_ACQUISITION = bytes("bytes_received_per_acquisition")
         .read(|trial| per_acquisition(trial, |sent| sent.bytes_received))
         .on_the_wire();
-    /// Share of the acquisitions that a later arrival was served before; of a semaphore's, as many of them as it lets in together.
+    /// Share of the acquisitions overtaken by a later arrival; for a semaphore, by as many later arrivals as
+    /// it has leases.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
         .read(|trial| ratio(trial.measured.overtaken, trial.measured.acquired()))
         .column_in_percent("overtaken", 6)
         .explained("share of acquisitions where a later arrival got in first");
-    /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got all. Not of a
-    /// batch and of a phase that acquisitions end, in which each has as many turns as the others, of a single contender, and
-    /// where contenders had fewer than five turns on average.
+    /// Jain's fairness index over the contenders' acquisitions: 1 if all got the same, 1/N if one got all.
+    /// Not for a single contender, a batch, or a phase ended by acquisitions, where all have equally many
+    /// cycles. Also not below five cycles per contender on average.
     FAIRNESS = share("fairness", Better::Higher).read(fairness)
         .column("fairness", 9)
         .explained("Jain's index, 1 is fair")
         .tracked();
-    /// How many readers were inside at a time, on average over the measured phase and over all locks together; missing
-    /// when nobody read.
+    /// Average number of simultaneous readers over the measured phase, for all locks together; missing
+    /// without reads.
     MEAN_READERS = amount("mean_readers", Better::Neither)
         .read(|trial| {
             let (counts, us) = (&trial.measured, trial.measured_us);
             ratio(counts.read_held_us, us).filter(|_| counts.reads_acquired > 0)
         })
         .column("readers", 10);
-    /// For which share of the measured phase the busiest lock was held or being handed over.
+    /// Share of the measured phase during which the busiest lock was held or being handed over.
     UTILISATION_BUSIEST = share("utilisation_busiest", Better::Neither)
         .read(|trial| Some(trial.utilisation?.busiest))
         .stored_elsewhere();
-    /// Share of the host's processor time that its hypervisor gave to others.
+    /// Share of the host's processor time that its hypervisor gave to other guests.
     STEAL_SHARE = share("steal_share", Better::Lower)
         .read(|trial| trial.health.host_steal_share)
         .stored_elsewhere()
@@ -296,7 +297,7 @@ figures! {
     /// Acquires that timed out.
     TIMED_OUT = count("timed_out", Better::Lower)
         .read(|trial| whole(trial.timed_out()));
-    /// Arrivals of an open load that found no free session and were dropped, as the scenario says.
+    /// Arrivals of an open load that found no free session and were dropped, as the scenario specifies.
     DROPPED = count("dropped", Better::Lower).read(|trial| whole(trial.arrived?.dropped));
     /// Waits that ended without the lock, or had not ended when the measured phase did.
     UNSERVED = count("unserved", Better::Neither)
@@ -306,25 +307,26 @@ figures! {
     /// Notifications delivered.
     NOTIFICATIONS = count("notifications", Better::Lower)
         .read(|trial| seen(trial, |counts| counts.notifications.total()));
-    /// Names that getChildren returned.
+    /// Names returned by getChildren.
     NAMES = count("names", Better::Lower).read(|trial| seen(trial, |counts| counts.names_returned));
     /// Bytes in both directions.
     BYTES = FigureEntry::new(FigureKind::Count, "bytes", Unit::Bytes, Better::Lower)
         .read(|trial| seen(trial, |counts| counts.bytes_sent + counts.bytes_received));
-    /// Acquisitions that a later arrival was served before; of a semaphore's, as many of them as it lets in together.
+    /// Acquisitions overtaken by a later arrival; for a semaphore, by as many later arrivals as it has
+    /// leases.
     OVERTAKEN = count("overtaken", Better::Lower).read(|trial| whole(trial.measured.overtaken));
-    /// Locks that were lost while they were held.
+    /// Locks lost while held.
     LOST_WHILE_HELD = count("lost_while_held", Better::Lower).read(|trial| whole(trial.measured.lost_while_held));
     /// Violations in the whole trial.
     VIOLATIONS = count("violations", Better::Lower).read(|trial| whole(trial.violation_count));
-    /// Acquisitions that would have shown a violation, at most as many as the measured phase had.
+    /// Acquisitions that would have revealed a violation, at most as many as the measured phase had.
     EVIDENCE = count("evidence", Better::Neither).read(|trial| whole(trial.checked()));
     /// Errors in the whole trial.
     ERRORS = count("errors", Better::Lower).read(|trial| whole(trial.errors.values().sum()));
     /// Sessions that expired.
     SESSIONS_EXPIRED = count("sessions_expired", Better::Lower).read(|trial| whole(trial.sessions.expired));
-    /// Watches that were still set when the load had ended and all had released, by the servers' count; missing when
-    /// a server could not be asked.
+    /// Watches still set on the servers after the load ended and all contenders released; missing if a server
+    /// did not answer.
     WATCHES_LEFT = count("watches_left", Better::Lower)
         .read(|trial| whole(watches_left(trial)?))
         .stored_as("watches_left");
@@ -334,7 +336,7 @@ fn whole(count: u64) -> Option<f64> {
     Some(count as f64)
 }
 
-/// A count of what was sent and received. Where not all of that was seen, it would be too small.
+/// A traffic count; `None` if some traffic was hidden, because the count would be too small.
 fn seen(trial: &Trial, count: fn(&Counts) -> u64) -> Option<f64> {
     is_seen(trial).then(|| count(&trial.measured) as f64)
 }
@@ -347,7 +349,7 @@ fn per_release(trial: &Trial, amount: u64) -> Option<f64> {
     ratio(amount, trial.measured.releases).filter(|_| is_seen(trial))
 }
 
-/// Whether all was seen that was sent and received in the measured phase. Of a driver's lock nothing is.
+/// Whether all traffic of the measured phase was visible, which is never true for a driver's lock.
 fn is_seen(trial: &Trial) -> bool {
     trial.measured.unseen == 0 && !trial.is_counted_apart()
 }
@@ -355,7 +357,8 @@ fn is_seen(trial: &Trial) -> bool {
 fn fairness(trial: &Trial) -> Option<f64> {
     let shares: Vec<f64> = trial.tallies.iter().map(|tally| tally.acquired as f64).collect();
     let turns: u64 = trial.tallies.iter().map(|tally| tally.acquired).sum();
-    // Where each ends after as many acquisitions, all get the same whatever the lock does.
+    // If each contender stops after the same number of acquisitions, all shares are equal whatever the lock
+    // does.
     if trial.is_one_shot() || shares.len() < 2 || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
         return None;
     }
@@ -372,8 +375,8 @@ fn ratio(amount: u64, per: u64) -> Option<f64> {
     (per > 0).then(|| amount as f64 / per as f64)
 }
 
-/// How many more watches the servers had when the load had ended and all had released than before it. The sessions are
-/// still open then, so what is left will stay for as long as they are.
+/// Growth of the servers' watch counts from before the load until all contenders released. Sessions are still
+/// open then, so the remaining watches last as long as the sessions.
 fn watches_left(trial: &Trial) -> Option<u64> {
     const KEY: &str = "zk_watch_count";
     let left: Vec<i64> = trial
@@ -384,8 +387,8 @@ fn watches_left(trial: &Trial) -> Option<u64> {
     u64::try_from(left.iter().sum::<i64>()).ok().filter(|_| !left.is_empty())
 }
 
-/// With fewer turns for each contender, on average, chance alone makes shares differ: of two turns each, handed out at
-/// random, the index is about 0.7.
+/// Minimum average number of cycles per contender for fairness. With fewer, chance alone makes shares differ:
+/// with two cycles each, assigned at random, the index is about 0.7.
 pub const TURNS_FOR_FAIRNESS: u64 = 5;
 
 pub fn reference() -> String {
@@ -411,7 +414,7 @@ pub fn reference() -> String {
     format!("{HEAD}{SAMPLES}{measures}{PLAIN}{plain}")
 }
 
-/// The figures of a trial that are stored with it, by the names that files give them.
+/// Metrics stored with a trial, by their names in files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Derived(BTreeMap<String, Option<f64>>);
@@ -421,12 +424,12 @@ fn stored() -> impl Iterator<Item = (&'static str, &'static FigureEntry)> {
 }
 
 impl Derived {
-    /// What a figure is; `None` where it was not measured, or is not stored here.
+    /// Value of a metric; `None` if it was not measured or is not stored here.
     pub fn get(&self, entry: &FigureEntry) -> Option<f64> {
         *self.0.get(entry.stored_as?)?
     }
 
-    /// Whether a figure has another value here than there. Other versions know of other figures.
+    /// Whether a metric has different values here and in `other`. Metrics of other versions are ignored.
     pub fn contradicts(&self, other: &Self) -> bool {
         self.0.iter().any(|(name, value)| other.0.get(name).is_some_and(|its| its != value))
     }
@@ -460,12 +463,14 @@ impl JsonSchema for Derived {
 }
 
 impl Trial {
-    /// Whether its load is over when each contender has acquired as often as it was to: then the total time is a result.
+    /// Whether the load ends when each contender has acquired a given number of times, so that the total time
+    /// is a result.
     pub fn is_one_shot(&self) -> bool {
         self.is_batch() || matches!(self.spec.stop, Stop::Acquisitions(_))
     }
 
-    /// Whether each contender acquires once: the first to do so has finished, so there is no time in which all were there.
+    /// Whether each contender acquires once. The first to do so is finished, so there is no time in which all
+    /// take part.
     pub(super) fn acquires_once(&self) -> bool {
         self.spec.stop == Stop::Acquisitions(1)
     }
@@ -479,7 +484,7 @@ impl Trial {
     }
 }
 
-/// What was sent and received on behalf of a lock, and over how many acquisitions.
+/// Traffic on behalf of a lock, and the number of acquisitions that it covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
     pub acquired: u64,
@@ -493,7 +498,7 @@ pub(super) struct Sent {
 }
 
 impl Trial {
-    /// Whether its requests are known from a trial of their own only.
+    /// Whether requests are only known from the separate counting trial.
     pub fn is_counted_apart(&self) -> bool {
         self.driver.is_some()
     }
@@ -502,15 +507,15 @@ impl Trial {
         self.counting.as_ref().filter(|counting| counting.is_there())
     }
 
-    /// What was sent and received: by the session's own count, in the measured phase; of a driver's lock, by that on the wire.
-    /// `None` where not all of it was seen.
+    /// Traffic of the measured phase by the session's own count, or for a driver's lock by the count on the
+    /// wire. `None` if some of it was hidden.
     pub(super) fn sent(&self) -> Option<Sent> {
         if self.is_counted_apart() {
             let counting = self.on_the_wire()?;
             let counts = &counting.counted;
             return Some(Sent {
                 acquired: counts.acquired,
-                // Nothing is broken in such a trial: who has acquired releases.
+                // No faults in a counting trial: every acquisition is released.
                 releases: counts.acquired,
                 requests: counts.all_requests(),
                 notifications: counts.notifications.total(),
@@ -551,7 +556,7 @@ mod tests {
     use zklockbench_core::measure::Statistic;
 
     #[test]
-    fn every_figure_is_found_by_its_name_and_no_two_share_one() {
+    fn figures_are_found_by_their_unique_names() {
         use Statistic::{Max, Mean, Min, Percentile};
         let each =
             [Mean, Min, Percentile(50_000), Percentile(90_000), Percentile(99_000), Percentile(99_900), Max];
@@ -567,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_almost_one_is_corrected_and_the_name_in_a_table_will_do() {
+    fn named_suggests_the_nearest_name_and_accepts_names_of_tables() {
         assert!(named("thruput").unwrap_err().contains("there is no figure `thruput`"));
         assert!(named("throughptu").unwrap_err().contains("did you mean `throughput`?"));
         assert_eq!(named("throughput_per_s"), Ok(THROUGHPUT.figure()));

@@ -1,26 +1,26 @@
-//! The floor: what the cheapest handoff and the cheapest uncontended acquire take on an ensemble, by its raw requests and
-//! without any lock.
+//! The floor: times of the cheapest handoff and the cheapest uncontended acquire on an ensemble, measured
+//! with raw requests and without a lock.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use zklockbench_core::measure::{Histogram, value_at};
 
-/// How long something took, over so many times that it was done. In microseconds.
+/// Statistics of repeated measurements, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timing {
-    /// How often it was done.
+    /// Number of measurements.
     pub count: u64,
-    /// The median.
+    /// 50th percentile.
     pub p50_us: u64,
-    /// The 90th percentile.
+    /// 90th percentile.
     pub p90_us: u64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99_us: u64,
 }
 
 impl Timing {
-    /// Of the samples of a histogram; `None` when there are none.
+    /// Statistics of a histogram; `None` if it is empty.
     pub fn of(samples: &Histogram) -> Option<Self> {
         let at = |quantile| value_at(samples, quantile);
         (!samples.is_empty()).then(|| Self {
@@ -32,29 +32,30 @@ impl Timing {
     }
 }
 
-/// The floor of an ensemble. `docs/calibration.md` says how each figure is measured.
+/// The floor of an ensemble. See `docs/calibration.md` for how each part is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
-    /// From one session's call of delete to the arrival of the event at another session that watches the node: over all
-    /// placements of the two, each as often as the others.
+    /// Time from one session's call of delete to the arrival of the event at another session that watches the
+    /// node. All placements of the two sessions are equally frequent.
     pub handoff: Option<Timing>,
-    /// Of those, where both sessions were on the same server.
+    /// Handoffs with both sessions on the same server.
     pub handoff_same_server: Option<Timing>,
-    /// Of those, where they were on two servers.
+    /// Handoffs with the sessions on two servers.
     pub handoff_other_server: Option<Timing>,
-    /// An ephemeral sequential create and a getChildren of that one name, by a session that is alone.
+    /// Time of an ephemeral sequential create and a getChildren of its single name, without other sessions.
     pub uncontended: Option<Timing>,
-    /// How long it took to measure this, in microseconds.
+    /// Duration of the measurement, in microseconds.
     pub took_us: u64,
-    /// Why something of it was not measured; `None` when all of it was.
+    /// Reason why some part was not measured; `None` if all was.
     pub missing: Option<String>,
 }
 
 impl Floor {
-    /// Floors of one ensemble vary from measurement to measurement; medians this many times as long are another floor.
+    /// Ratio of medians beyond which two floors differ. Floors of the same ensemble vary from measurement to
+    /// measurement.
     pub const APART: f64 = 1.25;
 
-    /// Whether two medians of floors are farther apart than measurements of one are.
+    /// Whether two medians differ more than repeated measurements of the same floor do.
     pub fn are_apart(one_us: u64, other_us: u64) -> bool {
         one_us.max(other_us) as f64 > one_us.min(other_us) as f64 * Self::APART
     }
@@ -67,12 +68,12 @@ impl Floor {
         Self { missing: Some(why.into()), ..Self::default() }
     }
 
-    /// How many times as long as the floor's median a handoff of that many microseconds took.
+    /// Ratio of a handoff of `us` microseconds to the floor's median.
     pub fn handoffs(&self, us: f64) -> Option<f64> {
         multiple(us, self.handoff)
     }
 
-    /// How many times as long as the floor's median an uncontended acquire of that many microseconds took.
+    /// Ratio of an uncontended acquire of `us` microseconds to the floor's median.
     pub fn uncontended_acquires(&self, us: f64) -> Option<f64> {
         multiple(us, self.uncontended)
     }
@@ -89,13 +90,13 @@ mod tests {
     use zklockbench_core::measure::new_histogram;
 
     #[test]
-    fn what_was_never_done_took_no_time_that_could_be_told() {
+    fn timing_and_ratio_are_none_without_measurements() {
         assert_eq!(Timing::of(&new_histogram()), None);
         assert_eq!(Floor::not_measured("why").handoffs(1_000.0), None);
     }
 
     #[test]
-    fn a_multiple_is_taken_of_the_median() {
+    fn handoffs_are_multiples_of_the_median() {
         let mut samples = new_histogram();
         [1_000, 2_000, 9_000].into_iter().for_each(|us| samples.record(us).unwrap());
         let floor = Floor { handoff: Timing::of(&samples), ..Floor::default() };

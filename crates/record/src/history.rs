@@ -1,7 +1,7 @@
-//! What every contender did, as events in the order of their time: a *history*.
+//! A *history*: every contender's actions as events in order of time.
 //!
-//! A history is judged long after it was made, and may come from other tools than this suite. `docs/history.md`
-//! describes the file; these are its words.
+//! A history is judged long after it was recorded, and may come from other tools. `docs/history.md` describes
+//! the file format; these are its types.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::Stamp;
 
-/// What a history says of itself before its first event.
+/// Declarations of a history before its first event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Whether all that happened is there: `None` when it does not say, `Some(false)` when it was cut short.
+    /// Whether the history is complete: `None` if it does not state it, `Some(false)` if it was cut short.
     pub complete: Option<bool>,
     pub locks: BTreeMap<String, LockKind>,
 }
@@ -21,7 +21,7 @@ pub struct Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
     Mutex,
-    /// Contenders inside together that hold no more than so many leases.
+    /// Simultaneous holders that together hold at most this many leases.
     Semaphore(u32),
     ReadWrite,
 }
@@ -35,7 +35,7 @@ impl LockKind {
         }
     }
 
-    /// What a claim means to this kind of lock: only some know readers, and only some leases.
+    /// The claim as this kind of lock understands it: only some have readers, and only some have leases.
     pub fn in_force(self, claim: LockClaim) -> LockClaim {
         match self {
             Self::Mutex => LockClaim::WRITE,
@@ -44,7 +44,7 @@ impl LockKind {
         }
     }
 
-    /// Leases that others in the way may hold beside such a claim.
+    /// Leases that conflicting holders may have alongside this claim.
     pub fn allowed_beside(self, claim: LockClaim) -> u64 {
         let leases = match self {
             Self::Semaphore(leases) => leases,
@@ -53,7 +53,7 @@ impl LockKind {
         u64::from(leases).saturating_sub(self.in_force(claim).leases.into())
     }
 
-    /// Leases by which a holder is in the way of a claim; 0 between readers of a read-write lock.
+    /// Leases of `holder` that conflict with the claim; 0 between readers of a read-write lock.
     pub fn weight_against(self, claim: LockClaim, holder: LockClaim) -> u64 {
         let (own, other) = (self.in_force(claim), self.in_force(holder));
         if (own.mode, other.mode) == (Mode::Read, Mode::Read) { 0 } else { other.leases.into() }
@@ -62,64 +62,64 @@ impl LockKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockClaim {
-    /// To read or to write; a mutex takes both alike.
+    /// Read or write; a mutex treats both alike.
     pub mode: Mode,
-    /// How many leases of a semaphore; 1 of any other lock.
+    /// Number of leases of a semaphore; 1 for any other lock.
     pub leases: u32,
 }
 
 impl LockClaim {
     pub const READ: Self = Self { mode: Mode::Read, leases: 1 };
-    /// To be alone, or to have one of a semaphore's leases.
+    /// Exclusive access, or one lease of a semaphore.
     pub const WRITE: Self = Self { mode: Mode::Write, leases: 1 };
 }
 
-/// The two ends of an operation.
+/// Phase or result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
     Invoke,
-    /// It returned, and did what was asked.
+    /// The operation returned and took effect.
     Ok,
-    /// It returned, and certainly did not do it: the contender goes on as if it had never called.
+    /// The operation returned and certainly had no effect: the contender continues as if it had never called.
     Fail,
-    /// It returned, and the contender can't know whether it was done.
+    /// The operation returned, and its effect is unknown to the contender.
     Unknown,
 }
 
-/// What a contender has been told of its session.
+/// Session state as reported to a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionState {
     Connected,
-    /// The connection is gone; whether the session still lives is not known.
+    /// The connection is gone; whether the session is still alive is unknown.
     Suspended,
-    /// The session has ended, and its ephemeral nodes with it.
+    /// The session has ended, and its ephemeral nodes are gone.
     Expired,
 }
 
 /// One line of a history. Names are borrowed, because a history has millions of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// When, in microseconds of its clock. Only events of one clock are compared.
+    /// Time in microseconds of the event's clock. Only events of the same clock are compared.
     pub t_us: u64,
     pub process: &'a str,
-    /// The clock that `t_us` was read from; `None` for the process's own.
+    /// Clock of `t_us`; `None` for the process's own.
     pub clock: Option<&'a str>,
-    /// The contender's number within its process; `None` for what concerns all of them (sessions only).
+    /// Number of the contender within its process; `None` for session events that concern all of them.
     pub contender: Option<u64>,
     pub session: Option<&'a str>,
-    /// What the contender learned of its session with this event.
+    /// Session state that the contender learned with this event.
     pub state: Option<SessionState>,
     pub what: What<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What<'a> {
-    /// A contender asked for a lock, or got an answer.
+    /// A contender requested a lock, or received the result.
     Acquire(Acquire<'a>),
     Release(Release<'a>),
-    /// Nothing but what `state` says.
+    /// Only a change of `state`.
     Session,
     /// A contender wrote to a resource that checks fencing tokens.
     Write(Write<'a>),
@@ -130,11 +130,11 @@ pub struct Acquire<'a> {
     pub lock: &'a str,
     pub step: Step,
     pub claim: LockClaim,
-    /// How often the contender has the lock once it has it this time, for a reentrant lock.
+    /// Nesting depth of a reentrant lock after this acquire.
     pub depth: Option<u32>,
-    /// The fencing token: the czxid of the contender's node.
+    /// Fencing token: the czxid of the contender's node.
     pub token: Option<i64>,
-    /// The zxid of the reply in which the contender found that it holds.
+    /// zxid of the reply that showed the contender that it holds.
     pub zxid: Option<i64>,
 }
 
@@ -142,16 +142,17 @@ pub struct Acquire<'a> {
 pub struct Release<'a> {
     pub lock: &'a str,
     pub step: Step,
-    /// Whether nobody else could run while the contender was inside, so that nobody could have been seen beside it.
+    /// Whether no other contender could run while this one was inside, so that none could have been seen with
+    /// it.
     pub alone: bool,
-    /// The zxid of the transaction that deleted the contender's node.
+    /// zxid of the transaction that deleted the contender's node.
     pub deleted_zxid: Option<i64>,
-    /// A zxid as of which that node was still there: it was deleted later.
+    /// A zxid at which the node still existed: the node was deleted later.
     pub there_zxid: Option<i64>,
 }
 
 impl Release<'_> {
-    /// The earliest transaction that may have deleted the node.
+    /// Earliest transaction that may have deleted the node.
     pub fn deleted_from(&self) -> Option<i64> {
         self.deleted_zxid.or(self.there_zxid.map(|zxid| zxid.saturating_add(1)))
     }
@@ -162,11 +163,11 @@ impl Release<'_> {
 pub struct Write<'a> {
     pub lock: &'a str,
     pub step: Step,
-    /// The fencing token that was shown to the resource.
+    /// Fencing token presented to the resource.
     pub token: Option<i64>,
-    /// Whether the resource accepted the write; `None` before the answer, or when it is not known.
+    /// Whether the resource accepted the write; `None` before the answer, or if unknown.
     pub accepted: Option<bool>,
-    /// The zxid of the write, where the resource is a node: it orders writes of all clocks.
+    /// zxid of the write if the resource is a node: orders writes across clocks.
     pub zxid: Option<i64>,
 }
 
@@ -183,13 +184,13 @@ impl<'a> What<'a> {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinePosition {
-    /// Its number, from 1; the header is line 1.
+    /// Line number, from 1; the header is line 1.
     pub line: u64,
-    /// The byte that it begins with, from 0.
+    /// Offset of the line's first byte, from 0.
     pub offset: u64,
 }
 
-/// What one contender did or learned at one moment of a trial: the trial's history, before it is written down.
+/// One action or observation of a contender in a trial: the history in memory, before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     pub at: Stamp,
@@ -204,28 +205,28 @@ pub enum Deed {
     Asks(LockClaim),
     Enters {
         claim: LockClaim,
-        /// The transaction that created its node; `None` without a node.
+        /// Transaction that created the contender's node; `None` without a node.
         token: Option<i64>,
-        /// As of which transaction it found that it holds; `None` where nothing told.
+        /// Transaction as of which the contender found that it holds; `None` if unknown.
         zxid: Option<i64>,
     },
-    /// It does not go in.
+    /// The acquire failed, and the contender does not enter.
     Fails,
     Leaves {
-        /// Whether nobody else could run while it was inside.
+        /// Whether no other contender could run while this one was inside.
         alone: bool,
     },
     HasLeft {
-        /// The transaction that had created its node.
+        /// Transaction that created the contender's node.
         token: Option<i64>,
-        /// As of which transaction that node was still there; `None` where nobody looked.
+        /// Transaction as of which the node still existed; `None` if it was not checked.
         there: Option<i64>,
     },
-    /// It can not know whether it has released.
+    /// The result of the release is unknown.
     MayHaveLeft,
-    /// It has certainly not released.
+    /// The release certainly had no effect.
     CouldNotLeave,
-    /// It has written to the resource behind the lock, with this token; whether that was accepted.
+    /// A write with this token to the resource behind the lock, and whether it was accepted.
     Writes(i64, bool),
     Session(SessionState),
 }

@@ -1,9 +1,9 @@
-//! What a trial is judged by, and what was judged of it or of a run.
+//! The facts by which a trial is judged, and the verdicts on a trial or a run.
 //!
-//! The facts are what the ensemble wrote down of a lock's holders, what contenders believed and saw (two inside at once,
-//! say), and what they did, as it was noted and before it is written as a history. [`crate::Trial`] carries them
-//! from the load to its judge. There may be any number of them, so they are spooled, the judge drops them, and no file
-//! has them. What comes of them, files have: the verdicts, the violations, and what could have been seen.
+//! Facts are what the ensemble recorded about a lock's holders, what contenders believed and observed (e.g.
+//! two inside at once), and what they did. [`crate::Trial`] carries them from the load to the judge. Their
+//! number is unbounded, so they are spooled, dropped by the judge and never stored. Files only contain the
+//! results: verdicts, violations and the amount of evidence.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,30 +18,31 @@ use zklockbench_core::measure::added_up;
 use zklockbench_core::spool::{Merge, Sorted, SpooledTable};
 use zklockbench_core::verdict::Verdict;
 
-/// A verdict in its parts. Each says by itself why it is what it is.
+/// A verdict with its parts. Each part has its own reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
-    /// What exclusion, progress, order and, of a run, its figures come to. The counts have no say in it: where they
-    /// disagree, figures are doubtful, not the lock.
+    /// Combination of exclusion, progress, order and, for a run, its figures. Accounting is left out: a
+    /// disagreement casts doubt on the figures, not on the lock.
     pub verdict: Verdict,
-    /// Why that is not `held`, in one sentence without a full stop; `None` when it is.
+    /// Reason for a verdict other than `held`, in one sentence without a full stop; otherwise `None`.
     pub why: Option<String>,
-    /// Whether nobody was inside who should not have been, as contenders saw it.
+    /// Whether only permitted holders were inside together, as observed by contenders.
     pub exclusion: Verdict,
-    /// Whether every lock that was free and wanted was acquired and, after faults, every waiter served; `None` where there was no
-    /// fault and no lock was stuck.
+    /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` without
+    /// faults and stuck locks.
     pub progress: Option<Verdict>,
-    /// Whether nobody entered too early, as the ensemble saw it; `None` where it could not be asked.
+    /// Whether no contender entered too early, as recorded by the ensemble; `None` if the ensemble's logs
+    /// were not available.
     pub order: Option<Verdict>,
-    /// Whether client, cost model and servers count the same; `None` where only one of them counted.
+    /// Whether client, cost model and servers agree on the counts; `None` if only one of them counted.
     pub accounting: Option<Verdict>,
-    /// Of a run: whether its figures were measured by a generator that held up. `None` of a trial, which says so itself,
-    /// and in runs of versions that counted it among the doubts about exclusion.
+    /// Whether the generator kept up while a run's figures were measured. `None` for a trial, which records
+    /// this elsewhere, and in runs of versions that treated it as a doubt about exclusion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Verdict>,
 }
 
-/// Verdicts on each part, before they are put together.
+/// Partial verdicts before they are combined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
     pub exclusion: Verdict,
@@ -60,7 +61,7 @@ impl From<Parts> for Judged {
 }
 
 impl Judged {
-    /// Whether the one promise that was broken is that everybody is served: nobody was seen inside who should not have been.
+    /// Whether the only broken promise is progress: exclusion and order were not violated.
     pub fn is_only_stuck(&self) -> bool {
         let is_broken = |verdict: &Verdict| matches!(verdict, Verdict::Violated(_));
         self.progress.as_ref().is_some_and(is_broken)
@@ -74,22 +75,23 @@ impl Judged {
     }
 }
 
-/// By how much the wall clock of a server on this host may differ from ours, in milliseconds: both count whole
-/// milliseconds, or are read one after the other.
+/// Maximum difference between the wall clocks of this process and of a server on this host, in milliseconds.
+/// Both count whole milliseconds, or are read one after the other.
 pub const CLOCKS_DIFFER_MS: i64 = 2;
 
-/// A contender entered by virtue of a node.
+/// A contender's entry on the strength of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     pub lock: usize,
     pub contender: usize,
     pub claim: LockClaim,
     pub czxid: i64,
-    /// As of which transaction it found that it holds, where a reply told.
+    /// Transaction as of which the contender found that it holds, if a reply showed it.
     pub zxid: Option<i64>,
     pub called: Stamp,
     pub entered: Stamp,
-    /// When it was about to leave, before it asked for the deletion of its node; `None` while it is inside.
+    /// Time at which the contender was about to leave, before it requested the deletion of its node; `None`
+    /// while inside.
     pub left: Option<Stamp>,
 }
 
@@ -99,65 +101,66 @@ impl Grant {
     }
 }
 
-/// The grants of a trial, in the order of locks and nodes.
+/// Grants of a trial, ordered by lock and node.
 pub type Grants = Sorted<Grant, (usize, i64, Stamp)>;
 
-/// A node's life, as the ensemble wrote it down.
+/// Life of a node, as recorded by the ensemble.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
-    /// The transaction that deleted it; `None` while it is there.
+    /// Transaction that deleted the node; `None` while it exists.
     pub deleted: Option<i64>,
-    /// When that was proposed, in milliseconds of the leader's wall clock since 1970.
+    /// Time of that proposal, in milliseconds since 1970 on the leader's wall clock.
     pub deleted_at_ms: Option<i64>,
     pub with_its_session: bool,
 }
 
-/// The lives of nodes, by the transaction that created each.
+/// Lives of nodes, by the transaction that created each.
 pub type Lives = SpooledTable<Life>;
 
-/// By virtue of what the contenders of a trial entered, and what became of it.
+/// Facts about the entries of a trial's contenders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     pub kind: LockKind,
     pub began: Stamp,
-    /// Two inside at once, as contenders saw it.
+    /// Simultaneous holders, as observed by contenders.
     pub overlaps: Overlaps,
     pub grants: Grants,
-    /// What the servers' logs tell of the trial's nodes; empty where they cannot be read.
+    /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
     pub lives: Lives,
-    /// That no node of a contender is left.
+    /// Whether no node of a contender is left.
     pub all_gone: bool,
-    /// Turns stamps into the time of the servers' host.
+    /// Conversion of stamps to the time of the servers' host.
     pub wall: WallClock,
-    /// By how much that time may differ from a server's, in milliseconds: [`CLOCKS_DIFFER_MS`], and by what the clock was
-    /// set during the trial.
+    /// Maximum difference between that time and a server's, in milliseconds: [`CLOCKS_DIFFER_MS`] plus the
+    /// amount by which the clock was set during the trial.
     pub clocks_differ_ms: i64,
-    /// Where what does not fit into memory may go while all this is judged.
+    /// Directory for data that do not fit into memory while judging.
     pub scratch: PathBuf,
 }
 
 impl Facts {
-    /// Whether a node is gone of whose end no server's log tells. Then the ensemble has lost transactions that it had
-    /// acknowledged, and nothing that depends on that node can be held against the lock.
+    /// Whether a node is gone without a record of its end in any server's log. The ensemble has then lost
+    /// acknowledged transactions, and nothing that depends on the node counts against the lock.
     pub fn is_forgotten(&self, life: &Life) -> bool {
         self.all_gone && life.deleted.is_none()
     }
 }
 
-/// A moment, and the generator thread that it comes from.
+/// A moment with the number of the generator thread that recorded it.
 pub type Noted = (usize, Moment);
 
-/// As of which transaction a contender entered at that time, where only the servers' logs tell.
+/// Transaction as of which a contender entered at that time, if only the servers' logs show it.
 pub type EnteredAsOf = (Stamp, usize, i64);
 
-/// What contenders did, as noted and as the servers' logs add to it; spooled, since there may be any number.
+/// Actions of contenders as recorded, with additions from the servers' logs; spooled, because their number is
+/// unbounded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
-    /// By their time, and of the same time by thread.
+    /// Recorded moments, by time and then by thread.
     pub noted: Sorted<Noted, (Stamp, usize)>,
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
     pub lives: Lives,
-    /// Some are missing, because they came faster than the disk took them.
+    /// Whether some moments are missing, because they came faster than the disk could store them.
     pub has_gaps: bool,
 }
 
@@ -183,7 +186,7 @@ impl Moments {
 
 struct AsOf<'a> {
     rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
-    /// Of the latest time that was asked for, and the first of a later one.
+    /// Entries of the last requested time, and the first of a later time.
     found: Vec<EnteredAsOf>,
 }
 
@@ -200,20 +203,20 @@ impl AsOf<'_> {
     }
 }
 
-/// A hold as the contenders of one process saw it.
+/// A hold as observed by the contenders of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupant {
     pub contender: usize,
     pub sequence: Option<i64>,
     pub czxid: Option<i64>,
     pub claim: LockClaim,
-    /// When acquire was called.
+    /// Time of the call of acquire.
     pub asked: Stamp,
     pub entered: Stamp,
 }
 
 impl Occupant {
-    /// Its token: the transaction that created its node, or the node's number where that is not known.
+    /// Token of the hold: the transaction that created its node, or the node's number if that is unknown.
     pub fn token(&self) -> Option<i64> {
         self.czxid.filter(|czxid| *czxid > 0).or(self.sequence)
     }
@@ -223,14 +226,14 @@ impl Occupant {
     }
 }
 
-/// An entry beside more holders than the lock allows, with all that were inside and in its way.
+/// An entry alongside more holders than the lock allows, with all conflicting holders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap {
     pub lock: usize,
     pub entered: Occupant,
-    /// The latest [`Overlap::INSIDE_KEPT`].
+    /// Conflicting holders; only the latest [`Overlap::INSIDE_KEPT`].
     pub inside: Vec<Occupant>,
-    /// Leases of the others.
+    /// Leases of the conflicting holders beyond those kept.
     pub others: u64,
 }
 
@@ -247,10 +250,10 @@ impl Overlap {
     }
 }
 
-/// How the session behind a hold ended up.
+/// State of the session behind a hold at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// It was alive when the lock was released.
+    /// The session was alive when the lock was released.
     #[default]
     Alive,
     Expired,
@@ -258,13 +261,13 @@ pub enum SessionEnd {
     Unknown,
 }
 
-/// Why it is doubtful whether a hold was one to its end.
+/// Reason to doubt that a hold lasted until its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Doubt {
     pub session: SessionEnd,
-    /// When the connection was lost during the hold, each time with its return.
+    /// Losses of the connection during the hold, each with the time of its return.
     pub suspended: Vec<(Stamp, Stamp)>,
-    /// When the hold ended.
+    /// Time at which the hold ended.
     pub left: Stamp,
 }
 
@@ -274,25 +277,27 @@ impl Doubt {
     }
 }
 
-/// A hold: its contender, and when it began.
+/// A hold, identified by its contender and its start.
 pub type Hold = (usize, Stamp);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlaps {
-    /// The first, in any order.
+    /// First overlaps, in any order.
     pub kept: Vec<Overlap>,
     pub count: u64,
-    /// Holders in those kept.
+    /// Number of holders in `kept`.
     inside_kept: usize,
     pub doubts: HashMap<Hold, Doubt>,
-    /// Holds whose session was being closed by another when they ended: the session, and when that was.
+    /// Holds during whose end another contender was closing their session: the session, and the time of the
+    /// end.
     pub closing: HashMap<Hold, (i64, Stamp)>,
 }
 
 impl Overlaps {
-    /// Overlaps kept of a thread; a lock that does not exclude would fill the memory.
+    /// Maximum number of overlaps kept per thread; a lock that does not exclude would otherwise exhaust
+    /// memory.
     pub const KEPT: usize = 10_000;
-    /// Holders kept of a thread, over all its overlaps.
+    /// Maximum number of holders kept per thread, over all its overlaps.
     const INSIDE_KEPT: usize = 10 * Self::KEPT;
 
     pub fn note(&mut self, overlap: Overlap) {
@@ -310,9 +315,8 @@ impl Overlaps {
         self.closing.extend(other.closing);
     }
 
-    /// Takes the holds for lost whose sessions have been closed in them, as that function knows of a contender and a
-    /// session. Where no server has answered, the session may be over or not: such a hold excuses nothing, and proves
-    /// nothing either.
+    /// Marks holds as lost if `was_closed` reports that their session was closed. If no server has answered,
+    /// the session's state is unknown: such a hold neither excuses nor proves anything.
     pub fn settle(&mut self, was_closed: impl Fn(usize, i64) -> bool) {
         for (hold, (session, left)) in self.closing.drain() {
             let doubt = self.doubts.entry(hold).or_insert(Doubt { left, ..Doubt::default() });
@@ -328,68 +332,68 @@ impl Overlaps {
 /// One of the two holders of a violation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
-    /// The contender's number within the trial.
+    /// Number of the contender within the trial.
     pub contender: usize,
-    /// The sequence number of its queue node; `None` for a lock without one.
+    /// Sequence number of the holder's queue node; `None` for a lock without one.
     pub sequence: Option<i64>,
-    /// The czxid of its node (the fencing token), if it has one.
+    /// czxid of the holder's node (the fencing token), if it has one.
     pub czxid: Option<i64>,
-    /// When it entered, in microseconds since the trial's measured phase began (negative: before it).
+    /// Time of entry, in microseconds since the start of the measured phase (negative before it).
     pub entered_us: i64,
 }
 
-/// Entry into a critical section while another contender was still in it.
+/// Entry into a critical section while another contender was still inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
-    /// Which of the trial's lock paths.
+    /// Index of the lock among the trial's lock paths.
     pub lock: usize,
-    /// The contender that was already inside.
+    /// Contender that was already inside.
     pub inside: Holder,
-    /// The contender that entered.
+    /// Contender that entered.
     pub entered: Holder,
-    /// When it was noticed.
+    /// Time at which the violation was detected.
     #[serde(rename = "noticed_us")]
     pub at: Stamp,
 }
 
-/// What an entry beside too many holders was.
+/// Classification of an entry alongside too many holders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OverlapClass {
-    /// The holders whose sessions were alive took more than the lock allows beside the one that entered.
+    /// Holders with live sessions exceeded what the lock allows.
     Violation,
-    /// Only holders that had lost their sessions made it too many: they believed that they held what the ensemble had
-    /// given to others. No lock with sessions can prevent that; fencing can.
+    /// Only holders that had lost their sessions exceeded the limit: the ensemble had already granted their
+    /// lock to others. No lock with sessions can prevent that; fencing can.
     Zombie,
-    /// It depends on a holder of which it is not known whether it held.
+    /// The classification depends on a holder whose hold is uncertain.
     Uncertain,
 }
 
-/// Overlaps that are no violations, counted over a trial.
+/// Overlaps that are not violations, counted over a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excused {
-    /// Of the class zombie.
+    /// Overlaps of the class zombie.
     pub zombies: u64,
-    /// Of the class uncertain.
+    /// Overlaps of the class uncertain.
     pub uncertain: u64,
-    /// The longest time for which a zombie was inside beside another, in microseconds.
+    /// Longest time during which a zombie was inside with another holder, in microseconds.
     pub longest_unsafe_us: u64,
 }
 
-/// How many entries could have shown that a lock does not exclude.
+/// Number of acquisitions that could have revealed a lock that does not exclude.
 ///
-/// A lock that lets somebody in too early does so at some time of its wait. It shows only if others were in the way then,
-/// so each entry counts by the share of its wait in which they were, and would have been seen to be.
+/// A faulty lock lets a contender in at some point during its wait, which only shows while others hold the lock.
+/// So each acquisition counts by the share of its wait in which others held it and would have been observed.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct KeptOut {
     pub entries: u64,
-    /// Entries that were kept out for a part of their wait.
+    /// Acquisitions that were blocked for a part of their wait.
     pub waited: u64,
-    /// The sum of these parts, as shares of the waits.
+    /// Total of these parts, as shares of the waits.
     pub shares: f64,
 }
 
 impl KeptOut {
-    /// A contender entered that had been kept out for so long of its wait.
+    /// Records an acquisition that was blocked for `kept_out` of its `wait`.
     pub fn entry(&mut self, kept_out: u64, wait: u64) {
         self.entries += 1;
         if kept_out > 0 {
@@ -398,7 +402,7 @@ impl KeptOut {
         }
     }
 
-    /// As how many entries the shares count.
+    /// Effective number of acquisitions (rounded sum of shares).
     pub fn as_many_as(&self) -> u64 {
         self.shares.round() as u64
     }
@@ -406,16 +410,16 @@ impl KeptOut {
 
 added_up!(KeptOut { entries, waited, shares });
 
-/// Holds that were shorter than they were asked to be, though nothing ended them.
+/// Holds that were shorter than requested, although nothing ended them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ShortHolds {
     pub count: u64,
-    /// The most that one of them lacked.
+    /// Largest shortfall of a hold, in microseconds.
     pub lacked_us: u64,
 }
 
 impl ShortHolds {
-    /// By how much a hold may seem too short because its stamps are whole microseconds of two clocks.
+    /// Tolerance, in microseconds, for stamps that are whole microseconds of two clocks.
     const STAMPS_DIFFER_US: u64 = 10;
 
     pub fn note(&mut self, held_us: u64, asked_us: u64) {
@@ -431,35 +435,35 @@ impl ShortHolds {
     }
 }
 
-/// How many entries of a trial could have shown that the lock does not exclude, and by which means. What no means could
-/// have caught is no evidence that it does.
+/// Number of acquisitions in a trial that could have revealed a lock that does not exclude, by method. An
+/// acquisition that no method could have caught is not evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// Entries of the whole trial.
+    /// Acquisitions of the whole trial.
     pub entries: u64,
-    /// Of those, the ones that were kept out by others who were inside.
+    /// Acquisitions that other holders blocked.
     pub waited: u64,
-    /// As many as could have been seen entering while another was inside: each counts by the share of its wait in which
-    /// somebody was inside and others could run.
+    /// Effective number of acquisitions that could have been observed entering while another was inside. Each
+    /// counts by the share of its wait in which a holder was inside and others could run.
     pub seen_inside: u64,
-    /// Those for whom the servers' transactions show that they had to wait, and as of which one they entered.
+    /// Acquisitions whose transactions show that they had to wait, and as of which transaction they entered.
     pub by_transactions: u64,
-    /// As many as could have been caught by the servers' clock: each counts by the share of its wait for which the node
-    /// in its way was there for longer than the clocks may differ.
+    /// Effective number of acquisitions checked by the servers' clock. Each counts by the share of its wait
+    /// in which the blocking node existed for longer than the clocks may differ.
     pub by_clock: u64,
-    /// Holders that had asked for the deletion of their own node before they left.
+    /// Holders that had requested the deletion of their own node before they left.
     pub given_up_early: u64,
 }
 
 added_up!(Evidence { entries, waited, seen_inside, by_transactions, by_clock, given_up_early });
 
 impl Evidence {
-    /// How many acquisitions were checked, by the means that checked the most.
+    /// Number of acquisitions checked by the most effective method.
     pub fn catchable(&self) -> u64 {
         self.seen_inside.max(self.by_transactions).max(self.by_clock)
     }
 
-    /// How many acquisitions each means checked.
+    /// Number of acquisitions checked by each method, as text.
     pub fn describe(&self) -> String {
         format!(
             "{} by seeing two inside, {} by the ensemble's transactions, {} by its clock",
@@ -468,25 +472,25 @@ impl Evidence {
     }
 }
 
-/// Exclusion as the ensemble saw it, by its transaction logs.
+/// Exclusion according to the ensemble's transaction logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnsembleOrder {
-    /// Entries that could be compared with the logs.
+    /// Acquisitions that could be compared with the logs.
     pub checked: u64,
-    /// Entries while the node of an earlier holder was still there, by the servers' clock.
+    /// Acquisitions while the node of an earlier holder still existed, by the servers' clock.
     pub overlaps: u64,
-    /// Entries of which it is known as of which transaction the contender found that it holds.
+    /// Acquisitions for which it is known as of which transaction the contender found that it holds.
     pub checked_by_zxid: u64,
-    /// Of those, the ones as of a transaction before the one that deleted the node of an earlier holder.
+    /// Acquisitions in `checked_by_zxid` as of a transaction before the deletion of an earlier holder's node.
     pub too_early: u64,
-    /// Of the entries checked, as many as could have been caught by the servers' clock.
+    /// Effective number of acquisitions in `checked` that the servers' clock could have caught.
     pub contested: u64,
-    /// Of those checked by transactions, the ones that had to wait for another's node to go.
+    /// Acquisitions in `checked_by_zxid` that had to wait for another node's deletion.
     pub contested_by_zxid: u64,
-    /// Nodes by which contenders held that are gone without any server's log telling of their end: the ensemble has lost
-    /// transactions that it had acknowledged.
+    /// Holders' nodes that are gone without a record of their end in any server's log: the ensemble has lost
+    /// acknowledged transactions.
     pub forgotten: u64,
-    /// The first that was wrong.
+    /// Description of the first error.
     pub first: Option<String>,
 }
 
@@ -501,7 +505,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_stuck_is_what_left_contenders_waiting_and_let_nobody_in_beside_another() {
+    fn only_stuck_requires_broken_progress_and_intact_exclusion_and_order() {
         let violated = || Verdict::Violated(vec!["so it was".into()]);
         let judged = |exclusion, progress, order| {
             Judged::from(Parts { exclusion, progress, order, accounting: None, figures: None })
@@ -516,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_are_short_when_more_than_a_rounding_error_is_missing() {
+    fn holds_are_short_if_they_lack_more_than_a_rounding_error() {
         let mut short = ShortHolds::default();
         for (held_us, asked_us) in [(4_000, 4_000), (9_000, 4_000), (3_991, 4_000), (0, 0)] {
             short.note(held_us, asked_us);
@@ -528,14 +532,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_was_to_be_closed_excuses_a_hold_only_once_a_server_has_said_so() {
+    fn hold_is_lost_only_after_a_server_confirms_the_closed_session() {
         let mut overlaps = Overlaps::default();
-        // Given two holds that ended while somebody else was closing their sessions
+        // Given two holds that ended while another contender was closing their sessions
         overlaps.closing.insert((1, 100), (0xa, 150));
         overlaps.closing.insert((2, 200), (0xb, 250));
         // When the servers have closed one of the two
         overlaps.settle(|_, session| session == 0xb);
-        // Then that one was lost, and of the other it is not known
+        // Then that hold was lost, and the other is uncertain
         let doubt = |session, left| Doubt { session, left, ..Doubt::default() };
         let doubts =
             [((2, 200), doubt(SessionEnd::Expired, 250)), ((1, 100), doubt(SessionEnd::Unknown, 150))];

@@ -1,4 +1,4 @@
-//! Everything that a run yields, as plain data: the bridge between measuring and reading.
+//! The results of a run as plain data: the bridge between measuring and reading.
 
 mod accounting;
 mod calibration;
@@ -43,5 +43,5 @@ pub use trial::{
 };
 pub use workers::{Occurrences, Part, WorkerPart, Workers, of_different_trials};
 
-/// The figures that records are read for.
+/// Types of the metrics that are read from records.
 pub use zklockbench_core::measure::{Better, Figure, Statistic, Unit};

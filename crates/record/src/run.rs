@@ -1,4 +1,4 @@
-//! All that is true of a run as a whole: tool, host, ensemble, scenario as run, outcome.
+//! Facts about a run as a whole: tool, host, ensemble, scenario as run, outcome.
 
 use std::time::SystemTime;
 
@@ -10,10 +10,10 @@ use zklockbench_core::error::Exit;
 use zklockbench_core::units::{as_utc, cell_name, counted, format_micros, percent};
 use zklockbench_core::verdict::Verdict;
 
-/// The machine that the generator ran on.
+/// The machine of the generator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostInfo {
-    /// Its name.
+    /// Host name.
     pub hostname: String,
     /// Operating system and version.
     pub os: String,
@@ -32,26 +32,26 @@ pub struct HostInfo {
 pub struct ServerInfo {
     /// `host:port` for clients.
     pub address: String,
-    /// `leader`, `follower`, `standalone`, or why it could not be asked.
+    /// `leader`, `follower`, `standalone`, or the reason why the server did not answer.
     pub role: String,
-    /// The version that it reports.
+    /// Version reported by the server.
     pub version: String,
-    /// Whether it runs on the generator's host; missing where earlier releases did not record it.
+    /// Whether the server runs on the generator's host; missing in results of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares_host: Option<bool>,
 }
 
 impl EnsembleInfo {
-    /// The version of a server that did not report it.
+    /// Placeholder for the version of a server that did not report it.
     pub const NOT_KNOWN: &str = "not known";
 
-    /// How many of its servers share the generator's host.
+    /// Number of servers on the generator's host.
     pub fn on_generators_host(&self) -> usize {
         let shares = |server: &&ServerInfo| server.shares_host.unwrap_or(self.shares_host);
         self.servers.iter().filter(shares).count()
     }
 
-    /// Whether its data lay in memory, where nothing waits for a disk; `None` where that is not known.
+    /// Whether the data are in memory, where no write waits for a disk; `None` if unknown.
     pub fn is_in_memory(&self) -> Option<bool> {
         let (_, meaning) = self.placement.rsplit_once("): ")?;
         match (meaning.contains("in memory"), meaning.contains("fsync")) {
@@ -61,7 +61,7 @@ impl EnsembleInfo {
         }
     }
 
-    /// The versions of its servers, each once.
+    /// Distinct versions of the servers, sorted.
     pub fn versions(&self) -> Vec<&str> {
         let mut versions: Vec<&str> = self.servers.iter().map(|server| server.version.as_str()).collect();
         versions.sort_unstable();
@@ -75,27 +75,27 @@ impl EnsembleInfo {
 pub struct EnsembleInfo {
     /// `local` (started by the suite) or `external`.
     pub kind: String,
-    /// The connect string, chroot included.
+    /// Connect string, including the chroot.
     pub connect: String,
-    /// Its servers.
+    /// Servers of the ensemble.
     pub servers: Vec<ServerInfo>,
-    /// Where the data lay and on what, e.g. `tmpfs (/dev/shm): in memory, fsync costs nothing`; for an external ensemble:
-    /// that it is not known.
+    /// Location and medium of the data, e.g. `tmpfs (/dev/shm): in memory, fsync costs nothing`; for an
+    /// external ensemble, that it is unknown.
     pub placement: String,
-    /// Whether any of its servers shares the generator's host, and so its processors.
+    /// Whether any server shares the generator's host, and so its processors.
     pub shares_host: bool,
-    /// Whether its servers were left as they had started, without load before the first trial.
+    /// Whether the servers had no load between their start and the first trial.
     pub starts_cold: bool,
-    /// The configuration that the suite gave it, or what `conf` told.
+    /// Configuration set by the suite, or reported by `conf`.
     pub config: Vec<(String, String)>,
 }
 
-/// The entry of an ensemble's configuration that says to how many requests per second the load was limited.
+/// Configuration entry with the limit on the load, in requests per second.
 pub const LIMITED: &str = "load limited to";
-/// The entry that says how many connections of other clients there were.
+/// Configuration entry with the number of connections of other clients.
 pub const OTHERS: &str = "connections of other clients";
 
-/// How a run ended, in one word.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunEnding {
@@ -105,12 +105,13 @@ pub enum RunEnding {
     Interrupted,
     /// Cut short by the environment.
     Aborted,
-    /// Ended because a gate could no longer pass, as was asked for.
+    /// Ended early, as requested, because a gate could no longer pass.
     GateFailed,
 }
 
 impl RunEnding {
-    /// The exit code of a command that ended so and found that: how it ended comes first, since a part is no whole.
+    /// Exit code of a command with this ending and verdict. The ending comes first, because a partial run
+    /// proves nothing.
     pub fn exit(self, verdict: &Verdict) -> Exit {
         match (self, verdict) {
             (Self::Interrupted, _) => Exit::Interrupted,
@@ -123,12 +124,12 @@ impl RunEnding {
     }
 }
 
-/// How a run ended.
+/// How a run ended, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunOutcome {
-    /// In a word.
+    /// Kind of ending.
     pub ending: RunEnding,
-    /// What cut it short, when the environment or a gate did, or when nobody could note it.
+    /// Cause, if the environment or a gate ended the run, or if no ending was recorded.
     pub why: Option<String>,
 }
 
@@ -136,7 +137,7 @@ impl RunOutcome {
     pub const COMPLETE: Self = Self { ending: RunEnding::Complete, why: None };
     pub const INTERRUPTED: Self = Self { ending: RunEnding::Interrupted, why: None };
 
-    /// What a run says of itself before its end: so it stays where it is killed, or aborted by a second signal.
+    /// Outcome stored when a run starts. It remains if the run is killed or aborted by a second signal.
     pub fn not_noted() -> Self {
         let why = "it was killed or aborted, unless it is still going on";
         Self { ending: RunEnding::Interrupted, why: Some(why.to_owned()) }
@@ -151,16 +152,16 @@ impl RunOutcome {
     }
 }
 
-/// How precise a run's figures are, where its scenario asks for a precision. Shares, such as 0.02 for 2 %.
+/// Precision of a run's figures, if its scenario requests one. Shares, such as 0.02 for 2 %.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
-    /// How far the 95 % confidence interval of each mean was to reach to either side at most.
+    /// Requested maximum half-width of each mean's 95 % confidence interval.
     pub asked: f64,
-    /// Whether it does so for every strategy and number of contenders.
+    /// Whether every combination of strategy and contenders meets it.
     pub reached: bool,
-    /// Rounds that ran whole: how often each combination was repeated.
+    /// Completed rounds: repetitions of each combination.
     pub rounds: u32,
-    /// The one whose interval is the widest.
+    /// Combination with the widest interval.
     pub widest: Option<Widest>,
 }
 
@@ -180,112 +181,112 @@ impl Precision {
     }
 }
 
-/// The strategy and number of contenders whose interval is the widest.
+/// The strategy and number of contenders with the widest interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Widest {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// Contenders.
+    /// Number of contenders.
     pub contenders: usize,
-    /// How far the interval reaches; `None` where fewer than three sound repetitions measured anything.
+    /// Half-width of the interval; `None` with fewer than three valid repetitions with data.
     pub half_width: Option<f64>,
 }
 
-/// A file of arrivals that was replayed: who repeats the run needs the same.
+/// A replayed file of arrivals, which a repetition of the run needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replayed {
-    /// The file, as the scenario names it.
+    /// File name, as in the scenario.
     pub file: String,
-    /// The SHA-256 of its bytes.
+    /// SHA-256 of the file's bytes.
     pub sha256: String,
 }
 
-/// A part of a run: from its start, or from where it was resumed, to where it stopped. Each has an ensemble that was opened
-/// anew.
+/// A part of a run: from its start or a resumption to where it stopped. Each part opened its ensemble
+/// separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
-    /// When it began; a label.
+    /// Wall time of the start; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// When it ended, or, where nobody could note that, when its last trial did; a label.
+    /// Wall time of the end, or of the last trial's end if none was recorded; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub ended_at: SystemTime,
-    /// How it ended.
+    /// How the segment ended.
     pub outcome: RunOutcome,
-    /// The numbers of its trials that count, in their order.
+    /// Numbers of the trials that count, in order.
     pub trials: Vec<usize>,
-    /// Of these, the ones that an earlier segment had begun and not ended: they were made again from the beginning.
+    /// Trials that an earlier segment began and did not end; they were rerun from the beginning.
     pub made_again: Vec<usize>,
-    /// Its ensemble.
+    /// Ensemble of the segment.
     pub ensemble: EnsembleInfo,
-    /// The floor of that ensemble, measured before the first trial of the segment.
+    /// Floor of that ensemble, measured before the segment's first trial.
     pub floor: Option<Floor>,
 }
 
-/// All that is true of a run as a whole.
+/// Facts about a run as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// Version of the tool.
+    /// Version of zklockbench.
     pub tool_version: String,
-    /// Commit that it was built from, `-dirty` where the tree had changes; `None` outside a checkout.
+    /// Commit of the build, with `-dirty` if the tree had changes; `None` outside a checkout.
     pub tool_commit: Option<String>,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// The strategies by their labels, in the order of the scenario.
+    /// Labels of the strategies, in the order of the scenario.
     pub strategies: Vec<String>,
-    /// How it ended.
+    /// How the run ended.
     pub outcome: RunOutcome,
-    /// When it began; a label.
+    /// Wall time of the start; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// When it ended; a label.
+    /// Wall time of the end; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub ended_at: SystemTime,
-    /// Trials planned, rounds that were added for a precision among them.
+    /// Planned trials, including rounds added for precision.
     pub planned_trials: usize,
-    /// How precise the figures are; `None` where the scenario does not ask for it.
+    /// Precision of the figures; `None` unless the scenario requests one.
     pub precision: Option<Precision>,
-    /// The seed in force.
+    /// Effective seed.
     pub seed: u64,
-    /// Generator threads used.
+    /// Number of generator threads.
     pub generator_threads: usize,
     /// Overrides given on the command line, e.g. `--connect …`.
     pub overrides: Vec<String>,
-    /// The generator's host.
+    /// Host of the generator.
     pub host: HostInfo,
-    /// The ensemble; of a run that was resumed, that of its first segment.
+    /// Ensemble; for a resumed run, that of its first segment.
     pub ensemble: EnsembleInfo,
-    /// The floor of the ensemble, measured before the first trial; `None` in runs of versions that did not measure it. Of a
-    /// run that was resumed, that of its first segment, if the others agree with it.
+    /// Floor of the ensemble, measured before the first trial; `None` in runs of versions that did not
+    /// measure it. For a resumed run, the floor of its first segment, if the others agree with it.
     #[serde(default)]
     pub floor: Option<Floor>,
-    /// The same after the last trial: where it moved, what is compared with it is not known. `None` where it was not measured
-    /// again.
+    /// Floor after the last trial; if it moved, comparisons with it are inconclusive. `None` if it was not
+    /// measured again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor_after: Option<Floor>,
-    /// The parts of a run that was resumed, each with an ensemble and a floor of its own; empty where it was not.
+    /// Segments of a resumed run, each with its own ensemble and floor; empty if the run was not resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Segment>,
-    /// Whether it keeps what each contender did; older versions did not note it.
+    /// Whether the run has histories of its contenders; older versions did not record this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub history: bool,
-    /// The file of arrivals that was replayed; `None` where none was, and in runs of versions that did not note it.
+    /// Replayed file of arrivals; `None` without one, and in runs of versions that did not record it.
     #[serde(default)]
     pub replayed: Option<Replayed>,
-    /// By which workers it was made; `None` where one process made it.
+    /// Workers of the run; `None` if it ran in one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Workers>,
-    /// The scenario file's text, as run.
+    /// Text of the scenario file, as run.
     pub scenario_text: String,
 }
 
 impl Run {
-    /// The parts of the run, with these trials: those parts that it lists, or all of it as one. Trials that it does not know of
-    /// belong to the last: it was killed before it could note them.
+    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials
+    /// that no segment lists belong to the last one, which was killed before it could record them.
     pub fn in_segments(&self, trials: &[usize]) -> Vec<Segment> {
         let mut segments = self.segments.clone();
         if segments.is_empty() {
@@ -315,7 +316,7 @@ impl Run {
 }
 
 impl Segment {
-    /// One floor for all of them: that of the first that has one, if the medians of the others agree with it.
+    /// Common floor of the segments: the first measured one, if the medians of the others agree with it.
     pub fn common_floor(segments: &[Self]) -> Option<Floor> {
         let floors: Vec<&Floor> = segments.iter().filter_map(|one| one.floor.as_ref()).collect();
         let Some(first) = floors.iter().copied().find(|floor| floor.is_measured()) else {
@@ -351,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_a_complete_run_that_held_is_green() {
+    fn exit_is_held_only_for_a_complete_run_that_held() {
         let unknown = || Verdict::Unknown(vec!["why".into()]);
         let violated = || Verdict::Violated(vec!["why".into()]);
         assert_eq!(RunEnding::Complete.exit(&Verdict::Held), Exit::Held);

@@ -1,4 +1,4 @@
-//! All that one trial yields.
+//! Results of one trial.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -21,20 +21,20 @@ use zklockbench_scenario::TrialSpec;
 /// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub took_us: u64,
 }
 
-/// What one contender did in the measured phase.
+/// One contender's results in the measured phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
     /// Locks acquired.
     pub acquired: u64,
     /// Waits that ended without the lock, or had not ended when the phase did.
     pub unserved: u64,
-    /// The longest single wait, in microseconds, also of those that were not served.
+    /// Longest single wait in microseconds, including unserved waits.
     pub longest_wait_us: u64,
 }
 
@@ -43,22 +43,23 @@ pub struct Tally {
 pub struct Sessions {
     /// Sessions opened before the clock started.
     pub opened: u64,
-    /// How long it took until all of them were connected, in microseconds.
+    /// Time until all sessions were connected, in microseconds.
     pub connect_us: u64,
-    /// The session timeout that the server granted, in microseconds.
+    /// Session timeout granted by the server, in microseconds.
     pub negotiated_timeout_us: u64,
     /// Sessions that expired during the trial.
     pub expired: u64,
-    /// Sessions opened anew by contenders that had lost theirs.
+    /// Sessions reopened by contenders that had lost theirs.
     pub rejoined: u64,
-    /// Connections on which TCP_NODELAY could not be set before the clock started: a request may wait there for the
-    /// acknowledgement of the one before (Nagle's algorithm). `None` in results of older versions.
+    /// Connections without TCP_NODELAY, which could not be set before the clock started. There, a request may
+    /// wait for the acknowledgement of the previous one (Nagle's algorithm). `None` in results of older
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delayed: Option<u64>,
 }
 
 impl Sessions {
-    /// What has to be said of connections without TCP_NODELAY; `None` where all have it, or it is not known.
+    /// Warning about connections without TCP_NODELAY; `None` if all have it, or if unknown.
     pub fn told_delayed(&self) -> Option<String> {
         let delayed = self.delayed.filter(|delayed| *delayed > 0)?;
         let connections = counted(delayed, "connection", "connections");
@@ -69,210 +70,219 @@ impl Sessions {
     }
 }
 
-/// Why a trial did not run to its end as it was planned.
+/// Reason why a trial was cut short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The user interrupted it.
+    /// The user interrupted the trial.
     Interrupted,
     /// No server answered any more.
     EnsembleLost,
-    /// Nobody acquired a lock for too long, in a phase that acquisitions end.
+    /// A lock was not acquired for too long, in a phase that acquisitions end.
     NoProgress,
     /// Some contenders had no session.
     TooFewSessions,
-    /// Contenders did not end when they were told to.
+    /// Contenders did not stop when requested.
     DidNotEnd,
     /// Another worker of the run was lost.
     WorkerLost,
-    /// The ensemble, which others use, became too slow under the load.
+    /// The ensemble, which other clients use, became too slow under the load.
     EnsembleOverloaded,
 }
 
-/// That a trial did not run to its end as it was planned.
+/// Why a trial was cut short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CutShort {
-    /// What cut it short.
+    /// Kind of cause.
     pub cause: Cause,
-    /// The same in words.
+    /// Cause as text.
     pub why: String,
 }
 
-/// A time for which a lock was free, somebody waited for it, and nobody got it; longer than the lock itself explains.
+/// A time during which a lock was free and wanted but not acquired, longer than the lock itself explains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Standstill {
-    /// How long the longest of them was, in microseconds.
+    /// Length of the longest outage, in microseconds.
     pub lasted_us: u64,
-    /// When it began, in microseconds since the measured phase began.
+    /// Time of its start, in microseconds since the start of the measured phase.
     pub began_us: i64,
-    /// What it may be due to, each with what was seen of it; empty where nothing points anywhere.
+    /// Possible causes, each with its evidence; empty if there is none.
     pub signs: Vec<String>,
 }
 
-/// That the servers elected a leader during a trial. Whoever led when its load began was elected before.
+/// An election during a trial. The leader at the start of the load was elected earlier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Election {
-    /// When the new leader was first seen, with a majority in step, in microseconds since the measured phase began.
+    /// Time at which the new leader was first seen with a majority in step, in microseconds since the start
+    /// of the measured phase.
     pub seen_us: i64,
-    /// Its address.
+    /// Address of the new leader.
     pub leader: String,
-    /// The epoch that it began. One that grows by more than one tells of elections in between that nobody saw.
+    /// Epoch of the new leader. An increase by more than one indicates unseen elections in between.
     pub epoch: u64,
-    /// The number of the last fault of the trial that hits servers and had been asked for by then; `None` where there was
-    /// none, so that somebody or something else caused it.
+    /// Number of the last fault on servers requested before the election; `None` if the cause lies outside
+    /// the scenario.
     pub after_fault: Option<usize>,
 }
 
-/// The part of a phase that acquisitions end in which nobody had finished yet. After it fewer and fewer contenders are
-/// left, and each acquires faster.
+/// Part of a phase ended by acquisitions in which no contender had finished yet. Afterwards fewer and fewer
+/// contenders are left, and each acquires faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FullCrew {
-    /// How long it was, in microseconds.
+    /// Length in microseconds.
     pub lasted_us: u64,
-    /// Locks acquired in it.
+    /// Locks acquired in this part.
     pub acquired: u64,
 }
 
-/// For which share of the measured phase a lock was held or being handed over. Close to 1, the lock itself is what limits.
+/// Share of the measured phase during which a lock was held or being handed over. Close to 1, the lock itself
+/// is the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Utilisation {
-    /// On average over the locks.
+    /// Average over the locks.
     pub mean: f64,
-    /// Of the busiest.
+    /// Share of the busiest lock.
     pub busiest: f64,
-    /// Which that was, counted from 0.
+    /// Index of the busiest lock, counted from 0.
     pub busiest_lock: usize,
 }
 
-/// All that one trial (one strategy, one load, one repetition) yields: the content of its file, and the histograms beside
-/// it.
+/// Results of one trial (one strategy, one load, one repetition): the content of its file, and its
+/// histograms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// What it was asked to do.
+    /// Specification of the trial.
     #[serde(flatten)]
     pub spec: TrialSpec,
     /// Wall time of the first request; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// When the measured phase began, in microseconds since the first request.
+    /// Start of the measured phase, in microseconds since the first request.
     pub measured_from_us: u64,
     /// Length of the measured phase in microseconds.
     pub measured_us: u64,
-    /// Of a measured phase that acquisitions end: the part in which everybody took part. Throughput is measured over it.
+    /// Part in which all contenders took part, of a measured phase ended by acquisitions. Throughput is
+    /// measured over it.
     pub full_crew: Option<FullCrew>,
-    /// What became of the arrivals of an open load; `None` for other loads.
+    /// Fate of the arrivals of an open load; `None` for other loads.
     #[serde(default)]
     pub arrived: Option<Arrived>,
-    /// How unevenly the arrivals of an open load came, as scheduled and as issued, in windows of each width of which the
-    /// measured phase has enough; empty in trials of versions that did not look.
+    /// Unevenness of the arrivals of an open load, as scheduled and as issued, for each width with enough
+    /// windows. Empty in trials of versions that did not measure it.
     #[serde(default)]
     pub dispersion: Vec<Dispersion>,
-    /// How it came to its steady state, and whether it was one.
+    /// Course to the steady state, and whether it was reached.
     #[serde(default)]
     pub steady: Option<Steady>,
-    /// How busy the locks were; `None` where several may hold one.
+    /// Utilisation of the locks; `None` if several holders may share one.
     #[serde(default)]
     pub utilisation: Option<Utilisation>,
-    /// What was judged of it.
+    /// Verdicts on the trial.
     pub judged: Judged,
-    /// Why it did not run to its end as planned; `None` when it did.
+    /// Cause, if the trial was cut short; otherwise `None`.
     pub cut_short: Option<CutShort>,
-    /// Whether the generator held up.
+    /// Health of the generator.
     pub health: Health,
-    /// The longest standstill that the lock itself does not explain; `None` when there was none, or when faults explain it.
+    /// Longest outage that neither the lock itself nor faults explain; `None` without one.
     pub standstill: Option<Standstill>,
     /// Counts of the measured phase.
     pub measured: Counts,
     /// Counts of the whole trial.
     pub whole: Counts,
-    /// How long after a release the first, second, … waiter that it woke heard of it, in the measured phase: the classes of
-    /// ranks that occurred, rising. `None` in trials of versions that did not look, and where the client library keeps
-    /// notifications to itself.
+    /// Notification delays after a release by rank class, in the measured phase: occurring classes in rising
+    /// order. `None` in trials of versions that did not measure them, and if the client library hides
+    /// notifications.
     #[serde(default)]
     pub herd: Option<Vec<Woken>>,
     /// Errors by kind, e.g. `create: connection loss`.
     pub errors: BTreeMap<String, u64>,
-    /// All violations found, over the whole trial.
+    /// Violations over the whole trial.
     pub violation_count: u64,
-    /// The first violations found (at most [`Trial::VIOLATIONS_KEPT`]).
+    /// First violations (at most [`Trial::VIOLATIONS_KEPT`]).
     pub violations: Vec<Violation>,
-    /// Whose lock it was, if another program's: what is known then of its requests and notifications was counted on the wire.
+    /// Driver of another program's lock, if it was one. Its requests and notifications are then only known
+    /// from the wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverRecord>,
-    /// What was counted on the wire, in a trial of its own with the same load. One repetition has it; `None` in the others, and
-    /// where it was not asked for.
+    /// Counts on the wire from a separate trial with the same load. Only one repetition has them, and only if
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<Counting>,
-    /// The most contenders found inside one lock together, over the whole trial.
+    /// Largest number of contenders found inside one lock together, over the whole trial.
     pub most_inside: u64,
-    /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
+    /// Overlaps that no lock with sessions can prevent, or that cannot be classified.
     pub excused: Excused,
-    /// What exclusion is judged by; `None` once it has been, as no file has it.
+    /// Facts for the verdict on exclusion; `None` after judging, and never stored.
     #[serde(skip)]
     pub facts: Option<Facts>,
-    /// What could have been seen of a lock that does not exclude.
+    /// Evidence that could have revealed a lock that does not exclude.
     pub evidence: Evidence,
-    /// Exclusion as the ensemble saw it; `None` where its logs could not be read or say nothing.
+    /// Exclusion according to the ensemble; `None` if its logs could not be read or contain nothing relevant.
     pub ensemble_order: Option<EnsembleOrder>,
-    /// What the resources behind the locks saw; nothing where several may hold.
+    /// Counts of the fenced resources behind the locks; zero if several holders may share a lock.
     pub fencing: FencingCounts,
-    /// Leaders that the servers elected, whatever made them; `None` where none of them told who leads.
+    /// Elections during the trial, whatever their cause; `None` if no server reported the leader.
     pub elections: Option<Vec<Election>>,
-    /// What was broken on purpose, in the order of firing.
+    /// Injected faults, in the order of firing.
     pub faults: Vec<FaultRecord>,
-    /// What sessions of others did to the trial's nodes, as the servers' logs tell it: a sentence each, the first
-    /// [`Trial::INTERFERENCE_KEPT`]. Nothing can be concluded about the lock then. Older versions did not look.
+    /// Interference by foreign sessions with the trial's nodes, from the servers' logs: one sentence each,
+    /// the first [`Trial::INTERFERENCE_KEPT`]. Nothing can then be concluded about the lock. Older versions
+    /// did not check.
     #[serde(default)]
     pub interference: Vec<String>,
-    /// Why the holds were not those that were asked for, a sentence each: some were shorter, or there were more than the lock
-    /// allows in that time. Nothing can be concluded about the lock then. Older versions did not check.
+    /// Deviations of the holds from the requested ones, one sentence each: too short, or more than the lock
+    /// allows in that time. Nothing can then be concluded about the lock. Older versions did not check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrong_holds: Vec<String>,
-    /// Contenders that did not get the lock although nothing was broken any more.
+    /// Contenders that did not get the lock although everything had healed.
     pub stuck: Vec<Stuck>,
-    /// Ephemeral nodes that were left when all had released. Asked in trials with faults or stuck contenders only.
+    /// Ephemeral nodes left after all contenders released. Only checked in trials with faults or stuck
+    /// contenders.
     pub orphans: Option<u64>,
-    /// The first [`Trial::ORPHANS_KEPT`] of them: path and session of each. Older versions did not name them.
+    /// Path and session of the first [`Trial::ORPHANS_KEPT`] orphans. Older versions did not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphan_nodes: Vec<String>,
-    /// Client, cost model and servers side by side.
+    /// Counts of client, cost model and servers side by side.
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.
     pub servers: Vec<ServerCounters>,
-    /// The sessions.
+    /// The sessions of the trial.
     pub sessions: Sessions,
-    /// The phases in order.
+    /// Phases in order.
     pub phases: Vec<Phase>,
-    /// The measured phase, second by second; the last second may be shorter.
+    /// The measured phase by second; the last second may be shorter.
     pub timeline: Vec<Second>,
-    /// What each contender did, in the contenders' order.
+    /// Results of each contender, in the contenders' order.
     pub tallies: Vec<Tally>,
-    /// One histogram for each measure that has samples. They lie in the `.hlog`.
+    /// One histogram for each measure with samples; stored in the `.hlog`.
     #[serde(skip)]
     pub histograms: BTreeMap<Measure, Histogram>,
-    /// What the contenders did, moment by moment; `None` unless a history was asked for. It has a file of its own.
+    /// Actions of the contenders, moment by moment; `None` unless a history was requested. Stored in a
+    /// separate file.
     #[serde(skip)]
     pub history: Option<Moments>,
-    /// What was to be checked and could not be, each with the reason; empty where all was.
+    /// Checks that could not run, each with the reason; empty if all ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
-    /// Of a run by several workers, what these asked the servers for beside the locks.
+    /// Requests that the workers of a distributed run sent apart from the locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Of a run by several workers, how far apart they began the load, on the leading server's clock, in microseconds.
+    /// Time between the first and the last worker's start of the load, on the leading server's clock, in
+    /// microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_spread_us: Option<u64>,
 }
 
 impl Trial {
-    /// The errors in words: `2 x create: connection loss`; `None` where there was none.
+    /// Errors as text: `2 x create: connection loss`; `None` without errors.
     pub fn told_errors(&self) -> Option<String> {
-        let told: Vec<String> = self.errors.iter().map(|(kind, times)| format!("{times} x {kind}")).collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let by_kind: Vec<String> =
+            self.errors.iter().map(|(kind, times)| format!("{times} x {kind}")).collect();
+        (!by_kind.is_empty()).then(|| by_kind.join(", "))
     }
 
-    /// How many violations are kept in detail; all are counted.
+    /// Maximum number of violations kept in detail; all are counted.
     pub const VIOLATIONS_KEPT: usize = 20;
     pub const INTERFERENCE_KEPT: usize = 20;
     pub const ORPHANS_KEPT: usize = 20;
@@ -282,7 +292,7 @@ impl Trial {
         Measure::all().into_iter().filter_map(numbers).collect()
     }
 
-    /// The numbers of a measure's histogram; `None` without samples. Of waits, those that were not served are among them.
+    /// Statistics of a measure; `None` without samples. Unserved waits are included.
     pub fn latency(&self, measure: Measure) -> Option<Latency> {
         match measure.open_parts() {
             Some(_) => Some(Latency::of_waits(&self.survival(measure)?)),
@@ -295,7 +305,7 @@ impl Trial {
         format!("trial {} ({})", spec.index, cell_name(&spec.strategy.label, spec.contenders))
     }
 
-    /// Why its figures do not count: it is invalid, or was cut short. `None` where they do.
+    /// Reason why the figures do not count: invalid or cut short. `None` if they count.
     pub fn unsound(&self) -> Option<String> {
         let invalid = self.health.invalid.as_ref().map(|why| format!("invalid: {why}"));
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
@@ -305,34 +315,35 @@ impl Trial {
         self.cut_short.is_none() && self.health.invalid.is_none()
     }
 
-    /// Whether the generator spoiled its figures, so that another trial can make up for it. A broken promise stays one.
+    /// Whether the generator spoiled the figures, so that a replacement trial makes sense. A broken promise
+    /// still counts.
     pub fn is_spoiled(&self) -> bool {
         self.health.invalid.is_some() && self.cut_short.is_none() && !self.is_violated()
     }
 
-    /// The numbers of those in whose place others of these trials were made.
+    /// Numbers of the trials that others among these replace.
     pub fn replaced(trials: &[Self]) -> BTreeSet<usize> {
         trials.iter().filter_map(|trial| trial.spec.makes_up_for).collect()
     }
 
-    /// Of the trials that were held the one whose verdict rests on the least; `None` where none was held.
+    /// The held trial whose verdict has the least evidence; `None` if no trial held.
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
         let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
         held.min_by_key(|trial| trial.checked())
     }
 
-    /// How many acquisitions were checked: at most as many as the measured phase had, whatever the warm-up shows.
+    /// Number of checked acquisitions: at most those of the measured phase, however many the warm-up adds.
     pub fn checked(&self) -> u64 {
         self.evidence.catchable().min(self.measured.acquired())
     }
 
-    /// The evidence in one line: how many acquisitions were checked, and which error rate that excludes.
+    /// Evidence in one line: number of checked acquisitions, and the error rate that they exclude.
     pub fn describe_evidence(&self) -> String {
         let all = counted(self.measured.acquired(), "acquisition", "acquisitions");
         format!("{} of {all} checked; {}", self.checked(), excluded(self.checked()))
     }
 
-    /// The samples of a measure; of waits, with those that were not served among the others.
+    /// Distribution of a measure's samples, including unserved waits.
     pub fn survival(&self, measure: Measure) -> Option<Survival> {
         Survival::of(&Samples::of(measure, |part| self.histograms.get(&part)))
     }
@@ -345,8 +356,8 @@ impl Trial {
         self.histograms.get(&Measure::Unserved).map_or(0, |samples| samples.len())
     }
 
-    /// How long everything took where each contender acquires so often and is done, in microseconds; `None` for loads that
-    /// last as long as they are told to.
+    /// Total time of a load in which each contender acquires a given number of times, in microseconds; `None`
+    /// for loads with a given duration.
     pub fn total_us(&self) -> Option<u64> {
         self.is_one_shot().then_some(self.measured_us)
     }
@@ -367,12 +378,13 @@ impl Trial {
             .sum()
     }
 
-    /// Whether the queue of its open load grew, so that its waits only say how long it was.
+    /// Whether the queue of an open load grew, so that waits only reflect the length of the trial.
     pub fn is_unstable(&self) -> bool {
         self.steady.as_ref().is_some_and(|steady| steady.grows_per_s().is_some())
     }
 
-    /// For which share of the load the busiest server waited for its log to be on disk; `None` where no server says.
+    /// Share of the load's time in which the busiest server waited for fsync of its log; `None` if no server
+    /// reports it.
     pub fn busiest_disk(&self) -> Option<f64> {
         const KEY: &str = "zk_sum_fsynctime";
         let loaded: u64 =
@@ -383,7 +395,7 @@ impl Trial {
         (loaded > 0).then(|| busiest_us as f64 / loaded as f64)
     }
 
-    /// How many contenders had a session when the clock started.
+    /// Number of contenders with a session when the clock started.
     pub fn took_part(&self) -> u64 {
         self.sessions.opened.min(self.spec.contenders as u64)
     }
@@ -392,7 +404,7 @@ impl Trial {
         self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }
 
-    /// The longest time from a fault's effect to the next acquisition; `None` when one was never followed by any.
+    /// Longest time from a fault's effect to the next acquisition; `None` if a fault was not followed by any.
     pub fn longest_recovery_us(&self) -> Option<u64> {
         let recovered: Option<Vec<u64>> = self.faults.iter().map(|fault| fault.recovered_us).collect();
         recovered?.into_iter().max()
@@ -402,12 +414,12 @@ impl Trial {
         self.faults.iter().filter(|fault| fault.proved).count()
     }
 
-    /// Whether the servers counted what the client counted; `None` when they could not be asked.
+    /// Whether the servers' counts equal the client's; `None` without the servers' counts.
     pub fn servers_agree(&self) -> Option<bool> {
         all(self.accounting.iter().filter_map(|line| Some(line.client? == line.servers?)))
     }
 
-    /// Whether the client counted what the cost model predicts; `None` where no model applies.
+    /// Whether the client's counts equal the cost model's; `None` if no model applies.
     pub fn cost_model_agrees(&self) -> Option<bool> {
         all(self.accounting.iter().filter_map(|line| Some(line.client? == line.expected?)))
     }
@@ -418,73 +430,74 @@ fn all(mut lines: impl Iterator<Item = bool>) -> Option<bool> {
     Some(lines.fold(first, |all, line| all && line))
 }
 
-/// What the tool watched of itself and of its host during the measured phase.
+/// Self-monitoring of the generator and its host during the measured phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// Lateness of a periodic timer on the generator's own runtime, 99th percentile.
     pub timer_lag_p99_us: u64,
-    /// The largest such lateness.
+    /// Largest such lateness.
     pub timer_lag_max_us: u64,
-    /// Time from a reply's or notification's arrival to its contender running, 99th percentile.
+    /// Time from the arrival of a reply or notification until its contender runs, 99th percentile.
     pub dispatch_lag_p99_us: u64,
-    /// Share of the mean handoff (or wait, where there was no handoff) that was the generator's own
-    /// dispatch lag, between 0 and 1; `None` when nothing was measured.
+    /// Share of the mean handoff (or wait, without handoffs) that was the generator's own dispatch lag,
+    /// between 0 and 1; `None` if nothing was measured.
     pub lag_share: Option<f64>,
-    /// Of an open load: how late the generator called acquire, 99th percentile, in microseconds.
+    /// Delay of the generator's acquire calls in an open load, 99th percentile, in microseconds.
     #[serde(default)]
     pub lateness_p99_us: Option<u64>,
-    /// By how much holds were longer than intended, as a share of what was intended, on average; `None` where nothing was
-    /// to be held.
+    /// Average overshoot of holds as a share of the intended time; `None` if no hold time was intended.
     pub hold_overshoot_share: Option<f64>,
-    /// Processor time used by this process, in microseconds.
+    /// Processor time of this process, in microseconds.
     pub cpu_us: u64,
-    /// That time as a share of one core.
+    /// Processor time as a share of one core.
     pub cpu_share: f64,
-    /// For how long the process's threads were ready to run and had no processor, all together and as a share of one core,
-    /// if the host tells.
+    /// Time in which the process's threads were runnable without a processor, in total and as a share of one
+    /// core, if the host reports it.
     #[serde(default)]
     pub run_queue_share: Option<f64>,
-    /// Share of the host's processor time that was idle, if the host tells.
+    /// Idle share of the host's processor time, if the host reports it.
     pub host_idle_share: Option<f64>,
-    /// Share that the hypervisor took, if the host tells.
+    /// Share of the processor time taken by the hypervisor, if the host reports it.
     pub host_steal_share: Option<f64>,
-    /// The process's resident memory at the end of the measured phase, in bytes.
+    /// Resident memory of the process at the end of the measured phase, in bytes.
     pub resident_bytes: Option<u64>,
-    /// The longest time that the lock was free, somebody waited for it, and nobody got it; seen every 25 ms.
+    /// Longest time during which the lock was free and wanted but not acquired, sampled every 25 ms.
     pub standstill_us: u64,
-    /// Why the trial is invalid; `None` when the generator held up.
+    /// Reason why the trial is invalid; `None` if the generator kept up.
     pub invalid: Option<String>,
 }
 
-/// What is known of a trial's driver.
+/// Facts about a trial's driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverRecord {
-    /// What it said that it is.
+    /// Name that the driver reported.
     pub program: String,
-    /// How many processes took the lock for the contenders.
+    /// Number of processes that took the lock for the contenders.
     pub processes: usize,
-    /// For how many contenders one of them did at most: who shares a process shares its fate.
+    /// Maximum number of contenders per process; contenders that share a process fail together.
     pub contenders_each: usize,
-    /// Whether its clock was shown to be the suite's, so that its stamps count; `None` where it told no times.
+    /// Whether the driver's clock was verified to be the suite's, so that its stamps count; `None` if it
+    /// reported no times.
     pub clock_fits: Option<bool>,
-    /// Whether it held and released by itself, so that no handoff has the way to it in it.
+    /// Whether the driver held and released by itself, so that handoffs exclude the pipe.
     pub held_by_itself: bool,
-    /// How many acquires of a contender were sent ahead, to be done one after the other; missing where each was sent when the one
-    /// before was over.
+    /// Acquires per contender that were sent ahead, to run one after the other; missing if each was sent
+    /// after the previous one had ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<usize>,
-    /// Of these holds, how many became known after others that had begun later: the handoffs around them are too long.
+    /// Number of those holds that were reported after later ones: the handoffs around them are too long.
     pub out_of_order: u64,
-    /// An echo of the thread that reads, before the load.
+    /// Echo times of the reading thread, before the load.
     pub echo: Option<EchoTimes>,
-    /// An echo of a contender's own thread, before the load.
+    /// Echo times of a contender's own thread, before the load.
     pub contender_echo: Option<EchoTimes>,
-    /// An echo of the thread that reads, during the warm-up.
+    /// Echo times of the reading thread, during the warm-up.
     pub echo_under_load: Option<EchoTimes>,
 }
 
 impl DriverRecord {
-    /// Of two workers, which have processes of their own. What their pipes took can't be added up: that of the first stays.
+    /// Combines the records of two workers with separate processes. Echo times cannot be added up, so those
+    /// of the first remain.
     pub fn and(self, other: Self) -> Self {
         Self {
             processes: self.processes + other.processes,
@@ -496,7 +509,7 @@ impl DriverRecord {
     }
 }
 
-/// How long requests took that ask for nothing, there and back.
+/// Round-trip times of empty requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EchoTimes {
     pub count: u64,
@@ -520,7 +533,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_the_echoes_took_no_longer_than_the_median() {
+    fn echo_times_report_median_and_99th_percentile() {
         assert_eq!(EchoTimes::of(Vec::new()), None);
         let times = EchoTimes::of((1..=200).rev().collect()).unwrap();
         assert_eq!((times.count, times.p50_us, times.p99_us), (200, 100, 198));

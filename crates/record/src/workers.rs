@@ -1,6 +1,6 @@
-//! A run that several workers make together: which part each makes, and the trial that their parts add up to. A part is
-//! what a generator thread saw, or a whole load generator. Parts add up in any order; what is derived or judged is so of
-//! the sum, and once.
+//! A run by several workers: each worker's part, and the trial to which the parts add up. A part is the data
+//! of a generator thread, or of a whole load generator. Parts add up in any order; derived values and
+//! verdicts are computed once, from the sum.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,37 +18,37 @@ use zklockbench_core::measure::{Histogram, Measure, ThreadRecorder, new_histogra
 /// One worker of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerPart {
-    /// Its number, from 0.
+    /// Number of the worker, from 0.
     pub index: usize,
-    /// The host that it ran on.
+    /// Host of the worker.
     pub host: String,
-    /// Its generator threads.
+    /// Number of generator threads.
     pub generator_threads: usize,
 }
 
-/// By which workers a run was made.
+/// The workers of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workers {
-    /// The name of the run that they made together.
+    /// Name of the common run.
     pub run_id: String,
-    /// How many there were.
+    /// Number of workers.
     pub of: usize,
-    /// What was the same for all of them: the SHA-256 of scenario, seed and program.
+    /// SHA-256 of scenario, seed and program, which were the same for all workers.
     pub configuration: String,
-    /// Those whose parts are in this directory, by their numbers.
+    /// Workers whose parts are in this directory, by number.
     pub parts: Vec<WorkerPart>,
 }
 
 impl Workers {
-    /// Whether the directory holds one of several parts: its figures are those of a part of the load.
+    /// Whether the directory holds only some of the parts, so that its figures cover only a part of the load.
     pub fn is_part(&self) -> bool {
         self.parts.len() != self.of
     }
 }
 
 impl Trial {
-    /// What two workers saw of one trial, as one. What only one clock can tell is left out: how a lock was handed from worker to
-    /// worker, which contender overtook which, when it was free.
+    /// Combines two workers' views of a trial. Values that need a single clock are dropped: handoffs between
+    /// workers, overtaking, and the times at which a lock was free.
     pub fn and(mut self, other: Self) -> Self {
         // Every field by name, so that none can be forgotten.
         let Self {
@@ -152,14 +152,15 @@ impl Trial {
         }
     }
 
-    /// What all workers saw of one trial, in the order of their numbers; of one worker, what it saw.
+    /// Combines all workers' views of a trial, in the order of their numbers. A single worker's trial is
+    /// returned unchanged.
     pub fn of_workers(parts: Vec<Self>) -> Option<Self> {
         let is_one = parts.len() == 1;
         let trial = parts.into_iter().reduce(Self::and)?;
         Some(if is_one { trial } else { trial.counted() })
     }
 
-    /// The same with what client and servers counted side by side.
+    /// The trial with the counts of client and servers side by side.
     fn counted(self) -> Self {
         if !self.faults.is_empty() {
             return self;
@@ -188,7 +189,7 @@ fn both<T>(one: Option<T>, other: Option<T>, and: impl FnOnce(T, T) -> T) -> Opt
     }
 }
 
-/// Adds what stands at the same places; what only one has stays.
+/// Adds the items at equal positions; items that only one list has are kept.
 fn zipped<T: Copy>(one: Vec<T>, other: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T> {
     let (mut longer, shorter) = if one.len() < other.len() { (other, one) } else { (one, other) };
     longer.iter_mut().zip(shorter).for_each(|(own, other)| add(own, other));
@@ -196,7 +197,7 @@ fn zipped<T: Copy>(one: Vec<T>, other: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T
 }
 
 impl Arrived {
-    /// With the arrivals of another worker, whose backlog was served at the same time.
+    /// Adds the arrivals of another worker, whose backlog was served at the same time.
     fn and_of_another(self, other: Self) -> Self {
         let backlog_us = self.backlog_us.max(other.backlog_us);
         Self { backlog_us, ..self + other }
@@ -204,7 +205,8 @@ impl Arrived {
 }
 
 impl Steady {
-    /// The course of both loads, slot by slot; of the warm-up's ends, the one that says the least of a steady state.
+    /// Adds the courses of both loads slot by slot. The warm-up end that is weaker evidence of a steady state
+    /// wins.
     fn and(self, other: Self) -> Self {
         let rank = |end: WarmUpEnd| match end {
             WarmUpEnd::Fixed => 0,
@@ -226,7 +228,8 @@ impl Steady {
 }
 
 impl Health {
-    /// Of both generators: of what spoils figures the worse, of what they take the sum.
+    /// Combines both generators: the worse value of anything that spoils figures, and the sum of resources
+    /// used.
     fn and(self, other: Self) -> Self {
         fn worse<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
             both(one, other, |one, other| if other > one { other } else { one })
@@ -282,36 +285,36 @@ impl Tally {
     }
 }
 
-/// Why what workers saw is not of one trial; `None` where it is.
+/// Reason why the workers' parts do not belong to the same trial; `None` if they do.
 pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
     let first = parts.first()?;
     let other = parts.iter().find(|part| part.spec != first.spec)?;
     Some(format!("{} and {} were not asked the same", first.name(), other.name()))
 }
 
-/// What a worker noted beside its recorder.
+/// Observations of a worker besides its recorder.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Occurrences {
     pub tallies: BTreeMap<usize, Tally>,
     pub errors: BTreeMap<String, u64>,
-    /// Two inside at once, and what was the matter with their holds.
+    /// Simultaneous holders, and doubts about their holds.
     pub overlaps: Overlaps,
-    /// Looks at a lock on behalf of the suite, which the servers count.
+    /// Reads of a lock on behalf of the suite, which the servers count.
     pub looks_beside: u64,
     pub writes_beside: u64,
     pub kept_out: KeptOut,
-    /// Holders that had asked for the deletion of their own node before they left.
+    /// Holders that had requested the deletion of their own node before they left.
     pub given_up_early: u64,
     pub short_holds: ShortHolds,
     /// Sessions opened before the start.
     pub opened: u64,
     pub expired: u64,
     pub rejoined: u64,
-    /// The generator's own lag on the way to each lock, summed over the acquisitions measured.
+    /// The generator's own lag on the way to each lock, summed over the measured acquisitions.
     pub lag_us: u64,
-    /// What that lag is a part of: the handoffs, or the waits of locks that are not handed over.
+    /// Total that the lag is compared with: the handoffs, or the waits of locks that are not handed over.
     pub lag_basis_us: u64,
-    /// Looks that polling contenders should have made, by their measured waits.
+    /// Polls that polling contenders should have made, by their measured waits.
     pub looks_by_wait: u64,
 }
 
@@ -357,13 +360,13 @@ impl Occurrences {
     }
 }
 
-/// Of different contenders any two of these are one of all of them.
+/// Data of some contenders; parts of different contenders can be merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// Histograms, counts, and the seconds of the measured phase.
     pub recorder: ThreadRecorder,
     pub occurrences: Occurrences,
-    /// By how much the worker's own timers were late.
+    /// Lateness of the worker's own timers.
     pub timer_lag: Histogram,
 }
 
@@ -376,7 +379,7 @@ impl Part {
         }
     }
 
-    /// All of them as one; of one part that part.
+    /// All parts merged into one; empty without parts.
     pub fn merged(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().reduce(Self::and).unwrap_or_else(Self::nothing)
     }

@@ -1,4 +1,4 @@
-//! A store of runs to compare with: copies of run directories, each with the commit that it is of.
+//! A store of runs for comparison: copies of run directories, each with its commit.
 //!
 //! ```text
 //! baselines/
@@ -6,7 +6,7 @@
 //!     baseline.json                the commit, and when it was added
 //! ```
 //!
-//! Each copy stands for itself, so that a store can be cached, merged with another and pruned with ordinary tools.
+//! Copies are independent, so a store can be cached, merged and pruned with ordinary tools.
 
 use std::fs::{self, File};
 use std::io;
@@ -38,14 +38,14 @@ const BASELINE_FILE: VersionedFile = VersionedFile {
     remedy: "the file was changed or damaged: add the run again, with `zklockbench baseline add RUN`",
 };
 
-/// `baseline.json`: what is known of a run since it is a baseline.
+/// `baseline.json`: a run's metadata as a baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineFile {
-    /// The version of this layout: 1.
+    /// Version of this layout: 1.
     pub schema_version: u32,
-    /// The commit of what was measured.
+    /// Commit that was measured.
     pub commit: String,
-    /// When it was added; a label.
+    /// Wall time at which the run was added; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub added_at: SystemTime,
@@ -58,11 +58,12 @@ pub struct Baseline {
     pub run: RunFile,
 }
 
-/// Copies a run into a store, which is made if there is none. Without a commit, it is that of the program that ran.
+/// Copies a run into a store, which is created if missing. The default commit is that of the program that
+/// ran.
 ///
 /// # Errors
-/// [`Error::Usage`] when that is no whole run, when it is in the store already, or when the commit isn't known;
-/// [`Error::Environment`] when it can't be copied. Then nothing stays behind.
+/// [`Error::Usage`] if the run is incomplete, is in the store already, or has no known commit;
+/// [`Error::Environment`] if it cannot be copied. Nothing remains in the store then.
 pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> Result<Baseline, Error> {
     let stored = read(run)?.run;
     let commit = match commit.map(str::to_owned).or_else(|| stored.tool_commit.clone()) {
@@ -92,7 +93,7 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
     Ok(Baseline { dir: staging.publish()?, commit, run: stored })
 }
 
-/// Copies what the run lists and nothing else.
+/// Copies the files that the run lists, and nothing else.
 fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
     for name in run.files.keys().map(String::as_str).chain([layout::RUN]) {
         let (source, target) = (from.join(name), to.join(name));
@@ -112,9 +113,9 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every run of a store, the oldest first. Their files are not checked: reading one does that.
+/// All runs of a store, oldest first. Their files are not verified; reading a run does that.
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
-    // A read-me may lie beside them, and one that is on its way is hidden.
+    // Other files such as a README may be there, and copies in progress are hidden.
     let directories = disk::directories(store).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::usage(format!(
             "there is no baseline store at {}; `zklockbench baseline add RUN` creates one",
@@ -148,13 +149,13 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
     Ok(Baseline { commit, run: read_run(&dir)?, dir })
 }
 
-/// Whether a directory is a store: something in it is a baseline. A directory of runs is none.
+/// Whether a directory is a store, i.e. contains a baseline. A directory of runs is not a store.
 pub fn is_store(dir: &Path) -> bool {
     disk::directories(dir).unwrap_or_default().iter().any(|path| disk::has(path, FILE))
 }
 
-/// The complete runs of that scenario in a directory of runs that is no store, the newest first; those whose `run.json`
-/// cannot be read are passed over, and named with the reason.
+/// The complete runs of a scenario in a directory of runs, newest first, and the errors of runs with an
+/// unreadable `run.json`, which are skipped.
 pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>), Error> {
     let (mut runs, mut passed_over) = (Vec::new(), Vec::new());
     for path in layout::runs_in(dir)? {
@@ -170,7 +171,7 @@ pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>),
     Ok((runs.into_iter().rev().map(|(_, path)| path).collect(), passed_over))
 }
 
-/// The directories of the runs of that scenario, those of one commit together, the newest commit first.
+/// Directories of a scenario's runs, grouped by commit, the newest commit first.
 pub fn by_commit(baselines: &[Baseline], scenario: &str) -> Vec<Vec<PathBuf>> {
     let of_scenario = || baselines.iter().filter(|one| one.run.scenario == scenario);
     let commits = distinct(of_scenario().rev().map(|one| one.commit.as_str()));
@@ -179,7 +180,7 @@ pub fn by_commit(baselines: &[Baseline], scenario: &str) -> Vec<Vec<PathBuf>> {
     commits.into_iter().map(runs_of).collect()
 }
 
-/// What can be shown in a table and in a chart, and was not made to do anything else.
+/// A commit name that is safe in tables and charts.
 fn commit_name(text: &str) -> Result<String, Error> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(fits) {

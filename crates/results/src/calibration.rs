@@ -1,6 +1,6 @@
 //! The directory of a calibration: `calibration.json`, and the logs of servers that were started for it.
 //!
-//! It is filled in hiding and becomes visible at once, as that of a run does.
+//! Like a run's directory, it is hidden while it is written and becomes visible at once.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -27,9 +27,9 @@ const FILE: VersionedFile = VersionedFile {
 /// `calibration.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibrationFile {
-    /// The version of this layout: 1.
+    /// Version of this layout: 1.
     pub schema_version: u32,
-    /// What was measured.
+    /// Results of the calibration.
     #[serde(flatten)]
     pub calibration: Calibration,
 }
@@ -38,25 +38,26 @@ pub fn calibration_schema() -> Schema {
     schema_for!(CalibrationFile)
 }
 
-/// A calibration that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing.
+/// A calibration in progress, in a hidden directory next to its final one. Dropping the writer removes the
+/// directory.
 #[derive(Debug)]
 pub struct CalibrationWriter {
     staging: Staging,
 }
 
 impl CalibrationWriter {
-    /// Begins a directory named after the time below that parent, which is created if it is missing; when the name is
+    /// Creates a directory in `parent`, named after the time. `parent` is created if missing; if the name is
     /// taken, `-2` and so on is appended.
     pub fn create_dated(parent: &Path, began: SystemTime) -> Result<Self, Error> {
         Ok(Self { staging: Staging::claim_dated(parent, "calibration", began)? })
     }
 
-    /// Where the logs of servers belong. The folder is not created before there are logs.
+    /// Directory for server logs, which is created only when there are logs.
     pub fn server_logs(&self) -> PathBuf {
         self.staging.dir().join(layout::SERVER_LOGS)
     }
 
-    /// Writes what was measured and makes the directory visible. Returns its path.
+    /// Writes the results and makes the directory visible. Returns its path.
     pub fn publish(self, file: &CalibrationFile) -> Result<PathBuf, Error> {
         write_json(&self.staging.dir().join(layout::CALIBRATION), file)?;
         self.staging.publish()
@@ -74,18 +75,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_calibration_is_told_apart_from_one_of_another_version_and_a_damaged_one() {
+    fn read_calibration_distinguishes_missing_foreign_and_damaged_files() {
         let dir = tempfile::tempdir().unwrap();
-        let told = || {
+        let error = || {
             let error = read_calibration(dir.path()).unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error}");
             error.to_string()
         };
-        assert!(told().ends_with("is not the directory of a calibration: it has no calibration.json"));
+        assert!(error().ends_with("is not the directory of a calibration: it has no calibration.json"));
         let path = dir.path().join(layout::CALIBRATION);
         fs::write(&path, r#"{"schema_version": 9, "future": true}"#).unwrap();
-        assert!(told().contains("schema version 9, but this program reads version 1"), "{}", told());
+        assert!(error().contains("schema version 9, but this program reads version 1"), "{}", error());
         fs::write(&path, r#"{"schema_version": 1}"#).unwrap();
-        assert!(told().contains("missing field"), "{}", told());
+        assert!(error().contains("missing field"), "{}", error());
     }
 }

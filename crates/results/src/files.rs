@@ -1,10 +1,9 @@
-//! The JSON files of a run directory: what was recorded, as it was recorded, with the version of the layout, and with
-//! digests, so that a change or damage afterwards is noticed, wherever it is. And how any JSON file with a version is
-//! read.
+//! The JSON files of a run directory: records with a layout version, and with digests that reveal later
+//! changes or damage. Also the reader for any versioned JSON file.
 //!
-//! Durations are whole microseconds in fields that end with `_us`; wall times are RFC 3339 text in UTC; a value that was
-//! not measured is `null`, never 0. A field may be added without a new [`SCHEMA_VERSION`], because a reader passes over
-//! what it does not know. To drop a field or to change its meaning takes a new version.
+//! Durations are whole microseconds in fields that end with `_us`; wall times are RFC 3339 text in UTC; a
+//! value that was not measured is `null`, never 0. Adding a field needs no new [`SCHEMA_VERSION`], because
+//! readers ignore unknown fields. Removing a field or changing its meaning requires a new version.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,20 +23,20 @@ use zklockbench_core::measure::{Latency, Measure};
 use zklockbench_core::units::shown;
 use zklockbench_record::{Derived, Judged, Run, Trial};
 
-/// The version of the files that this program writes, and the only one that it reads.
+/// Version of the files that this program writes, and the only version that it reads.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// `trials/NNN.json`: all that one trial yields, but for the full histograms.
+/// `trials/NNN.json`: the results of one trial, except the full histograms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialFile<'a> {
-    /// The version of this layout: 2.
+    /// Version of this layout: 2.
     pub schema_version: u32,
-    /// What was recorded.
+    /// Recorded results.
     #[serde(flatten)]
     pub trial: Cow<'a, Trial>,
-    /// What follows from the counts.
+    /// Metrics derived from the counts.
     pub derived: Derived,
-    /// For each measure that has samples, by its name: its numbers.
+    /// Statistics of each measure with samples, by its name.
     pub latencies: BTreeMap<Measure, Latency>,
 }
 
@@ -52,21 +51,21 @@ impl<'a> From<&'a Trial> for TrialFile<'a> {
     }
 }
 
-/// `run.json`: all that is true of a run as a whole.
+/// `run.json`: facts about a run as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFile {
-    /// The version of this layout: 2.
+    /// Version of this layout: 2.
     pub schema_version: u32,
-    /// What was recorded.
+    /// Recorded facts.
     #[serde(flatten)]
     pub run: Run,
-    /// What was judged of it, over all trials.
+    /// Verdicts over all trials.
     pub judged: Judged,
-    /// Trials that ran: `trials/` holds one pair of files for each.
+    /// Number of trials that ran; `trials/` has a pair of files for each.
     pub trials: usize,
-    /// The SHA-256 of every other file of the directory, by its path in it.
+    /// SHA-256 of every other file in the directory, by its relative path.
     pub files: BTreeMap<String, String>,
-    /// The SHA-256 of this file, as it is with 64 zeros in this place.
+    /// SHA-256 of this file with 64 zeros in place of the digest.
     pub digest: String,
 }
 
@@ -81,10 +80,10 @@ impl std::ops::Deref for RunFile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
     pub run: RunFile,
-    /// What each `trials/NNN.json` and `trials/NNN.hlog` say, in the order in which the trials ran.
+    /// Contents of each `trials/NNN.json` and `trials/NNN.hlog`, in the order in which the trials ran.
     pub trials: Vec<Trial>,
-    /// The same of invalid trials in whose place others were made: what the generator spoiled, and nothing else, is not
-    /// among the run's figures.
+    /// Invalid trials that others replaced. Their figures, which the generator spoiled, are left out of the
+    /// run's.
     pub replaced: Vec<Trial>,
 }
 
@@ -100,18 +99,18 @@ pub fn schemas() -> [(&'static str, Schema); 2] {
     [("run.json", schema_for!(RunFile)), ("trials/NNN.json", schema_for!(TrialFile<'_>))]
 }
 
-/// A kind of file with a version. All are read here.
+/// A kind of versioned file. All such files are read here.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionedFile {
-    /// What leaves a directory with such a file: `sweep`.
+    /// Kind of directory that has such a file, e.g. `sweep`.
     pub of: &'static str,
     pub name: &'static str,
     pub version: u32,
-    /// What to do about one that is damaged, as a clause that begins with what happened.
+    /// Remedy for a damaged file, as a clause that begins with what happened.
     pub remedy: &'static str,
 }
 
-/// Bytes: more than the findings of any series of runs come to.
+/// Size limit in bytes, larger than the findings of any series of runs.
 const AT_MOST: u64 = 16 * MIB;
 
 #[derive(Deserialize)]
@@ -122,7 +121,7 @@ struct Header {
 }
 
 impl VersionedFile {
-    /// Reads it from a directory that the user named.
+    /// Reads the file from a directory that the user named.
     pub fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<T, Error> {
         match disk::read(dir, self.name, AT_MOST) {
             Ok(bytes) => self.parse(&dir.join(self.name), &bytes),
@@ -136,7 +135,7 @@ impl VersionedFile {
         }
     }
 
-    /// What its bytes say, of which the version is looked at first.
+    /// Parses the file's bytes, after checking the version.
     pub fn parse<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
         let Header { schema_version, tool_version, tool_commit } = self.parsed(path, bytes)?;
         if schema_version != self.version {
@@ -155,12 +154,12 @@ impl VersionedFile {
     }
 
     fn parsed<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
-        // The error prints its own line and column.
+        // The error has its own line and column.
         let bytes = disk::tame(bytes);
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let read =
             serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
-                // Of the whole, or of no field that it knows.
+                // For errors of the whole file, or in unknown fields.
                 field if field == "." || field.contains('?') => self.broken(path, &error.inner().to_string()),
                 field => self.broken(path, &format!("`{}`: {}", shown(&field, 100), error.inner())),
             })?;
@@ -168,7 +167,7 @@ impl VersionedFile {
         Ok(read)
     }
 
-    /// Of one of these files, or of one beside it, something that this program would not have written.
+    /// The error for a file, or for one next to it, whose content this program would not have written.
     pub fn broken(&self, path: &Path, what: &str) -> Error {
         Error::usage(format!("{}: {what}; {}", path.display(), self.remedy))
     }
@@ -176,12 +175,12 @@ impl VersionedFile {
     pub(super) fn unreadable(&self, path: &Path, why: Unreadable) -> Error {
         match why {
             Unreadable::Failed(error) => layout::cannot("read", path, &error),
-            told => self.broken(path, &told.to_string()),
+            other => self.broken(path, &other.to_string()),
         }
     }
 }
 
-/// What stands in `run.json` in the place of its own digest while that is computed.
+/// Placeholder for the digest in `run.json` while that digest is computed.
 pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 pub fn digest_of(bytes: &[u8]) -> String {
@@ -203,7 +202,7 @@ pub fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
     }
 }
 
-/// The digests of all files below a directory but `run.json`, by their paths in it, with `/` on every system.
+/// Digests of all files below a directory except `run.json`, by relative path with `/` on every system.
 pub fn digests_of_all(dir: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut digests = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];
@@ -231,13 +230,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_the_one_that_sha256sum_prints() {
+    fn digest_equals_the_output_of_sha256sum() {
         assert_eq!(digest_of(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(BLANK.len(), digest_of(b"").len());
     }
 
     #[test]
-    fn every_file_below_is_there_by_its_path_but_the_one_that_holds_them() {
+    fn digests_list_every_file_except_run_json() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("trials")).unwrap();
         for name in [layout::RUN, "summary.csv", "trials/000.json"] {

@@ -1,7 +1,8 @@
-//! The histograms of one trial as an HDR interval log: one interval, one tag for each measure.
+//! Histograms of one trial as an HDR interval log: one interval, one tag for each measure.
 //!
-//! Values are microseconds. The log's column of maxima is for people only; it is divided by 1000 and so in
-//! milliseconds, as the format's own tools write it. Start times are labels: seconds after the trial began.
+//! Values are microseconds. The log's column of maxima, which is only informational, is divided by 1000 and
+//! so in milliseconds, as the format's own tools write it. Start times are labels: seconds after the trial's
+//! start.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -22,7 +23,7 @@ const US_PER_MS: f64 = 1000.0;
 #[derive(Debug, Clone, Copy)]
 pub struct SampledSpan {
     pub began: SystemTime,
-    /// When its measured phase began, since then.
+    /// Time from `began` to the start of the measured phase.
     pub start: Duration,
     pub length: Duration,
 }
@@ -98,11 +99,11 @@ fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), S
     Ok((measure, histogram))
 }
 
-/// Whether it announces a histogram such as this program writes. What decodes it makes room for what is announced, of up to
-/// 4 GiB, before it looks whether that is there.
+/// Checks that the header announces a histogram such as this program writes. The decoder allocates up to 4
+/// GiB as announced, before it checks the data.
 fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
-    // The cookie and the length of what is compressed; then, within: the cookie, the length of the counts, an offset, the
-    // digits, the lowest and the highest value.
+    // Cookie and length of the compressed part; inside it: cookie, length of the counts, offset, digits,
+    // lowest and highest value.
     const OUTER: usize = 8;
     const MOST_BYTES_OF_A_COUNT: usize = 9;
     let mut header = [0; 32];
@@ -126,7 +127,7 @@ fn line_of(log: &[u8], offset: usize) -> usize {
     1 + log.iter().take(offset).filter(|byte| **byte == b'\n').count()
 }
 
-/// The entry borrows from the log, so its place follows from its address.
+/// Offset of an entry, computed from its address because it borrows from the log.
 fn offset_of(log: &[u8], interval: &IntervalLogHistogram<'_>) -> usize {
     (interval.encoded_histogram().as_ptr() as usize).saturating_sub(log.as_ptr() as usize)
 }
@@ -152,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_tag_start_length_and_maximum_in_milliseconds() {
+    fn log_line_has_tag_start_length_and_maximum_in_milliseconds() {
         let text = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1_500]))]))).unwrap();
         assert!(text.contains("#[StartTime: 0.000 (seconds since epoch)]\n"), "{text}");
         assert!(text.contains("\nTag=wait,1.030,2.000,1.500,H"), "{text}");
     }
 
     #[test]
-    fn a_line_that_is_none_is_told_by_its_number() {
+    fn errors_name_the_line() {
         assert_eq!(read(b"#a comment\nTag=wait,x\n").unwrap_err().line, 2);
         let twice = "Tag=wait,0.0,1.0,1.0,".to_owned();
         let line = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1]))]))).unwrap();
@@ -172,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_histograms_come_back_as_they_were(
+        fn any_histograms_round_trip(
             samples in prop::collection::btree_map(
                 0..Measure::COUNT,
                 prop::collection::vec(prop_oneof![1..1_000_u64, 1..=HIGHEST_US], 1..200),
@@ -185,7 +186,7 @@ mod tests {
         }
 
         #[test]
-        fn a_damaged_log_is_an_error_or_a_log_but_never_a_panic(at in 0..400_usize, byte in any::<u8>()) {
+        fn damaged_log_never_panics(at in 0..400_usize, byte in any::<u8>()) {
             let mut log = log(&BTreeMap::from([(Measure::Wait, of(&[1, 20, 300, 4_000]))]));
             let at = at % log.len();
             log[at] = byte;

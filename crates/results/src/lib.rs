@@ -1,8 +1,8 @@
-//! The run directory: what a run leaves on disk, and the only input of every report.
+//! The run directory: a run's output on disk, and the only input of every report.
 //!
-//! [`RunWriter`] fills a directory beside the final one and renames it when the run is over; [`read()`]
-//! takes it in again and refuses what is not whole or was changed. What was recorded is written as it is: `files`
-//! adds the version of the layout, and what follows from the records. `results/README.md` describes every file.
+//! [`RunWriter`] fills a directory next to the final one and renames it when the run is over. [`read()`]
+//! loads it and refuses anything incomplete or changed. Records are written unchanged; `files` adds the
+//! layout version and derived values. `results/README.md` describes every file.
 
 mod baselines;
 mod calibration;

@@ -1,8 +1,6 @@
-//! Reading a run directory, also one that was packed to be kept: all of it, or an error that says which file is at fault
-//! and what to do.
+//! Reading a run directory, whether packed or not: all of it, or an error with the faulty file and a remedy.
 //!
-//! What is wrong with a directory that the user named is a usage error; what the disk refuses is an error of
-//! the environment.
+//! Faults of a directory that the user named are usage errors; I/O errors are environment errors.
 
 use std::fs;
 use std::io::Read;
@@ -30,7 +28,7 @@ const RUN_FILE: VersionedFile = VersionedFile {
     remedy: "the directory was modified or damaged after the run: restore it from a copy, or run the scenario again",
 };
 
-/// More than a run leaves that anybody keeps packed.
+/// More than any packed run needs.
 const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
@@ -42,7 +40,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     Ok(StoredRun::of(run, trials))
 }
 
-/// What is recorded of the run that left a directory, by its final name or by its hidden one, without its trials.
+/// Record of a run, without its trials, found by its final or its hidden name.
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
@@ -58,11 +56,11 @@ pub fn read_packed(dir: &Path) -> Result<StoredRun, Error> {
 
 fn unpack(packed: impl Read, into: &Path) -> Result<(), String> {
     let mut archive = Archive::new(packed);
-    let told = |error: std::io::Error| format!("not a whole archive: {error}");
-    for entry in archive.entries().map_err(told)? {
-        let mut entry = entry.map_err(told)?;
+    let not_whole = |error: std::io::Error| format!("not a whole archive: {error}");
+    for entry in archive.entries().map_err(not_whole)? {
+        let mut entry = entry.map_err(not_whole)?;
         let kind = entry.header().entry_type();
-        if !(kind.is_file() || kind.is_dir()) || !entry.unpack_in(into).map_err(told)? {
+        if !(kind.is_file() || kind.is_dir()) || !entry.unpack_in(into).map_err(not_whole)? {
             return Err(format!(
                 "holds `{}`, which is not a file or folder of a run",
                 String::from_utf8_lossy(&entry.path_bytes())
@@ -79,7 +77,7 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
             let run: RunFile = of_this_version::<_, Run>(&path, &bytes)?;
             return if is_own_digest(&bytes, &run.digest) { Ok(run) } else { Err(changed(&path)) };
         }
-        // What is not there, and a directory that is none, are told below.
+        // Missing files and directories are reported below.
         Err(Unreadable::Missing) => {}
         Err(_) if !dir.is_dir() => {}
         Err(why) => return Err(unreadable(&path, why)),
@@ -105,7 +103,7 @@ fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
         && text.rsplit_once(digest).map(blank).is_some_and(|blank| digest_of(blank.as_bytes()) == digest)
 }
 
-/// What is drawn or copied for people, and may be deleted to save space. What is there must still be as it was.
+/// Drawn or copied files that may be deleted to save space. Those that exist must be unchanged.
 const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layout::REPORT];
 
 fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
@@ -114,7 +112,7 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
         let opened = disk::open(dir, Path::new(name), layout::most(name));
         match opened.and_then(|file| Ok(digest_of_all_from(file)?)) {
             Ok(now) if now == *digest => {}
-            // It can be made again, and is drawn from the others.
+            // The report may have been rewritten, and only derives from the other files.
             Ok(_) if name == layout::REPORT => {}
             Ok(_) => return Err(changed(&path)),
             Err(Unreadable::Missing) if CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) => {}
@@ -124,8 +122,8 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a run that is to be resumed, all its trials together: also those that were replaced, and those that had ended, but
-/// that `run.json` does not count yet, if they are whole.
+/// Reads a run to be resumed with all its trials. They include replaced trials, and complete ones that
+/// `run.json` does not count yet.
 pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     let mut stored = read(dir)?;
     stored.trials.append(&mut stored.replaced);
@@ -139,15 +137,16 @@ pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     Ok(stored)
 }
 
-/// Whether trials may lie in a directory that its run does not count: it is going on, was killed, or a full disk ended it.
+/// Whether a directory may have trials that its run does not count: it is in progress, was killed, or ran out
+/// of disk space.
 fn may_have_more(dir: &Path, run: &RunFile) -> bool {
     layout::is_partial(dir) || run.outcome.ending != RunEnding::Complete
 }
 
-/// The numbers of all trials in a directory, in order.
+/// Numbers of all trials in a directory, in order.
 fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
-    // No link to another folder, either.
+    // Links to folders are refused, too.
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(broken(&folder, "is no directory"));
     }
@@ -158,7 +157,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     Ok(numbers)
 }
 
-/// A file of that trial of which the run has no digest.
+/// A file of that trial without a digest in the run.
 fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
     files.into_iter().find(|path| {
@@ -167,9 +166,8 @@ fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     })
 }
 
-/// The numbers of the trials that are there, in order: as many as the run counts, each with the digests of its files. A
-/// trial that could not begin leaves a gap, so the numbers need not follow each other. In a run that has not come to its
-/// end, more may lie beside them.
+/// Numbers of the trials that exist, in order: as many as the run counts, each with the digests of its files.
+/// A trial that could not start leaves a gap in the numbers. An unfinished run may have further trials.
 fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     let mut numbers = numbers_in(dir)?;
     let undigested = |number: &usize| undigested(dir, run, *number);
@@ -209,8 +207,8 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     }
 }
 
-/// Reads a file of this version, most of whose fields are those of a record. In the file they stand among its own, and there
-/// an error does not know of which field it is: the record, read by itself, does.
+/// Reads a file of this version, most of whose fields come from a flattened record. Errors in those do not
+/// name the field, so the record is then parsed again by itself for a better error.
 fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
@@ -220,7 +218,7 @@ fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
         .map_err(|error| RUN_FILE.parse::<Recorded>(path, bytes).err().unwrap_or(error))
 }
 
-/// Reads a file of a directory of results, whose path it is.
+/// Reads a file of a directory of results, given its full path.
 pub(super) fn read_bytes(dir: &Path, path: &Path) -> Result<Vec<u8>, Error> {
     let name = path.strip_prefix(dir).unwrap_or(path);
     disk::read(dir, name, layout::most(&name.to_string_lossy())).map_err(|why| unreadable(path, why))
@@ -238,8 +236,8 @@ fn changed(path: &Path) -> Error {
     broken(path, "is not as it was written: its digest in run.json is another")
 }
 
-/// Numbers of one trial that cannot both be true, each pair as a sentence: the sign of a file that was changed or
-/// damaged, and its digest with it.
+/// Contradictions between numbers of one trial, as sentences: signs of a file that was changed or damaged
+/// together with its digest.
 fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     let mut found = in_spans(&file.trial);
     found.extend(in_histograms(file));
@@ -250,15 +248,15 @@ fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     found
 }
 
-/// Says so when two numbers that must be the same are not.
+/// An error if two numbers that must be equal differ.
 fn same(what: &str, said: u64, found: u64) -> Option<String> {
     (said != found).then(|| format!("{what}: {said} in one place, {found} in another"))
 }
 
-/// The measured phase is a part of the trial, and all that a contender acquired was acquired by one.
+/// The measured phase is a part of the trial, and the contenders' acquisitions add up.
 fn in_spans(trial: &Trial) -> Vec<String> {
     let (part, whole) = (&trial.measured, &trial.whole);
-    // What was not seen of the whole is not there.
+    // Hidden counts are missing from the whole.
     let seen = |count: u64| (whole.unseen == 0).then_some(count);
     let pairs = [
         ("requests", part.requests.total(), seen(whole.requests.total())),
@@ -280,7 +278,7 @@ fn in_histograms(file: &TrialFile<'_>) -> Vec<String> {
     let names = file.latencies.keys().chain(found.keys()).collect::<std::collections::BTreeSet<_>>();
     let differ = |measure: &&Measure| {
         let [said, found] = [&file.latencies, &found].map(|all| all.get(measure));
-        // Earlier versions told of the parts of a wait only what was served.
+        // Earlier versions recorded only served waits for the parts of a wait.
         let served = || file.trial.histograms.get(*measure).and_then(Latency::of);
         let is_part = measure.open_parts().is_some() && **measure != Measure::Wait;
         let agrees = said == found || is_part && said.copied() == served();
@@ -293,7 +291,7 @@ fn violations(count: u64) -> String {
     counted(count, "violation", "violations")
 }
 
-/// Several inside at once were either violations, or excused.
+/// Overlaps are either violations or excused.
 fn in_violations(trial: &Trial) -> Vec<String> {
     let detailed = trial.violations.len() as u64;
     let more = (detailed > trial.violation_count)
@@ -307,23 +305,23 @@ fn in_violations(trial: &Trial) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn told(dir: &Path) -> String {
+    fn error_of_read(dir: &Path) -> String {
         let error = read(dir).unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{error}");
         error.to_string()
     }
 
     #[test]
-    fn what_is_no_run_directory_is_told_apart_from_half_of_one() {
+    fn read_distinguishes_foreign_directories_from_incomplete_runs() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(told(&dir.path().join("absent")).contains("is not a directory"));
-        assert!(told(dir.path()).contains("is not a run directory: it has no run.json"));
+        assert!(error_of_read(&dir.path().join("absent")).contains("is not a directory"));
+        assert!(error_of_read(dir.path()).contains("is not a run directory: it has no run.json"));
         fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
-        assert!(told(dir.path()).contains("is only half a run"));
+        assert!(error_of_read(dir.path()).contains("is only half a run"));
     }
 
     #[test]
-    fn a_packed_run_is_the_run_and_what_leads_elsewhere_is_refused() {
+    fn packed_run_is_read_and_paths_outside_are_refused() {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/example");
         let packed = |name: &str, kind| {
             let mut archive = tar::Builder::new(Vec::new());
@@ -345,7 +343,7 @@ mod tests {
         // Given the example, packed with one more file
         let whole = unpacked("note", tar::EntryType::Regular).unwrap();
         assert_eq!(whole.trials.len(), read(&example).unwrap().trials.len());
-        // Then a way out, a link, and half of it are refused
+        // Then a path outside, a link, and half an archive are refused
         assert!(unpacked("../note", tar::EntryType::Regular).unwrap_err().contains("`../note`"));
         assert!(unpacked("link", tar::EntryType::Symlink).unwrap_err().contains("`link`"));
         let half = &packed("note", tar::EntryType::Regular)[..10_000];

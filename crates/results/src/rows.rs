@@ -1,5 +1,5 @@
-//! The tables of a run as CSV: `summary.csv` with one row for each trial and every number that one would plot,
-//! `timeline.csv` with a row for each second and `faults.csv` with a row for each fault of each trial.
+//! The tables of a run as CSV: `summary.csv` with a row per trial and every number worth plotting,
+//! `timeline.csv` with a row per second, and `faults.csv` with a row per fault of each trial.
 
 use std::fmt::Display;
 use std::io;
@@ -12,7 +12,7 @@ use zklockbench_core::catalog::LockCard;
 use zklockbench_core::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind, Second};
 use zklockbench_record::{Arrived, FaultRecord, Floor, Health, Trial, figures};
 
-/// A trial, and the floor of the run that it is compared with.
+/// A trial, and the floor that it is compared with.
 pub struct SummaryRow<'a> {
     pub file: &'a TrialFile<'a>,
     pub floor: Option<&'a Floor>,
@@ -26,8 +26,8 @@ impl<'a> Deref for SummaryRow<'a> {
     }
 }
 
-/// Writes the row of a trial to `summary.csv`, after the header where that is not there yet. Header and rows come from
-/// one table of columns, so they cannot disagree. An empty cell means: not measured.
+/// Writes the row of a trial to `summary.csv`, with a header if requested. Header and rows come from the same
+/// table of columns, so they cannot disagree. An empty cell means: not measured.
 pub fn summary(out: impl io::Write, trial: &SummaryRow<'_>, header: bool) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
@@ -38,10 +38,10 @@ pub fn summary(out: impl io::Write, trial: &SummaryRow<'_>, header: bool) -> csv
     Ok(csv.flush()?)
 }
 
-/// The text of a cell; `None` when the value was not measured.
+/// Text of a cell; `None` if the value was not measured.
 type CellText = Option<String>;
 
-/// A column's name (or a part of it), and its value in one part of a trial.
+/// Name of a column (or a part of it), and its value in one part of a trial.
 type Of<Part, Value> = (&'static str, fn(&Part) -> Value);
 
 struct Column {
@@ -72,7 +72,7 @@ fn column(name: impl Into<String>, cell: impl Fn(&SummaryRow<'_>) -> CellText + 
     Column { name: name.into(), cell: Box::new(cell) }
 }
 
-/// A column whose value is always there.
+/// A column whose value always exists.
 fn known<T: Display>(name: impl Into<String>, value: impl Fn(&SummaryRow<'_>) -> T + 'static) -> Column {
     column(name, move |trial| Some(value(trial).to_string()))
 }
@@ -154,7 +154,7 @@ fn broken() -> Vec<Column> {
         ("stale_writes", |t| Some(t.fencing.stale)),
         ("stale_writes_rejected", |t| Some(t.fencing.stale_rejected)),
     ];
-    // Without a fault there was no look.
+    // Without faults, these values were not measured.
     let under_faults = |value: fn(&Trial) -> Option<u64>| {
         move |t: &SummaryRow<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
     };
@@ -193,7 +193,7 @@ fn counts() -> Vec<Column> {
     columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.trial.measured))).collect()
 }
 
-/// The counts, where all that was sent and received was seen.
+/// The counts, unless some traffic was hidden.
 fn seen(counts: &Counts) -> Option<&Counts> {
     Some(counts).filter(|counts| counts.unseen == 0)
 }
@@ -233,7 +233,8 @@ fn latencies() -> Vec<Column> {
     Measure::all().into_iter().flat_map(latency).collect()
 }
 
-/// No sample is a count of 0, which was counted; the other cells are empty, because nothing was measured.
+/// Without samples, the count is 0 because it was counted, and the other cells are empty because nothing was
+/// measured.
 fn latency(measure: Measure) -> Vec<Column> {
     let name = measure.name();
     let count =
@@ -293,7 +294,7 @@ fn health() -> Vec<Column> {
 
 const SECOND_US: u64 = 1_000_000;
 
-/// A column of `timeline.csv`: its name, and its cell for a trial's second of that number.
+/// A column of `timeline.csv`: its name, and its cell for a second of a trial.
 type OfSecond = (&'static str, fn(&Trial, usize, &Second) -> String);
 
 const TIMELINE: [OfSecond; 16] = [
@@ -315,7 +316,7 @@ const TIMELINE: [OfSecond; 16] = [
     ("handoff_us", |_, _, second| second.handoff_us.to_string()),
 ];
 
-/// Writes the rows of a trial to `timeline.csv`, after the header where that is not there yet.
+/// Writes the rows of a trial to `timeline.csv`, with a header if requested.
 pub fn timeline(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     if header {
@@ -327,8 +328,8 @@ pub fn timeline(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result
     Ok(csv.flush()?)
 }
 
-/// A second is a second, except the last: it ends with the measured phase. It is shorter, or longer where
-/// the recorder had no room for more rows and put the rest into it.
+/// Length of a row in microseconds: one second, except for the last row, which ends with the measured phase.
+/// That row is shorter, or longer if the recorder put all later seconds into it.
 fn length_us(trial: &Trial, second: usize) -> u64 {
     if second + 1 < trial.timeline.len() {
         return SECOND_US;
@@ -395,7 +396,7 @@ fn fault_row<'a>(trial: &'a Trial, fault: &'a FaultRecord) -> FaultRow<'a> {
     }
 }
 
-/// Acquisitions per second over the whole seconds that lie between; `None` when none does.
+/// Acquisitions per second over the complete seconds in between; `None` if there are none.
 fn throughput(trial: &Trial, from: i64, to: i64) -> Option<f64> {
     let whole = usize::try_from(trial.measured_us / SECOND_US).unwrap_or(usize::MAX);
     let between = |second: &usize| {
@@ -416,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_columns_share_a_name_and_durations_say_their_unit() {
+    fn column_names_are_unique_and_durations_have_a_unit() {
         let names: Vec<_> = columns().into_iter().map(|column| column.name).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         for name in names.iter().filter(|name| name.contains("_p99") || name.contains("_mean")) {

@@ -1,16 +1,16 @@
-//! The directory of a run that is not over, owned by a guard.
+//! The directory of a run in progress, owned by a guard.
 //!
-//! All is written into `.<name>.partial` beside the final directory and becomes visible by one rename. So
-//! the files within need no renames of their own: they aren't looked for before all of them are there.
-//! Creating the partial directory also claims the name, because only one process can create it.
+//! Everything is written to `.<name>.partial` next to the final directory and becomes visible by one rename.
+//! The files inside need no renames of their own, because no reader expects them before. Creating the partial
+//! directory also claims the name, because only one process can create it.
 //!
-//! What stays behind when the guard is dropped: nothing, unless something was measured ([`Staging::keep`]). Then the
-//! directory becomes visible all the same if it can be read, and else stays under its hidden name. When the program
-//! panics or is killed (`kill -9`, out of memory, power), it stays under that name, too; the next run removes it, unless a
-//! trial had ended: that can be read, and is deleted by hand.
+//! Dropping the guard removes the directory, unless something was measured ([`Staging::keep`]). In that case,
+//! the directory becomes visible if it is readable, and otherwise stays hidden. After a panic or a kill
+//! (`kill -9`, out of memory, power failure), it also stays hidden. The next run removes it, unless a trial
+//! had ended: such a directory is readable and must be deleted manually.
 //!
-//! A directory that has no writer any more is told by its lock, which the system lets go with its owner. A run that is
-//! resumed goes back under the hidden name ([`ClaimedDirectory`]), with all that it has.
+//! A directory without a writer is recognised by its lock, which the system releases with its owner. A
+//! resumed run goes back under the hidden name ([`ClaimedDirectory`]) with all its files.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result as IoResult};
@@ -25,28 +25,28 @@ use super::layout;
 use super::layout::cannot;
 use zklockbench_core::error::Error;
 
-/// A directory that is removed when it is dropped without having been published, unless it is to be kept.
+/// A directory that is removed when dropped, unless it was published or must be kept.
 #[derive(Debug)]
 pub struct Staging {
     parent: PathBuf,
     name: String,
     dir: PathBuf,
     published: bool,
-    /// Whether something was measured that must not get lost.
+    /// Whether the directory has measurements that must not be lost.
     keeps: bool,
-    /// Who hears where it is when it was dropped and kept.
+    /// Callback with the directory's path, if it is dropped but kept.
     tell_kept: Option<fn(&Path)>,
-    /// Held as long as a program writes there; `None` on a file system that has no locks.
+    /// Lock held while a program writes to the directory; `None` on a file system without locks.
     _lock: Option<File>,
 }
 
 impl Staging {
-    /// Claims a name made of that one and the time, below that parent; when it is taken, `-2` and so on is appended.
+    /// Claims a name made of `name` and the time in `parent`; if it is taken, `-2` and so on is appended.
     pub fn claim_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
         Self::claim_numbered(parent, &layout::run_name(name, began))
     }
 
-    /// Claims that name below that parent; when it is taken, `-2` and so on is appended.
+    /// Claims a name in `parent`; if it is taken, `-2` and so on is appended.
     pub fn claim_numbered(parent: &Path, name: &str) -> Result<Self, Error> {
         let mut attempt = 1;
         loop {
@@ -57,7 +57,7 @@ impl Staging {
         }
     }
 
-    /// Claims the name below that parent, which is created if it is missing. `None` when the name is taken.
+    /// Claims the name in `parent`, which is created if missing; `None` if the name is taken.
     pub fn claim(parent: &Path, name: &str) -> Result<Option<Self>, Error> {
         fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
         let dir = layout::partial(parent, name);
@@ -87,7 +87,7 @@ impl Staging {
         self.parent.join(&self.name)
     }
 
-    /// From now on it is not removed, whatever happens.
+    /// Prevents the removal of the directory from now on.
     pub fn keep(&mut self) {
         self.keeps = true;
     }
@@ -96,7 +96,7 @@ impl Staging {
         self.tell_kept = Some(tell);
     }
 
-    /// Makes the files durable and the directory visible under its final name, which is returned.
+    /// Makes the files durable and the directory visible under its final name. Returns its path.
     pub fn publish(mut self) -> Result<PathBuf, Error> {
         self.show()
     }
@@ -111,7 +111,7 @@ impl Staging {
     }
 }
 
-/// Where the directory of a run lies that is named by its final name or by its hidden one.
+/// Path of a run's directory, given its final or its hidden name.
 pub fn left_at(dir: &Path) -> PathBuf {
     let named = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let other = match layout::of_partial(&named) {
@@ -121,7 +121,8 @@ pub fn left_at(dir: &Path) -> PathBuf {
     if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
 }
 
-/// A directory that a run left, published or not, in which there is no other writer from now on. Dropped, it stays as it is.
+/// A run's directory, published or not, to which no other process can write from now on. Dropping it changes
+/// nothing.
 #[derive(Debug)]
 pub struct ClaimedDirectory {
     parent: PathBuf,
@@ -131,7 +132,7 @@ pub struct ClaimedDirectory {
 }
 
 impl ClaimedDirectory {
-    /// Claims what a run left, by its final name or by its hidden one, whichever is there.
+    /// Claims a run's directory, given its final or its hidden name.
     pub fn of(dir: &Path) -> Result<Self, Error> {
         let found = left_at(dir);
         let dir = found.canonicalize().map_err(|error| {
@@ -153,7 +154,7 @@ impl ClaimedDirectory {
         }
         let lock = File::open(&dir).map_err(|error| cannot("open", &dir, &error))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            // Not one that was renamed meanwhile.
+            // Not a directory that was renamed meanwhile.
             Ok(()) if is_at(&lock, &dir) => Ok(Self { parent, name, dir, lock }),
             Ok(()) | Err(Errno::WOULDBLOCK) => Err(Error::usage(format!(
                 "{} is in use: its run is still going on, or is being resumed by another process",
@@ -175,7 +176,7 @@ impl ClaimedDirectory {
         !layout::is_partial(&self.dir)
     }
 
-    /// Takes it back under its hidden name, to be written to. It becomes visible again however that ends.
+    /// Moves the directory back under its hidden name for writing. It becomes visible again in any case.
     pub fn take_back(self) -> Result<Staging, Error> {
         let Self { parent, name, dir, lock } = self;
         let hidden = layout::partial(&parent, &name);
@@ -202,8 +203,8 @@ impl Drop for Staging {
     }
 }
 
-/// Makes a directory that is visible from the start, because what is put there is whole by itself: named after what it
-/// is for and the time, with `-2` and so on appended when the name is taken. Returns its path.
+/// Creates a directory that is visible from the start, for files that are complete individually. It is named
+/// after its purpose and the time, with `-2` and so on appended if the name is taken. Returns its path.
 pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<PathBuf, Error> {
     fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
     let name = layout::run_name(name, began);
@@ -219,7 +220,7 @@ pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Path
     }
 }
 
-/// A file where a directory should be is no matter of the disk, but of what was asked for.
+/// A file in place of a directory is a usage error, not a disk error.
 fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     match directory.ancestors().find(|above| above.symlink_metadata().is_ok()) {
         Some(file) if !file.is_dir() => Error::usage(format!(
@@ -231,31 +232,31 @@ fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// Removes what killed runs left below that parent and is of no use to anybody. Returns the directories that
-/// hold trials which had ended.
+/// Removes useless directories that killed runs left in `parent`. Returns the directories with complete
+/// trials.
 pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();
     let (with_trials, without): (Vec<_>, Vec<_>) =
         left.into_iter().partition(|dir| holds_something(&dir.join(layout::TRIALS)));
     for dir in without {
-        // It may belong to another user.
+        // The directory may belong to another user.
         let _ = fs::remove_dir_all(dir);
     }
     with_trials
 }
 
-/// Whether it has no writer any more. An empty one may just be on its way.
+/// Whether the directory has no writer. An empty one may have just been created.
 fn is_left(dir: &Path) -> bool {
     holds_something(dir) && lock(dir).is_some()
 }
 
-/// Whether it is there and not empty. A calibration has no trials.
+/// Whether the directory exists and is not empty. Calibrations have no trials.
 fn holds_something(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Whether an open directory is the one of that path.
+/// Whether an open directory is the one at that path.
 fn is_at(open: &File, path: &Path) -> bool {
     let both = (open.metadata(), fs::metadata(path));
     matches!(both, (Ok(one), Ok(other)) if (one.dev(), one.ino()) == (other.dev(), other.ino()))
@@ -266,8 +267,8 @@ fn lock(dir: &Path) -> Option<File> {
     flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(lock)
 }
 
-/// Flushes every file and directory to the disk, so that the rename cannot outlive their content. This is
-/// done once at the end, and not after each trial, because it would disturb an ensemble on the same disk.
+/// Flushes every file and directory to disk, so that the rename cannot outlive their content. Done once at
+/// the end instead of after each trial, because it would disturb an ensemble on the same disk.
 fn sync_all_below(dir: &Path) -> IoResult<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -290,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_directory_leaves_nothing() {
+    fn dropped_directory_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let staging = Staging::claim(parent.path(), "quick").unwrap().unwrap();
         fs::write(staging.dir().join("a"), "a").unwrap();
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_stays_when_it_is_dropped_and_is_visible_if_it_can_be_read() {
+    fn kept_directory_survives_dropping_and_is_visible_if_readable() {
         let parent = tempfile::tempdir().unwrap();
         for (name, is_readable) in [("whole", true), ("half", false)] {
             let mut staging = Staging::claim(parent.path(), name).unwrap().unwrap();
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_goes_unless_a_trial_had_ended_or_somebody_writes_there() {
+    fn tidy_removes_leftovers_without_trials_or_writers() {
         let parent = tempfile::tempdir().unwrap();
         let partial = |name: &str| {
             let dir = layout::partial(parent.path(), name);
@@ -323,7 +324,7 @@ mod tests {
             dir
         };
         let (left, measured, foreign) = (partial("left"), partial("measured"), parent.path().join(".other"));
-        // That of a calibration, which has no trials
+        // A calibration's directory, which has no trials
         let calibration = layout::partial(parent.path(), "calibration");
         fs::create_dir_all(calibration.join(layout::SERVER_LOGS)).unwrap();
         fs::write(layout::trial_json(&measured, 0), "{}").unwrap();
@@ -333,7 +334,7 @@ mod tests {
         assert_eq!(tidy(parent.path()), [measured.as_path()]);
         assert!(!left.exists() && !calibration.exists());
         assert!(measured.exists() && foreign.exists() && going.dir().exists());
-        // And one that is only just made is not taken from its maker
+        // And a directory that was just created is left to its writer
         let new = layout::partial(parent.path(), "new");
         fs::create_dir(&new).unwrap();
         tidy(parent.path());
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_claimed_by_one_writer_only_before_and_after_it_is_published() {
+    fn name_is_claimed_by_one_writer_before_and_after_publication() {
         let parent = tempfile::tempdir().unwrap();
         let first = Staging::claim(parent.path(), "quick").unwrap().unwrap();
         assert!(Staging::claim(parent.path(), "quick").unwrap().is_none());
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leaves_the_partial_directory_to_be_looked_at() {
+    fn panic_leaves_the_partial_directory_for_inspection() {
         let parent = tempfile::tempdir().unwrap();
         let at = parent.path().to_owned();
         let crashed = std::thread::spawn(move || {

@@ -1,8 +1,10 @@
-//! Writing a run directory: each trial as it ends, the run at the end, then everything visible at once.
+//! Writing a run directory: each trial as it ends, the run at the end, then everything becomes visible at
+//! once.
 //!
-//! The order is held by types: a [`RunWriter`] takes trials; sealing it writes what is true of the whole and
-//! gives a [`SealedRun`], which alone can be published. So no published directory lacks its `run.json`. What is true so
-//! far is also written after each trial: whatever ends the run then, what was measured can be read.
+//! Types enforce the order: a [`RunWriter`] takes trials; sealing it writes the facts about the whole run and
+//! returns a [`SealedRun`], the only type that can be published. No published directory therefore lacks its
+//! `run.json`. A preliminary `run.json` is also written after each trial, so that measurements are readable
+//! however the run ends.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,51 +28,51 @@ use zklockbench_core::disk;
 use zklockbench_core::error::Error;
 use zklockbench_record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 
-/// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing before its first trial has
-/// ended, and after that a partial run.
+/// A run in progress, in a hidden directory next to its final one. Dropping the writer removes the directory
+/// before the first trial has ended, and leaves a partial run afterwards.
 #[derive(Debug)]
 pub struct RunWriter {
     staging: Staging,
     trials: usize,
     floor: Option<Floor>,
-    /// What is true of the run before its end; `None` where it wasn't said.
+    /// Facts about the run before its end, if already known.
     begun: Option<Run>,
     digests: BTreeMap<String, String>,
-    /// Whether the run had begun before.
+    /// Whether the run was resumed.
     is_resumed: bool,
     logs: PathBuf,
-    /// The numbers of the trials that it has written itself, and of those, the ones that were there and are made again.
+    /// Numbers of the trials that this writer has written, and of trials that were rerun.
     written: Vec<usize>,
     made_again: Vec<usize>,
 }
 
-/// What a run comes to so far.
+/// State of a run in progress.
 pub struct SoFar {
-    /// Trials that are to run.
+    /// Number of planned trials.
     pub planned: usize,
     pub precision: Option<Precision>,
     pub judged: Judged,
 }
 
-/// What there is to do about a run that was to be resumed.
+/// Outcome of an attempt to resume a run.
 #[derive(Debug)]
 pub enum Resumed {
-    /// Nothing: it has come to its end. Its directory.
+    /// The run is complete: its directory and contents.
     Whole(PathBuf, StoredRun),
-    /// Its missing trials are to be made.
+    /// The run has missing trials.
     Partial(Box<RunWriter>, StoredRun),
 }
 
 impl RunWriter {
-    /// Begins a run directory of exactly that name below that parent, which is created if it is missing.
+    /// Creates a run directory with exactly this name in `parent`, which is created if missing.
     pub fn create(parent: &Path, name: &str) -> Result<Self, Error> {
         layout::check_name(name)?;
         let staging = Staging::claim(parent, name)?.ok_or_else(|| taken(parent, name))?;
         Self::within(staging)
     }
 
-    /// Begins a run directory named after the scenario and the time; when the name is taken, `-2` and so on
-    /// is appended.
+    /// Creates a run directory named after the scenario and the time; if the name is taken, `-2` and so on is
+    /// appended.
     pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
         layout::check_name(&layout::run_name(scenario, began))?;
         Self::within(Staging::claim_dated(parent, scenario, began)?)
@@ -88,8 +90,8 @@ impl RunWriter {
         Self { staging, trials: 0, floor: None, begun: None, digests, is_resumed, logs, written, made_again }
     }
 
-    /// Goes on with a run that was killed, interrupted or aborted, by its directory or by the name that it would have had.
-    /// Nothing in it changes before [`RunWriter::begins`].
+    /// Resumes a run that was killed, interrupted or aborted, given its directory or its final name. Its
+    /// directory does not change before [`RunWriter::begins`].
     pub fn resume(dir: &Path) -> Result<Resumed, Error> {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
@@ -114,22 +116,22 @@ impl RunWriter {
         Ok(Resumed::Partial(Box::new(writer), stored))
     }
 
-    /// With what handoffs and uncontended acquires of the trials to come are compared.
+    /// Sets the floor with which handoffs and uncontended acquires of later trials are compared.
     pub fn compare_with(&mut self, floor: Floor) {
         self.floor = Some(floor);
     }
 
-    /// What is true of the run before its first trial, or before the first after these, of a run that is resumed. With that
-    /// the directory can be read at any time.
+    /// Records the facts about the run before its first trial, or before the first new trial of a resumed
+    /// run. From then on the directory is readable at any time.
     pub fn begins(&mut self, run: Run, there: &[Trial], judged: Judged) -> Result<(), Error> {
         self.forget_all_but(there)?;
         let (planned, precision) = (run.planned_trials, run.precision.clone());
         self.begun = Some(run);
         self.so_far(SoFar { planned, precision, judged })?;
-        if self.is_resumed { self.anew(there) } else { Ok(()) }
+        if self.is_resumed { self.rewrite_tables(there) } else { Ok(()) }
     }
 
-    /// Removes what belongs to none of these trials: a killed run leaves half of one.
+    /// Removes files of any other trials, such as incomplete ones of a killed run.
     fn forget_all_but(&mut self, there: &[Trial]) -> Result<(), Error> {
         let counts = |number: usize| there.iter().any(|trial| trial.spec.index == number);
         for (name, number) in self.files_of_trials()? {
@@ -144,9 +146,9 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Removes what was concluded from fewer trials, and writes the tables again: a killed run leaves half a row, and a full
-    /// disk none.
-    fn anew(&self, there: &[Trial]) -> Result<(), Error> {
+    /// Removes conclusions from fewer trials and rewrites the tables: a killed run leaves incomplete rows,
+    /// and a full disk none.
+    fn rewrite_tables(&self, there: &[Trial]) -> Result<(), Error> {
         const CONCLUDED: [&str; 3] = [layout::REPORT, "summary.json", "summary.md"];
         const TABLES: [&str; 3] = [layout::SUMMARY, layout::TIMELINE, layout::FAULTS];
         for path in CONCLUDED.into_iter().chain(TABLES).map(|name| self.dir().join(name)) {
@@ -173,13 +175,14 @@ impl RunWriter {
         self.staging.dir()
     }
 
-    /// Where servers' logs belong: of a resumed run, beside those that are there. The folder comes with the first logs.
+    /// Directory for server logs; for a resumed run, next to the existing ones. It is created with the first
+    /// logs.
     pub fn server_logs(&self) -> PathBuf {
         self.dir().join(&self.logs)
     }
 
-    /// Writes all that a trial yielded at once, so that a crash later in the run does not lose it. Leaves nothing of it
-    /// where that fails.
+    /// Writes the results of a trial at once, so that a later crash does not lose them. On failure, no file
+    /// of the trial remains.
     pub fn trial(&mut self, trial: &Trial) -> Result<(), Error> {
         let (dir, index) = (self.dir().to_owned(), trial.spec.index);
         if let Err(error) = self.write_trial(&dir, trial) {
@@ -220,7 +223,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Forgets a trial that was cut short and is written again next, so that the directory can be read at any time between.
+    /// Removes a trial that was cut short and will be rewritten next. The directory is readable at any time
+    /// in between.
     pub fn forget(&mut self, number: usize, so_far: SoFar) -> Result<(), Error> {
         let files: Vec<String> = self
             .files_of_trials()?
@@ -237,8 +241,8 @@ impl RunWriter {
         tables.iter().filter(|path| path.exists()).try_for_each(|path| without_rows_of(number, path))
     }
 
-    /// Writes what the run comes to so far, as a run whose end was not noted: what a reader of the directory finds if it
-    /// goes no further.
+    /// Writes the state of the run with an unrecorded end, for readers of the directory if the run goes no
+    /// further.
     pub fn so_far(&mut self, so_far: SoFar) -> Result<(), Error> {
         self.digest_trials()?;
         self.note_so_far(so_far)
@@ -258,7 +262,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Those of its files that a reader can't do without; what else there is may still grow.
+    /// Computes the digests of the trials' files, which readers require. Other files may still grow.
     fn digest_trials(&mut self) -> Result<(), Error> {
         for (name, _) in self.files_of_trials()? {
             let path = self.dir().join(&name);
@@ -294,7 +298,7 @@ impl RunWriter {
     pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         self.digest_trials()?;
         let run = self.file(run, judged);
-        // What is true so far is there already, where a trial has ended; the rest is tried once more at the end.
+        // The preliminary `run.json` exists if a trial has ended; the rest is tried again at the end.
         match write_run(self.dir(), &run) {
             Err(error) if !self.dir().join(layout::RUN).is_file() => return Err(error),
             _ => {}
@@ -304,8 +308,8 @@ impl RunWriter {
     }
 }
 
-/// A run directory that is whole but not visible yet: charts and logs can still be added. Dropped, it leaves
-/// what it has, if that is a trial at least.
+/// A run directory that is complete but not visible yet: charts and logs can still be added. Dropping it
+/// keeps the directory if it has a trial.
 #[derive(Debug)]
 pub struct SealedRun {
     staging: Staging,
@@ -314,7 +318,7 @@ pub struct SealedRun {
 }
 
 impl SealedRun {
-    /// Where the files lie now; [`super::read()`] reads it.
+    /// Current path of the files, readable by [`super::read()`].
     pub fn dir(&self) -> &Path {
         self.staging.dir()
     }
@@ -331,8 +335,8 @@ impl SealedRun {
         write_json(&self.dir().join(name), summary)
     }
 
-    /// Notes the digests of all that is in the directory by now; nothing is added after that. Where that fails, the
-    /// directory can be published all the same, and read: it has the digests of its trials.
+    /// Records the digests of all files in the directory; nothing may be added afterwards. If that fails, the
+    /// directory can still be published and read, because it has the digests of its trials.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.is_finished = true;
         let dir = self.staging.dir();
@@ -340,7 +344,7 @@ impl SealedRun {
         write_run(dir, &self.run)
     }
 
-    /// Makes the directory durable and visible under its final name, with the digests of all that is in it by now.
+    /// Makes the directory durable and visible under its final name, with the digests of all its files.
     /// Returns its path.
     pub fn publish(mut self) -> Result<PathBuf, Error> {
         if !self.is_finished {
@@ -361,7 +365,7 @@ fn write_run(dir: &Path, run: &RunFile) -> Result<(), Error> {
         .map_err(|error| cannot("write", &path, &io::Error::other(error)))?;
     text.push('\n');
     let own = digest_of(text.as_bytes());
-    // Its place is the last one: a scenario's text may hold as many zeros.
+    // The last match is the digest: a scenario's text may contain as many zeros.
     let text = text.rsplit_once(BLANK).map_or_else(String::new, |(head, tail)| [head, &own, tail].concat());
     replace(&path, text.as_bytes())
 }
@@ -390,10 +394,10 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
     })
 }
 
-/// Writes a file that may be there already, so that a reader, or a kill, meanwhile finds the old one or the new.
+/// Replaces a file atomically: a reader, or a kill, finds the old content or the new.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = fresh(path);
-    // What was reserved there is used before more is asked of the disk.
+    // The reserved space is used before more is requested from the disk.
     let written = open_fresh(&new).and_then(|mut file| {
         file.write_all(bytes)?;
         file.set_len(bytes.len() as u64)
@@ -404,13 +408,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// Where a file is written that is to take the place of another.
+/// Path of the temporary file that will replace another.
 fn fresh(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// Opens that with the room that is reserved there; what is no file of the run's own is replaced: the directory may come
-/// from elsewhere.
+/// Opens the temporary file with its reserved space. Anything other than the run's own file is replaced,
+/// because the directory may come from elsewhere.
 fn open_fresh(path: &Path) -> io::Result<File> {
     let is_own = path.symlink_metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1);
     if !is_own {
@@ -420,13 +424,13 @@ fn open_fresh(path: &Path) -> io::Result<File> {
     File::options().write(true).custom_flags(no_link).open(path)
 }
 
-/// Keeps room on the disk for the next `run.json`, with a trial more: a disk that fills up then still takes what makes that
-/// trial readable.
+/// Reserves disk space for the next `run.json` with one more trial. A disk that fills up then still has space
+/// for making that trial readable.
 fn reserve(dir: &Path) {
     const A_TRIAL_MORE: u64 = 8 << 10;
     let path = dir.join(layout::RUN);
     let room = path.metadata().map_or(0, |found| found.len()) + A_TRIAL_MORE;
-    // Without it a full disk costs the last trial, until the run is resumed.
+    // Without the reserve, a full disk costs the last trial until the run is resumed.
     let _ =
         open_fresh(&fresh(&path)).and_then(|mut file| io::copy(&mut io::repeat(b' ').take(room), &mut file));
 }
@@ -438,7 +442,7 @@ fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes a table again without the rows of a trial, whose number is the first cell of each.
+/// Rewrites a table without the rows of a trial, whose number is the first cell of each.
 fn without_rows_of(number: usize, path: &Path) -> Result<(), Error> {
     let number = number.to_string();
     let kept = csv::ReaderBuilder::new().has_headers(false).from_path(path).and_then(|mut rows| {
@@ -459,7 +463,7 @@ pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     replace(path, (text + "\n").as_bytes())
 }
 
-/// Adds rows to a table, all of them or none.
+/// Appends rows to a table, all of them or none.
 fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()>) -> Result<(), Error> {
     let written = File::options().create(true).append(true).open(path).and_then(|file| {
         let before = file.metadata()?.len();
@@ -474,13 +478,13 @@ fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()
     written.map_err(|error| cannot("write", path, &error))
 }
 
-/// Writes a file that is not there yet, whole or not at all.
+/// Writes a new file completely or not at all.
 fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Error> {
     let written = File::create_new(path).and_then(|file| {
         let mut out = BufWriter::new(file);
         let written = fill(&mut out).and_then(|()| out.flush());
         if written.is_err() {
-            // What is left in the buffer is not worth another attempt.
+            // The rest of the buffer is not worth another attempt.
             let _ = out.into_parts();
             let _ = fs::remove_file(path);
         }
@@ -494,7 +498,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_run_within_the_same_second_gets_the_next_number() {
+    fn second_run_within_the_same_second_gets_the_next_number() {
         let parent = tempfile::tempdir().unwrap();
         let began = SystemTime::UNIX_EPOCH;
         let first = RunWriter::create_dated(parent.path(), "quick", began).unwrap();
@@ -504,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_name_that_is_taken_is_refused_and_what_took_it_is_named() {
+    fn taken_name_is_refused_and_its_owner_named() {
         let parent = tempfile::tempdir().unwrap();
         fs::create_dir(parent.path().join("done")).unwrap();
         let _going = RunWriter::create(parent.path(), "going").unwrap();
@@ -516,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_is_a_file_is_named_in_the_error() {
+    fn error_names_a_parent_that_is_a_file() {
         let parent = tempfile::tempdir().unwrap();
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();
@@ -524,10 +528,10 @@ mod tests {
             let error = RunWriter::create(&below, "quick").unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error:?}");
             let (below, file) = (below.display(), file.display());
-            let told = format!(
+            let expected = format!(
                 "cannot write results to {below}: {file} is not a directory; choose another with --out"
             );
-            assert!(error.to_string().ends_with(&told), "{error}");
+            assert!(error.to_string().ends_with(&expected), "{error}");
         }
     }
 }

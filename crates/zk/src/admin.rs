@@ -1,4 +1,4 @@
-//! The servers' four-letter words: what one server says of itself.
+//! The servers' four-letter commands: one server's reports about itself.
 
 use std::io;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use tokio::net::TcpStream;
 
 use zklockbench_core::units::harmless_lines;
 
-/// How long a server may take to answer before it counts as silent.
+/// Time after which a server without an answer counts as silent.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What a server without a quorum says to most words.
+/// Reply of a server without a quorum to most commands.
 pub(super) const NOT_SERVING: &str = "not currently serving";
-/// What a server says to a word that it does not allow.
+/// Reply of a server to a command that it does not allow.
 pub(super) const NOT_ALLOWED: &str = "not in the whitelist";
-/// The longest reply that is read, in bytes: `mntr` of a busy server is about 100 kB, `wchc` has a line for each watch.
+/// Maximum length of a reply in bytes: `mntr` of a busy server is about 100 kB, and `wchc` has a line for
+/// each watch.
 fn longest(command: &str) -> usize {
     match command {
         "wchc" => 16 << 20,
@@ -22,10 +23,11 @@ fn longest(command: &str) -> usize {
         _ => 1 << 18,
     }
 }
-/// The most watches that are kept of a reply.
+/// Maximum number of watches kept from a reply.
 const WATCHES_KEPT: usize = 100_000;
 
-/// The answer to `mntr`: everything that a server counts. It stays text: a server decides how many keys there are.
+/// The reply to `mntr`: everything that a server counts. Kept as text, because the server decides how many
+/// keys there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mntr {
     text: String,
@@ -40,7 +42,7 @@ impl Mntr {
         self.text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t')).map(str::trim)
     }
 
-    /// A counter or gauge, without fraction; `None` where the server has no such key.
+    /// A counter or gauge without its fraction; `None` if the server has no such key.
     pub fn number(&self, key: &str) -> Option<i64> {
         let value = self.value(key)?;
         value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))
@@ -51,7 +53,7 @@ impl Mntr {
         self.value("zk_server_state")
     }
 
-    /// The version without build details, e.g. `3.8.0`.
+    /// Version without build details, e.g. `3.8.0`.
     pub fn version(&self) -> Option<&str> {
         without_build(self.value("zk_version")?)
     }
@@ -65,11 +67,11 @@ fn without_build(version: &str) -> Option<&str> {
     version.split(['-', ',']).next().map(str::trim).filter(|version| !version.is_empty())
 }
 
-/// Asks one server for `mntr`.
+/// Sends `mntr` to one server.
 ///
 /// # Errors
-/// When the server cannot be reached, does not answer within 2 s, does not serve (no quorum), or does not
-/// allow the word ([`io::ErrorKind::PermissionDenied`]): by default ZooKeeper allows only `srvr`.
+/// The server cannot be reached, does not answer within 2 s, does not serve (no quorum), or does not allow
+/// the command ([`io::ErrorKind::PermissionDenied`]). By default, ZooKeeper only allows `srvr`.
 pub async fn mntr(address: &str) -> io::Result<Mntr> {
     let answer = ask(address, "mntr", PATIENCE).await?;
     if answer.contains("zk_server_state") {
@@ -78,7 +80,7 @@ pub async fn mntr(address: &str) -> io::Result<Mntr> {
     Err(refused("mntr", &answer))
 }
 
-/// Asks one server for its configuration (`conf`), key by key.
+/// Reads the configuration of one server (`conf`), key by key.
 pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     let answer = ask(address, "conf", PATIENCE).await?;
     let pairs: Vec<_> = answer
@@ -92,7 +94,7 @@ pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     Err(refused("conf", &answer))
 }
 
-/// Asks one server which session watches what (`wchc`): pairs of a session's identifier and a path.
+/// Reads the watches of one server (`wchc`): pairs of a session ID and a path.
 pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
     let answer = ask(address, "wchc", PATIENCE).await?;
     if answer.contains(NOT_ALLOWED) {
@@ -113,16 +115,16 @@ pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
     Ok(watches)
 }
 
-/// The answer to `srvr`: what one server is, and how far it has come.
+/// The reply to `srvr`: role and progress of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Srvr {
     /// `leader`, `follower`, `observer` or `standalone`.
     pub mode: String,
-    /// The version without build details, where it tells it.
+    /// Version without build details, if reported.
     pub version: Option<String>,
-    /// The last transaction that it has applied. Its upper half is the epoch: it grows with each election.
+    /// Last applied transaction. Its upper half is the epoch, which grows with each election.
     pub zxid: u64,
-    /// Open connections, the one that asks included.
+    /// Open connections, including the one that asks.
     pub connections: Option<u64>,
 }
 
@@ -135,33 +137,33 @@ impl Srvr {
         Some(Self { mode: value("Mode:")?.to_owned(), version, zxid, connections })
     }
 
-    /// In whose leadership the last transaction was made.
+    /// Epoch of the last transaction.
     pub fn epoch(&self) -> u64 {
         self.zxid >> 32
     }
 }
 
-/// Asks one server for `srvr`; `None` when it answers that it does not serve.
+/// Sends `srvr` to one server; `None` if it answers that it does not serve.
 pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>> {
     let answer = ask(address, "srvr", patience).await?;
     match Srvr::parse(&answer) {
         None if answer.contains(NOT_SERVING) => Ok(None),
         None => Err(refused("srvr", &answer)),
-        told => Ok(told),
+        srvr => Ok(srvr),
     }
 }
 
-/// Asks one server whether its process is alive (`ruok`): it says so whether or not it serves.
+/// Checks that one server's process is alive (`ruok`), whether or not it serves.
 ///
 /// # Errors
-/// When the server cannot be reached, does not answer in time ([`io::ErrorKind::TimedOut`]), or does not allow
-/// the word.
+/// The server cannot be reached, does not answer in time ([`io::ErrorKind::TimedOut`]), or does not allow the
+/// command.
 pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     let answer = ask(address, "ruok", patience).await?;
     if answer.contains("imok") { Ok(()) } else { Err(refused("ruok", &answer)) }
 }
 
-/// What one server answers to a word, whatever that is.
+/// One server's reply to a command, whatever it is.
 pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Result<String> {
     let conversation = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -176,7 +178,7 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        // Versions and settings come to terminals and pages: nothing in them may do more than be read.
+        // Versions and settings are shown on terminals and pages, so control characters are escaped.
         Ok(harmless_lines(String::from_utf8_lossy(&answer).into_owned()))
     };
     tokio::time::timeout(patience, conversation).await.unwrap_or_else(|_| {
@@ -184,10 +186,10 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
     })
 }
 
-/// All words that the suite asks, as a server's configuration (`4lw.commands.whitelist`) allows them.
+/// All commands that the suite sends, for a server's configuration (`4lw.commands.whitelist`).
 pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
 
-/// What a server that did not answer a word means by it.
+/// The error behind a reply that does not answer the command.
 fn refused(word: &str, answer: &str) -> io::Error {
     if answer.contains(NOT_ALLOWED) {
         let why = format!(
@@ -209,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_gives_numbers_state_and_version() {
+    fn mntr_parses_numbers_state_and_version() {
         let mntr = Mntr::parse(
             "zk_version\t3.8.0--1, built on 2023-01-01\nzk_server_state\tleader\nzk_synced_followers\t2\n\
              zk_avg_latency\t0.75\nnonsense\n"
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_upper_half_of_a_zxid_is_the_epoch() {
+    fn epoch_is_the_upper_half_of_the_zxid() {
         let answer = "Zookeeper version: 3.8.0--1, built on 2023-01-01\nZxid: 0x30000001f\nMode: leader\nNode count: 5\n";
         let srvr = Srvr::parse(answer).unwrap();
         assert_eq!(srvr.version.as_deref(), Some("3.8.0"));
@@ -232,18 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn refusals_name_a_remedy() {
         let whitelist = "mntr is not executed because it is not in the whitelist.";
-        let told = |answer: &str| refused("mntr", answer).to_string();
-        assert!(told(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
+        let message_for = |answer: &str| refused("mntr", answer).to_string();
+        assert!(message_for(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
         assert_eq!(refused("mntr", whitelist).kind(), io::ErrorKind::PermissionDenied);
-        assert!(told("This ZooKeeper instance is not currently serving requests").contains("quorum"));
-        assert!(told("").contains("TLS port"));
-        assert!(told("HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
+        assert!(message_for("This ZooKeeper instance is not currently serving requests").contains("quorum"));
+        assert!(message_for("").contains("TLS port"));
+        assert!(message_for("HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
     }
 
     #[tokio::test]
-    async fn a_port_that_answers_nothing_is_told_from_one_that_refuses() {
+    async fn ruok_distinguishes_silent_from_closed_ports() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let silent = ruok(&address, Duration::from_millis(50)).await.unwrap_err();
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_without_an_end_is_given_up_and_said_so() {
+    async fn endless_replies_fail_with_the_limit() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let streaming = async {
@@ -266,8 +268,8 @@ mod tests {
             answer = ask(&address, "mntr", Duration::from_secs(60)) => answer,
             () = streaming => unreachable!("it streams for ever"),
         };
-        let told = answer.unwrap_err();
+        let error = answer.unwrap_err();
         let expected = format!("{address} answers `mntr` with more than 4096 KiB (no ZooKeeper server?)");
-        assert_eq!(told.to_string(), expected);
+        assert_eq!(error.to_string(), expected);
     }
 }

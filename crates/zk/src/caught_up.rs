@@ -1,8 +1,8 @@
-//! Reads for checks of what is there and what is not. A server may answer with its past, so it catches up first.
+//! Up-to-date reads for checks of the tree. A server may answer from the past, so it first has to catch up.
 //!
-//! A `sync` is not enough: the leader answers its own clients' syncs at once, also before it has applied what it has just told
-//! its followers to commit. A write that is refused is a transaction like any other, so its answer comes after all that was
-//! committed before, from any server.
+//! A `sync` is not enough: the leader answers its own clients' syncs at once, even before it has applied what
+//! it just told its followers to commit. A refused write is a transaction like any other, so its answer
+//! follows everything committed before, on any server.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use zookeeper_client::{Client, Error as ClientError, Stat};
 
 use super::{Created, Failure, Names, NodeKind, NodeStat, Session, reactor};
 
-/// How long an onlooker waits until its server has caught up.
+/// Maximum time that an onlooker waits for its server to catch up.
 const CATCHES_UP: Duration = Duration::from_secs(10);
 
-/// Waits until the client's server has applied all that was committed before.
+/// Waits until the client's server has applied everything committed before.
 async fn catch_up(client: &Client) -> Result<(), ClientError> {
     // No node has that version.
     match client.set_data("/", &[], Some(i32::MAX)).await {
@@ -22,12 +22,13 @@ async fn catch_up(client: &Client) -> Result<(), ClientError> {
     }
 }
 
-/// The tree as it was when the server had caught up, or later. Nothing else in the suite reads nodes for a check.
+/// The tree at the time when the server caught up, or later. The only way in the suite to read nodes for a
+/// check.
 #[derive(Debug, Clone, Copy)]
 pub struct CaughtUp<'a>(&'a Client);
 
 impl<'a> CaughtUp<'a> {
-    /// Waits until the client's server has applied all that was committed before.
+    /// Waits until the client's server has applied everything committed before.
     pub async fn with(client: &'a Client) -> Result<Self, ClientError> {
         catch_up(client).await?;
         Ok(Self(client))
@@ -46,7 +47,7 @@ impl<'a> CaughtUp<'a> {
     }
 }
 
-/// A session that reads what others have made of the tree, and counts nothing.
+/// A session that reads the state of the tree and counts nothing.
 #[derive(Clone)]
 pub struct Onlooker(Session);
 
@@ -59,7 +60,7 @@ impl Onlooker {
         self.0.create(path, &[], NodeKind::Persistent).await
     }
 
-    /// Waits until the session's server has applied all that was committed before.
+    /// Waits until the session's server has applied everything committed before.
     pub async fn caught_up(&self) -> Result<Seen<'_>, Failure> {
         let caught_up = reactor::timeout(CATCHES_UP, catch_up(&self.0.0.client)).await;
         caught_up.ok_or(Failure::NoReply)??;
@@ -67,7 +68,7 @@ impl Onlooker {
     }
 }
 
-/// The tree as an onlooker sees it.
+/// The tree as seen by an onlooker.
 #[derive(Clone, Copy)]
 pub struct Seen<'a>(&'a Session);
 

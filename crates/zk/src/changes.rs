@@ -1,12 +1,13 @@
-//! Which change of a node's children was a create and which a delete, as told by lists, creates and deletes.
+//! Classifies changes of a node's children as creates or deletes, from lists, creates and deletes.
 //!
-//! A child watch says that something changed, not what. But the sequence suffix counts creates, so a list
-//! of n children whose highest number is s was taken after s + 1 creates and s + 1 − n deletes: it is the
-//! list after change number 2(s + 1) − n. A watch that was set with that list is fired by the very next
-//! change, and that is either the create of number s + 1 or a delete. Every list of every contender is noted
-//! here, so the kind of that change is known as soon as anybody has listed right after it. Where none did,
-//! the requests themselves may tell: one that was answered before the other was sent came first. Where not
-//! even that decides, the cause stays open and is reported as unknown.
+//! A child watch reports a change without its kind. But sequence suffixes count creates. A list of n children
+//! whose highest number is s was therefore taken after s + 1 creates and s + 1 − n deletes. It is the list
+//! after change number 2(s + 1) − n. A watch set with that list is fired by the very next change: either the
+//! create of number s + 1, or a delete.
+//!
+//! Every contender's lists are recorded here, so the kind is known as soon as any contender lists right after
+//! the change. Otherwise the requests themselves may tell: one that was answered before the other was sent
+//! came first. If that does not decide, the cause is reported as unknown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,41 +15,41 @@ use super::notification::{Arm, EventKind, Notification, sequence_of};
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::ring::Ring;
 
-/// What the change that fired a watch was.
+/// The kind of change that fired a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildChange {
     Created,
-    /// The lowest child, which is the holder's in a queue lock, was deleted.
+    /// The lowest child was deleted; in a queue lock, that is the holder's.
     LowestDeleted,
     /// Another child was deleted: a waiter left.
     OtherDeleted,
-    /// Changes of different kinds came at the same time, and nothing tells which was first.
+    /// Changes of different kinds came at the same time, in unknown order.
     Mixed,
     NobodyLooked,
 }
 
-/// How far after a list another one is looked for.
-const LOOK_AHEAD: i64 = 64;
+/// Number of later changes that are searched for a list.
+const SEARCH_AHEAD: i64 = 64;
 
 /// The change logs of several locks.
 pub trait ChangeLogs {
-    /// The log of the lock whose queue is in that directory.
+    /// The log of the lock with that queue directory.
     fn at(&self, queue: &str) -> Option<&ChangeLog>;
 }
 
-/// The changes of one lock path, shared by all contenders of a process. Lock-free; a slot that is being
-/// overwritten is recognised by its number and skipped.
+/// The changes of one lock path, shared by all contenders of a process. Lock-free; a slot being overwritten
+/// is recognised by its number and skipped.
 #[derive(Debug)]
 pub struct ChangeLog {
     lists: Latest,
     created: Latest,
     deleted: Latest,
-    /// How many waiters have heard of each change.
+    /// Number of waiters notified of each change.
     pub ranks: Ranks,
 }
 
 impl ChangeLog {
-    /// A log that remembers enough for that many contenders.
+    /// A log with capacity for that many contenders.
     pub fn new(contenders: usize) -> Self {
         let [lists, created, deleted] = [(); 3].map(|()| Latest(Ring::of(contenders * 16 + 1024)));
         Self { lists, created, deleted, ranks: Ranks::default() }
@@ -70,11 +71,11 @@ impl ChangeLog {
         }
     }
 
-    /// What the change was that fired a watch set with that list.
+    /// The kind of the change that fired a watch set with that list.
     pub fn fired(&self, armed: &Arm) -> ChildChange {
         let Some(before) = armed.change_number() else { return ChildChange::NobodyLooked };
-        // Look at the change itself first, then at the ones after it.
-        let later = (1..=LOOK_AHEAD).find_map(|ahead| Some((ahead, self.lists.get(before + ahead)?)));
+        // Start with the change itself, then continue with later ones.
+        let later = (1..=SEARCH_AHEAD).find_map(|ahead| Some((ahead, self.lists.get(before + ahead)?)));
         let Some((ahead, (creates, lowest))) = later else { return ChildChange::NobodyLooked };
         let created = creates as i64 - armed.creates();
         if created == 0 {
@@ -84,7 +85,7 @@ impl ChangeLog {
         if created == ahead { ChildChange::Created } else { self.first_by_time(armed) }
     }
 
-    /// The next create against the delete of the lowest, by when they were sent and answered.
+    /// Order of the next create and the delete of the lowest child, by their times of sending and answering.
     fn first_by_time(&self, armed: &Arm) -> ChildChange {
         let create = self.created.get(armed.creates());
         let delete = armed.lowest.and_then(|lowest| self.deleted.get(lowest));
@@ -100,7 +101,7 @@ impl ChangeLog {
 #[derive(Debug)]
 struct Latest(Ring<Noted>);
 
-/// A number, and what was noted for it.
+/// A number, and the values recorded for it.
 #[derive(Debug)]
 struct Noted([AtomicU64; 3]);
 
@@ -131,18 +132,19 @@ impl Latest {
     }
 }
 
-/// Changes whose waiters are counted at the same time. An older one would begin again at 1.
+/// Number of changes whose waiters are counted simultaneously. An older change would restart at 1.
 const REMEMBERED: usize = 1 << 10;
 
-/// Counts, change by change of one lock, the waiters that have heard of it. Shared by all contenders of a process, and
+/// Counts the notified waiters for each change of one lock. Shared by all contenders of a process, and
 /// lock-free.
 ///
-/// Places are taken in the order in which the waiters run, which on one generator thread is that of arrival. Where several
-/// threads hear of a change at the same time, it can't be told who was first, and the order is that of this count.
+/// Ranks follow the order in which waiters run, which is the order of arrival within one generator thread. If
+/// several threads are notified simultaneously, their order of arrival is unknown, and ranks follow the order
+/// of counting.
 #[derive(Debug)]
 pub struct Ranks {
     releases: AtomicU64,
-    /// In each the lower half of the change's key, and how many have heard of that.
+    /// Lower half of a change's key, with the number of waiters notified of it.
     heard: Ring<AtomicU64>,
 }
 
@@ -157,7 +159,7 @@ impl Ranks {
         self.releases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A waiter hears of a change: returns its place among those that hear of the same, from 1.
+    /// Rank of a waiter among those notified of the same change, from 1.
     pub fn next(&self, notification: &Notification) -> u32 {
         let key = self.key(notification);
         let changed = u64::from(key as u32) << 32;
@@ -167,8 +169,8 @@ impl Ranks {
         add_one(before.unwrap_or_else(|heard| heard)) as u32
     }
 
-    /// What all who hear of the same change have in common: a list that is out of date, a node that is gone or, where
-    /// neither has a number, the latest release.
+    /// Key shared by all waiters of a change: an outdated list, a deleted node or, if neither has a number,
+    /// the latest release.
     fn key(&self, notification: &Notification) -> u64 {
         let number = match notification.kind {
             EventKind::ChildrenChanged => notification.armed.as_ref().and_then(Arm::change_number),
@@ -199,19 +201,19 @@ mod tests {
     }
 
     #[test]
-    fn a_create_and_a_release_are_told_apart_by_the_next_list() {
+    fn next_list_distinguishes_a_create_from_a_release() {
         let armed = list(&[3, 4]);
         assert_eq!(log_of(&[&[3, 4, 5]]).fired(&armed), ChildChange::Created);
         assert_eq!(log_of(&[&[4]]).fired(&armed), ChildChange::LowestDeleted);
     }
 
     #[test]
-    fn a_waiter_that_left_is_not_taken_for_a_release() {
+    fn departed_waiter_is_not_classified_as_a_release() {
         assert_eq!(log_of(&[&[3, 5]]).fired(&list(&[3, 4, 5])), ChildChange::OtherDeleted);
     }
 
     #[test]
-    fn two_changes_of_different_kinds_stay_open_until_somebody_listed_between_them() {
+    fn two_changes_are_mixed_without_a_list_between_them() {
         let log = log_of(&[&[4, 5]]);
         assert_eq!(log.fired(&list(&[3, 4])), ChildChange::Mixed);
         log.listed(&list(&[4]));
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_answered_before_the_other_was_sent_came_first() {
+    fn request_answered_before_the_other_was_sent_came_first() {
         let armed = list(&[3, 4]);
         let log = log_of(&[&[4, 5]]);
         log.deleted("/lock/n-0000000003", 10, 20);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn with_no_later_list_nothing_is_claimed() {
+    fn change_is_unknown_without_a_later_list() {
         assert_eq!(log_of(&[]).fired(&list(&[3, 4])), ChildChange::NobodyLooked);
     }
 
@@ -242,11 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_watches_the_same_list_or_node_is_counted_together_and_nobody_else() {
+    fn waiters_are_ranked_per_list_or_node() {
         let ranks = Ranks::default();
         let list = |names: &[&str]| ranks.next(&heard(EventKind::ChildrenChanged, "/l", Some(names)));
         let (first, second) = (["n-0000000003", "n-0000000004"], ["n-0000000004"]);
-        // One waiter still hears of the first change when another has heard of the second
+        // A waiter may be notified of the first change after another was notified of the second
         assert_eq!([list(&first), list(&first), list(&second), list(&first), list(&second)], [1, 2, 1, 3, 2]);
         let ranks = Ranks::default();
         let node = |path| ranks.next(&heard(EventKind::NodeDeleted, path, None));
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_has_a_number_the_latest_release_is_what_is_heard_of() {
+    fn waiters_without_numbers_are_ranked_per_release() {
         let ranks = Ranks::default();
         let node = || ranks.next(&heard(EventKind::NodeDeleted, "/l/lock", None));
         ranks.released();

@@ -1,4 +1,5 @@
-//! Opening sessions: connect string, chroot, digest authentication, TLS, and which server a session goes to.
+//! Opening sessions: connect string, chroot, digest authentication, TLS, and the choice of a session's
+//! server.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,22 +19,22 @@ use zklockbench_core::error::Error;
 /// PEM files for TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Certificate authority that signed the servers' certificates; `None` for those that the system trusts.
+    /// Certificate authority that signed the servers' certificates; `None` for the system's authorities.
     pub ca: Option<PathBuf>,
-    /// The client's certificate, where servers ask for one.
+    /// Client certificate, if servers require one.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
 
-/// TLS, with files that have been read once and found right.
+/// TLS options from files that were read and validated.
 #[derive(Debug, Clone)]
 pub struct Tls {
     options: TlsOptions,
-    /// The files; the authorities' is the one in use.
+    /// The files; `ca` is the one in use.
     pub files: TlsFiles,
 }
 
-/// What nothing that is printed shows.
+/// A string that no output shows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -50,7 +51,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The secret itself, for a place that others cannot look into.
+    /// The secret itself, for a destination that other users cannot read.
     pub fn told(&self) -> &str {
         &self.0
     }
@@ -65,23 +66,23 @@ impl Secret {
     }
 }
 
-/// The most bytes of a server's reply that are read. The longest that a run causes is a list of children, whose names are at
-/// most about 60 bytes long: this has room for 250,000 contenders in one queue. Java's clients take 1 MiB unless
-/// `jute.maxbuffer` says more.
+/// Maximum length of a server's reply in bytes. The longest reply in a run is a list of children with names
+/// of about 60 bytes. This limit allows 250,000 contenders in one queue. Java clients accept 1 MiB unless
+/// `jute.maxbuffer` is larger.
 const LONGEST_FRAME: usize = 16 << 20;
-/// After this long a session that is to be expired is asked for once more.
+/// Time after which an attempt to expire a session is repeated.
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
-/// How the suite identifies itself to an ensemble.
+/// Credentials of the suite for an ensemble.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// `user:password` of digest authentication; nodes are then created for this identity alone.
+    /// `user:password` of digest authentication; nodes are then created for this identity only.
     pub digest: Option<Secret>,
     pub tls: Option<Tls>,
 }
 
 impl Access {
-    /// Reads the TLS files, where there are any. No error repeats an identity.
+    /// Reads the TLS files, if any. No error shows an identity.
     pub fn new(digest: Option<Secret>, files: Option<&TlsFiles>) -> Result<Self, Error> {
         let is_whole =
             |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
@@ -95,7 +96,7 @@ impl Access {
 }
 
 fn tls(files: &TlsFiles) -> Result<Tls, Error> {
-    // The client library trusts no authority by itself.
+    // The client library trusts no authority by default.
     let system = || system_authorities(std::env::var_os(AUTHORITIES), &SYSTEM_AUTHORITIES.map(Path::new));
     let ca = files.ca.clone().map_or_else(system, Ok)?;
     let options = TlsOptions::default().with_pem_ca(&read(&ca)?).map_err(|error| not_pem(&ca, &error))?;
@@ -111,9 +112,9 @@ fn tls(files: &TlsFiles) -> Result<Tls, Error> {
     Ok(Tls { options, files: TlsFiles { ca: Some(ca), ..files.clone() } })
 }
 
-/// The variable by which programs are told where the certificate authorities are.
+/// Environment variable with the file of certificate authorities.
 const AUTHORITIES: &str = "SSL_CERT_FILE";
-/// Where systems keep them: Debian and its like, Fedora and its like, SUSE; Alpine, BSD and macOS.
+/// Their usual files: Debian and derivatives, Fedora and derivatives, SUSE; Alpine, BSD and macOS.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -121,17 +122,17 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The file of the authorities that this system trusts.
-fn system_authorities(told: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
-    if let Some(file) = told.filter(|file| !file.is_empty()).map(PathBuf::from) {
+/// The file with the authorities that this system trusts.
+fn system_authorities(variable: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
+    if let Some(file) = variable.filter(|file| !file.is_empty()).map(PathBuf::from) {
         let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is no file", file.display()));
         return if file.is_file() { Ok(file) } else { Err(missing()) };
     }
     places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {
-        let looked: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
+        let names: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
         Error::usage(format!(
             "no system certificate authorities ({}): name a file with --tls-ca",
-            looked.join(", ")
+            names.join(", ")
         ))
     })
 }
@@ -146,13 +147,13 @@ fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
 
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// `host:port,host:port/chroot`.
+    /// Connect string, such as `host:port,host:port/chroot`.
     pub connect: String,
     pub access: Access,
 }
 
 impl Target {
-    /// The servers of the connect string, and its chroot with the slash, which may be empty.
+    /// The servers of the connect string, and its chroot with the slash; the chroot may be empty.
     pub fn parts(&self) -> (&str, &str) {
         self.connect.split_at(self.connect.find('/').unwrap_or(self.connect.len()))
     }
@@ -162,7 +163,8 @@ impl Target {
         Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
     }
 
-    /// Opens a session, on the server at that position of the connect string (counted round) if it serves.
+    /// Opens a session on the server at that position of the connect string (modulo their number), if it
+    /// serves.
     pub async fn open_at(
         &self,
         position: usize,
@@ -176,7 +178,8 @@ impl Target {
         self.within(deadline, connecting, observed).await
     }
 
-    /// The connect string with that server (counted round) first, for clients that take them in order.
+    /// The connect string, rotated so that the server at that position comes first; for clients that try
+    /// servers in order.
     pub fn connect_from(&self, position: usize) -> String {
         let (servers, chroot) = self.parts();
         let mut servers: Vec<_> = servers.split(',').collect();
@@ -206,14 +209,14 @@ impl Target {
         Ok(Session::new(client, observed, self.access.digest.is_some()))
     }
 
-    /// Expires a session from outside: another connection takes it over and closes it in one go. Returns when a server has said that
-    /// the session is over: it has answered the close, or no longer knows the session.
+    /// Expires a session from outside: another connection takes it over and closes it. Returns when a server
+    /// has confirmed the end: it answered the close, or no longer knows the session.
     ///
-    /// Source: the way in which the tests of Java's Curator and of Python's kazoo expire a session.
+    /// Source: the tests of Java's Curator and of Python's kazoo expire sessions this way.
     ///
     /// # Errors
-    /// [`Failure`] when no server has said so within the deadline, or the password isn't known; the session may be over all the
-    /// same.
+    /// [`Failure`] if no server confirmed the end within the deadline, or if the password is unknown. The
+    /// session may be over all the same.
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
         if key.password == Password::NotTold {
             return Err(Failure::Refused(format!(
@@ -222,14 +225,14 @@ impl Target {
             )));
         }
         let expiring = async {
-            // On a connection that its own client broke by coming back: what refuses the session then may be our own close. A wrong
-            // password can't be told from that.
+            // Set after the session's own client reconnected and broke our connection. A later refusal may
+            // then be due to our own close, which cannot be told from a wrong password.
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());
                 let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
                 match ended.map_err(Failure::from) {
-                    // A server answers a wrong password as it does for a session that is over.
+                    // Servers answer a wrong password like a session that is over.
                     Err(Failure::SessionExpired) if key.password == Password::Told && !may_be_closed => {
                         return Err(Failure::Refused(format!(
                             "the servers refuse session 0x{:x}: it was over already, or its password is another",
@@ -237,7 +240,7 @@ impl Target {
                         )));
                     }
                     Ok(()) | Err(Failure::SessionExpired) => return Ok(()),
-                    // Servers may just be electing.
+                    // Servers may be electing.
                     Err(Failure::NotConnected(_)) => reactor::sleep(TRIES_AGAIN).await,
                     Err(Failure::ConnectionLoss) => {
                         may_be_closed = true;
@@ -279,13 +282,13 @@ impl Target {
     }
 }
 
-/// Polls what connects with the generator of the library's shuffle set so that the server at this position
+/// Polls a connecting future with the library's random generator seeded so that the server at this position
 /// comes first.
 ///
-/// The client library tries the servers in an order that it shuffles, as all clients do. With ten contenders
-/// the shares are then rarely equal, and a session on the leader is served sooner: two trials of one lock
-/// differ for no reason but the draw. So the draw is made to begin with a chosen server. After a lost connection the
-/// library draws again, by itself.
+/// The client library tries servers in shuffled order, as all clients do. With ten contenders, shares are
+/// then rarely equal, and a session on the leader is served sooner: trials of the same lock would differ by
+/// chance alone. The seed fixes the first server. After a lost connection, the library shuffles again by
+/// itself.
 async fn begin_with<T>(position: usize, servers: usize, connecting: impl Future<Output = T>) -> T {
     let mut connecting = pin!(connecting);
     let mut seed = seed_for(position, servers);
@@ -303,7 +306,7 @@ async fn begin_with<T>(position: usize, servers: usize, connecting: impl Future<
     .await
 }
 
-/// A seed by which the shuffle of so many puts that one first. One in as many seeds does.
+/// A seed whose shuffle of `servers` puts `position` first. One seed in `servers` does.
 fn seed_for(position: usize, servers: usize) -> Option<u64> {
     const TRIED_AT_MOST: u64 = 1_000;
     let mut order = Vec::with_capacity(servers);
@@ -320,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_is_shown_by_no_error_and_by_no_debug_output() {
+    fn identity_is_hidden_in_errors_and_debug_output() {
         let wrong = Access::new(Some(Secret("hunter2".into())), None).unwrap_err().to_string();
         assert!(wrong.starts_with("--auth needs USER:PASSWORD") && !wrong.contains("hunter2"), "{wrong}");
         assert!(Access::new(Some(Secret(":hunter2".into())), None).is_err());
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connect_string_begins_with_the_server_that_is_asked_for() {
+    fn connect_from_puts_the_requested_server_first() {
         let target = |connect: &str| Target { connect: connect.into(), access: Access::default() };
         for (connect, position, expected) in [
             ("a:1,b:2,c:3/in/here", 0, "a:1,b:2,c:3/in/here"),
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_read_from_the_first_line_of_a_file() {
+    fn secret_is_read_from_the_first_line_of_a_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "bench:hunter2\n").unwrap();
         assert!(Secret::read(file.path()).unwrap() == Secret("bench:hunter2".into()));
@@ -352,12 +355,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tls_without_a_file_of_authorities_trusts_those_of_the_system() {
+    async fn tls_without_a_ca_file_trusts_the_systems_authorities() {
         match Access::new(None, Some(&TlsFiles::default())) {
             Ok(access) => {
                 let target = Target { connect: "127.0.0.1:1".into(), access };
                 let failure = target.client(Duration::from_millis(300)).await.unwrap_err();
-                // What the library says without any: "bad arguments: no tls ca"
+                // Without any, the library fails with "bad arguments: no tls ca"
                 assert!(matches!(failure, Failure::NotConnected(_)), "{failure}");
             }
             Err(error) => assert!(error.to_string().contains("--tls-ca"), "{error}"),
@@ -365,23 +368,23 @@ mod tests {
     }
 
     #[test]
-    fn the_authorities_are_those_that_a_variable_names_else_the_first_that_are_there() {
+    fn authorities_come_from_the_variable_or_the_first_existing_file() {
         let place = tempfile::tempdir().unwrap();
         let (missing, there) = (place.path().join("missing.pem"), place.path().join("there.pem"));
         std::fs::write(&there, "").unwrap();
-        let found = |told: Option<&Path>, places: &[&Path]| {
-            system_authorities(told.map(|file| file.as_os_str().to_owned()), places)
+        let found = |variable: Option<&Path>, places: &[&Path]| {
+            system_authorities(variable.map(|file| file.as_os_str().to_owned()), places)
         };
         assert_eq!(found(None, &[&missing, &there]).unwrap(), there);
         assert_eq!(found(Some(&there), &[]).unwrap(), there);
-        let told = found(Some(&missing), &[&there]).unwrap_err().to_string();
-        assert!(told.contains("SSL_CERT_FILE") && told.contains("missing.pem"), "{told}");
-        let told = found(None, &[&missing]).unwrap_err().to_string();
-        assert!(told.contains("missing.pem") && told.contains("--tls-ca"), "{told}");
+        let error = found(Some(&missing), &[&there]).unwrap_err().to_string();
+        assert!(error.contains("SSL_CERT_FILE") && error.contains("missing.pem"), "{error}");
+        let error = found(None, &[&missing]).unwrap_err().to_string();
+        assert!(error.contains("missing.pem") && error.contains("--tls-ca"), "{error}");
     }
 
     #[test]
-    fn any_of_the_servers_can_be_put_first() {
+    fn any_server_can_be_put_first() {
         for servers in 1..=9 {
             for position in 0..servers {
                 let drawn =
@@ -396,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_later_is_as_random_as_before() {
+    fn begin_with_restores_the_random_generator() {
         fastrand::seed(7);
         let expected: Vec<u64> = std::iter::repeat_with(|| fastrand::u64(..)).take(3).collect();
         fastrand::seed(7);

@@ -10,7 +10,8 @@ use super::{CaughtUp, Failure, counter, sequence_of};
 const SESSION: Duration = Duration::from_secs(20);
 const OPEN_WITHIN: Duration = Duration::from_secs(15);
 
-/// A directory and the directories in it, each with the number of its next sequential child; nothing where it is missing.
+/// A directory and its subdirectories, each with the number of its next sequential child; empty if the
+/// directory is missing.
 pub async fn directories(now: CaughtUp<'_>, root: &str) -> Result<Vec<(String, i64)>, ClientError> {
     let Some(stat) = now.stat(root).await? else { return Ok(Vec::new()) };
     let mut found = vec![(root.to_owned(), counter::next_number(stat.cversion, stat.num_children))];
@@ -27,7 +28,7 @@ pub async fn directories(now: CaughtUp<'_>, root: &str) -> Result<Vec<(String, i
 }
 
 impl Target {
-    /// The same for each of these, by a session of its own.
+    /// Like [`directories`], for several roots and with a separate session.
     pub async fn directories(&self, roots: &[String]) -> Result<Vec<(String, i64)>, Failure> {
         let opened = tokio::time::timeout(OPEN_WITHIN, self.client(SESSION)).await;
         let client = opened.map_err(|_| Failure::NoReply)??;

@@ -1,10 +1,10 @@
-//! Stands before all that one contender runs, so that it can be made to stand still, or to die.
+//! A gate in front of all work of one contender, which can pause or kill the contender.
 //!
-//! A contender is its own loop and what it has started: the task of its session above all, which sends the
-//! heartbeats. Behind a shut gate none of them runs, as in a process that is stopped or collects garbage for too
-//! long: the servers hear nothing, expire the session, and the contender knows nothing of it until the gate is
-//! opened. When the tasks of a session are ended they close its connection without a word, as a process
-//! does that is killed.
+//! A contender is its own loop and everything it started, above all its session's task, which sends the
+//! heartbeats. Behind a shut gate none of them runs, as in a stopped process or during a long garbage
+//! collection. The servers receive nothing and expire the session, and the contender does not know until the
+//! gate opens. When a session's tasks are killed, they close the connection without notice, as a killed
+//! process does.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use async_executor::Task;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 
-/// A gate, as the one that shuts and opens it sees it.
+/// A gate, as seen by its operator.
 #[derive(Debug, Default)]
 pub struct Gate {
     shut: AtomicUsize,
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Follower {
 }
 
 impl Gate {
-    /// Nothing behind it runs from now on, but for what is running at this moment.
+    /// Stops everything behind the gate, except a poll in progress.
     fn shut(&self) {
         let _one_at_a_time = locked(&self.waiting);
         if !self.is_shut() {
@@ -56,14 +56,14 @@ impl Gate {
         self.shut.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// All behind it goes on, unless another keeps it shut.
+    /// Resumes everything behind the gate, unless another `Shut` keeps it closed.
     fn open(&self) {
         let mut waiting = locked(&self.waiting);
         if self.shut.load(Ordering::SeqCst) > 1 {
             self.shut.fetch_sub(1, Ordering::SeqCst);
             return;
         }
-        // Said before anything behind it goes on and asks.
+        // Stored before anything behind the gate resumes and reads it.
         self.opened_at.store(clock::now(), Ordering::SeqCst);
         self.opened.fetch_add(1, Ordering::SeqCst);
         self.moved(Movement::Opened);
@@ -73,7 +73,8 @@ impl Gate {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Has something else stand still with what is behind the gate, in place of what did before: a process of its own.
+    /// Makes something else (e.g. a separate process) pause together with the gate; replaces an earlier
+    /// follower.
     pub fn follow(&self, follower: Arc<dyn Fn(Movement) + Send + Sync>) {
         *locked(&self.follower) = Some(Follower(follower));
     }
@@ -89,21 +90,21 @@ impl Gate {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// How long it was shut the last time, in microseconds, if it was opened after that time; else 0.
+    /// Length of the last closure in microseconds, if the gate opened after `at`; otherwise 0.
     pub fn shut_since(&self, at: Stamp) -> u64 {
         let opened = self.opened_at.load(Ordering::SeqCst);
         if opened < at { 0 } else { opened.saturating_sub(self.shut_at.load(Ordering::SeqCst)) }
     }
 
-    /// How often anything behind it has run.
+    /// Number of polls behind the gate.
     pub fn times_passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }
 
-    /// Whether to wait; the waker is then kept until the gate is opened.
+    /// Whether to wait; if so, the waker is kept until the gate opens.
     fn holds_up(&self, waker: &Waker) -> bool {
         if !self.is_shut() {
-            // All behind a gate runs on one thread: there is no other writer.
+            // All work behind a gate runs on one thread, so there is no other writer.
             self.passed.store(self.passed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return false;
         }
@@ -112,7 +113,7 @@ impl Gate {
             waiting.push(waker.clone());
         }
         drop(waiting);
-        // Opened meanwhile, it has not seen this waker.
+        // If the gate opened meanwhile, it missed this waker.
         self.is_shut()
     }
 
@@ -121,7 +122,7 @@ impl Gate {
     }
 }
 
-/// Gates that are shut as long as this lives, however it ends. One that others have shut, too, stays shut for them.
+/// Keeps gates shut during its lifetime. Gates that others shut, too, stay shut for them.
 #[derive(Debug)]
 #[must_use = "dropped, it opens the gates"]
 pub struct Shut(Vec<Arc<Gate>>);
@@ -140,23 +141,23 @@ impl Drop for Shut {
     }
 }
 
-/// What stands behind one gate, on its thread.
+/// The work behind one gate, on its thread.
 #[derive(Clone, Default)]
 pub struct TaskScope(Rc<ScopeState>);
 
 #[derive(Default)]
 struct ScopeState {
     gate: Arc<Gate>,
-    /// Those of sessions, which outlive their contender until they are closed.
+    /// Tasks of sessions, which outlive their contender until they are closed.
     tasks: Tasks,
-    /// What the contender's lock has started, and what is of no use without it.
+    /// Tasks that the contender's lock started, which are of no use without it.
     detached: Tasks,
 }
 
 type Tasks = RefCell<Vec<Task<()>>>;
 
 thread_local! {
-    /// The scope of what runs at this moment.
+    /// The scope of the running task.
     static HERE: RefCell<Option<TaskScope>> = const { RefCell::new(None) };
 }
 
@@ -169,33 +170,33 @@ impl TaskScope {
         HERE.with_borrow(Clone::clone)
     }
 
-    /// Puts something behind the gate, with all that it will start.
+    /// Puts work behind the gate, including everything that it will start.
     pub fn around<F: Future>(&self, work: F) -> GatedWork<F> {
         GatedWork { scope: self.clone(), work: Box::pin(work) }
     }
 
-    /// Keeps a session's task that was started by what is behind the gate.
+    /// Keeps a session's task that was started behind the gate.
     pub(super) fn keep(&self, task: Task<()>) {
         add(&self.0.tasks, task);
     }
 
-    /// Keeps what a contender's lock has started beside itself.
+    /// Keeps a background task of a contender's lock.
     pub(super) fn keep_detached(&self, task: Task<()>) {
         add(&self.0.detached, task);
     }
 
-    /// Ends all tasks that were started behind the gate, in the middle of whatever they do.
+    /// Kills all tasks that were started behind the gate, wherever they are.
     pub fn kill(&self) {
         self.end_detached();
         drop(take(&self.0.tasks));
     }
 
-    /// Ends what a given-up lock has started beside itself, which would keep its session from being closed.
+    /// Ends the background tasks of an abandoned lock, which would keep its session from closing.
     pub fn end_detached(&self) {
         drop(take(&self.0.detached));
     }
 
-    /// Lets the sessions' tasks go on by themselves.
+    /// Detaches the sessions' tasks.
     pub fn let_go(&self) {
         take(&self.0.tasks).into_iter().for_each(Task::detach);
     }
@@ -207,7 +208,7 @@ fn add(tasks: &Tasks, task: Task<()>) {
     tasks.push(task);
 }
 
-/// What is dropped is dropped outside of the borrow: a task that ends may start another.
+/// Tasks are dropped outside the borrow, because a task that ends may start another.
 fn take(tasks: &Tasks) -> Vec<Task<()>> {
     std::mem::take(&mut *tasks.borrow_mut())
 }
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_shut_gate_nothing_runs_until_it_is_opened() {
+    fn nothing_behind_a_shut_gate_runs_until_it_opens() {
         let gate = Arc::new(Gate::default());
         let scope = TaskScope::behind(Arc::clone(&gate));
         let counted = Rc::new(Cell::new(0));
@@ -256,12 +257,12 @@ mod tests {
             while counted.get() < 3 {
                 reactor::yield_now().await;
             }
-            // When it is shut
+            // When the gate is shut
             let shut = Shut::these([&gate]);
             let before = counted.get();
             reactor::sleep(Duration::from_millis(30)).await;
             assert_eq!(counted.get(), before);
-            // And opened, from anywhere
+            // And opened, from any thread
             std::thread::spawn(move || drop(shut)).join().unwrap();
             while counted.get() == before {
                 reactor::yield_now().await;
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_scope_ends_what_was_started_in_it_and_nothing_else() {
+    fn killed_scope_ends_only_its_own_tasks() {
         let scope = TaskScope::default();
         reactor::block_on(async {
             let dropped = Rc::new(());
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_contender_has_started_ends_when_it_is_killed_or_gives_up_and_stands_behind_its_gate() {
+    fn detached_tasks_pause_with_the_gate_and_end_with_the_contender() {
         let gate = Arc::new(Gate::default());
         let scope = TaskScope::behind(Arc::clone(&gate));
         reactor::block_on(async {
@@ -305,7 +306,7 @@ mod tests {
             while counted.get() < 3 {
                 reactor::yield_now().await;
             }
-            // When its contender stands still, so does it
+            // When the contender pauses, the task pauses
             let shut = Shut::these([&gate]);
             let before = counted.get();
             reactor::sleep(Duration::from_millis(30)).await;
@@ -314,7 +315,7 @@ mod tests {
             while counted.get() == before {
                 reactor::yield_now().await;
             }
-            // When its contender is gone, it is never polled again
+            // When the contender is killed, the task is never polled again
             scope.kill();
             let before = counted.get();
             reactor::sleep(Duration::from_millis(30)).await;
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_two_have_shut_is_open_when_both_have_opened_it() {
+    fn gate_shut_twice_opens_after_both_have_opened_it() {
         let gate = Arc::new(Gate::default());
         let [one, other] = [Shut::these([&gate]), Shut::these([&gate])];
         let is_open = || !gate.holds_up(Waker::noop());

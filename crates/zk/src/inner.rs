@@ -1,4 +1,4 @@
-//! What a session and its watches share: the client, what everything is counted in, and how far into the ensemble's order
+//! State shared by a session and its watches: the client, the counters, and how far into the ensemble's order
 //! of transactions the session has seen.
 
 use std::cell::{Cell, RefCell};
@@ -23,21 +23,21 @@ use zklockbench_core::measure::{Counts, Measure, RequestKind, ThreadRecorder};
 pub struct Sent {
     pub session: i64,
     pub kind: RequestKind,
-    /// The path that it names; for a multi its operations.
+    /// Path of the request; for a multi, its operations.
     pub path: String,
 }
 
-/// Where a session writes what it sees. Shared by the sessions of one generator thread.
+/// Destination of a session's observations. Shared by the sessions of one generator thread.
 #[derive(Clone)]
 pub struct Observed {
     pub recorder: Rc<RefCell<ThreadRecorder>>,
     pub pulse: Pulse,
     pub last_reply: Arc<AtomicU64>,
     pub changes: Option<Arc<dyn ChangeLogs>>,
-    /// Whether lists are asked for with the parent's stat, 68 bytes more in each reply, so that it is known as of which
-    /// transaction they are true.
+    /// Whether lists are requested with the parent's stat, which dates them by a transaction and adds 68
+    /// bytes to each reply.
     pub dates_lists: bool,
-    /// What the requests are paid to, where their rate is limited.
+    /// Rate limiter that the requests are paid to, if there is one.
     pub throttle: Option<Arc<Throttle>>,
     /// Every request in the order of sending, for the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
@@ -48,7 +48,8 @@ thread_local! {
 }
 
 impl Observed {
-    /// For a session whose figures nobody reads. All of a thread share one recorder, as each takes megabytes.
+    /// For a session without metrics. All such sessions of a thread share one recorder, because each takes
+    /// megabytes.
     pub fn by_nobody() -> Self {
         Self {
             recorder: UNREAD.with(Rc::clone),
@@ -76,12 +77,12 @@ pub(super) struct Inner {
     pub(super) notifications: RefCell<Vec<Notification>>,
     pub(super) wakers: RefCell<Vec<Arc<StampWaker>>>,
     pub(super) lag_us: Cell<u64>,
-    /// Time spent in requests since it was last taken, the lag included, and by which sleeps ended late.
+    /// Time spent in requests since the last `take`, including the lag and overslept time.
     pub(super) busy_us: Cell<u64>,
     pub(super) news: News,
-    /// The node whose deletion was asked for last; empty for none.
+    /// Node of the last requested deletion; empty for none.
     pub(super) deleted: RefCell<String>,
-    /// The session that it stands for, where another program takes the locks.
+    /// Session of another program that this one represents, if that program takes the locks.
     pub(super) foreign: Option<Arc<dyn ForeignSession>>,
 }
 
@@ -91,11 +92,11 @@ pub(super) struct Begun {
     pub(super) at: Stamp,
 }
 
-/// A request that has ended: by a reply of that many bytes, or by its deadline with none.
+/// A request that has ended, with a reply of `bytes` or at its deadline.
 pub(super) struct AnsweredRequest {
     pub(super) sent: Begun,
     pub(super) succeeded: bool,
-    /// Whether a server has answered; else the client library has ended it, or its deadline.
+    /// Whether a server answered; otherwise the client library or the deadline ended the request.
     pub(super) answered: bool,
     pub(super) bytes: u64,
 }
@@ -150,18 +151,18 @@ impl Inner {
         deleted.push_str(path);
     }
 
-    /// The change log of the lock whose queue this path is.
+    /// The change log of the lock with that queue directory.
     fn log_at(&self, queue: &str) -> Option<&ChangeLog> {
         self.observed.changes.as_ref()?.at(queue)
     }
 
-    /// The change log of the lock whose queue node this path is.
+    /// The change log of the lock with that queue node.
     pub(super) fn log_of(&self, node: &str) -> Option<&ChangeLog> {
         let (lock, _) = node.rsplit_once('/')?;
         self.log_at(lock)
     }
 
-    /// Counts a notification and keeps it until its cause is found out.
+    /// Counts a notification and keeps it until its cause is determined.
     pub(super) fn deliver(&self, mut notification: Notification) {
         if notification.kind == EventKind::SessionOver {
             return;
@@ -204,55 +205,55 @@ impl Inner {
         }
     }
 
-    /// The server keeps one watch for each path and kind in a session, so a watch set anew takes the place
-    /// of one left behind: one notification will come, and it must be counted once.
+    /// The server keeps one watch for each path and kind in a session, so setting it again replaces the
+    /// earlier one. There will be one notification, which must be counted once.
     pub(super) fn supersede(&self, fresh: &Armed) {
         self.reap();
         self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);
     }
 }
 
-/// How far into the ensemble's order of transactions a session can have seen since it was last asked to forget, as the
-/// stats in its replies prove.
+/// How far into the ensemble's order of transactions a session has seen since it was last reset, as proved by
+/// the stats in its replies.
 ///
-/// A server applies all transactions in their order, so a session that has seen the trace of one has seen the effect of all
-/// before it. The client library keeps the zxid in the header of a reply to itself; stats tell another, which is no
-/// higher: that of the last change of what the reply shows. For the question at hand that is as good. A list that no
-/// longer shows a node carries the zxid of that node's deletion or of a later change of the same directory; one that
-/// still shows it carries an older one.
+/// A server applies all transactions in order, so a session that saw a trace of one has seen the effects of
+/// all before it. The client library hides the zxid in a reply's header. Stats contain another one, which is
+/// no higher: that of the last change of the data shown. For this purpose it is just as good. A list without
+/// a node carries the zxid of that node's deletion or of a later change of the directory; a list with the
+/// node carries an older one.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// The latest transaction whose trace was seen.
+    /// Latest transaction of which a trace was seen.
     zxid: Cell<i64>,
     last: RefCell<Last>,
 }
 
 #[derive(Debug, Default)]
 enum Last {
-    /// There is none: nothing that was asked for has passed this session.
+    /// Nothing was received in this session.
     #[default]
     Nothing,
     Told,
-    /// An event of servers before 3.9, which do not say when it was so.
+    /// An event of a server before 3.9, which does not report its transaction.
     Event(Rc<str>, EventKind, i64),
-    /// It can't be said when it was so: of a node that is not there, for example.
+    /// An observation of unknown date, e.g. that a node does not exist.
     Undated,
 }
 
-/// An event that came without its transaction, and was the last thing that was learned. Which transaction it was, the logs
-/// of its servers tell: watches fire once, so it was the first one of its kind after the watch was set.
+/// An event without its transaction that was the last thing learned. The servers' logs have the transaction:
+/// watches fire once, so it was the first of its kind after the watch was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undated {
     pub kind: EventKind,
     pub path: Rc<str>,
-    /// After that transaction, which the session knew of when the look at the node that set the watch was answered.
+    /// Latest transaction known to the session when the read that set the watch was answered.
     pub after: i64,
-    /// The latest transaction that the session has seen any trace of.
+    /// Latest transaction of which the session has seen a trace.
     pub seen: i64,
 }
 
 impl News {
-    /// Something was learned that is true as of that transaction.
+    /// Records an observation that is true as of that transaction.
     pub(super) fn learn(&self, zxid: i64) {
         if zxid > 0 {
             self.raise(zxid);
@@ -262,7 +263,7 @@ impl News {
         }
     }
 
-    /// An event has come, of a watch that was set when that transaction was known.
+    /// Records an event of a watch that was set when transaction `after` was known.
     pub(super) fn hear(&self, notification: &Notification, after: i64) {
         self.learn(notification.zxid);
         if notification.zxid <= 0 && notification.kind != EventKind::SessionOver {
@@ -270,33 +271,32 @@ impl News {
         }
     }
 
-    /// A trace of that transaction was seen on the way, which by itself decides nothing.
+    /// Records a trace of a transaction, which by itself decides nothing.
     pub(super) fn raise(&self, zxid: i64) {
         self.zxid.set(self.zxid.get().max(zxid));
     }
 
-    /// Something was learned, and not as of when.
+    /// Records an observation of unknown date.
     pub(super) fn learn_undated(&self) {
         self.last.replace(Last::Undated);
     }
 
-    /// From here on nothing is known.
     pub(super) fn forget(&self) {
         self.zxid.set(0);
         self.last.replace(Last::Nothing);
     }
 
-    /// The latest transaction whose trace was seen; 0 for none.
+    /// Latest transaction of which a trace was seen; 0 for none.
     fn seen(&self) -> i64 {
         self.zxid.get()
     }
 
-    /// As of which transaction the last thing learned is true; `None` when that is not known.
+    /// Transaction as of which the last observation is true; `None` if unknown.
     pub(super) fn zxid(&self) -> Option<i64> {
         Some(self.seen()).filter(|zxid| matches!(*self.last.borrow(), Last::Told) && *zxid > 0)
     }
 
-    /// The last thing learned, where that was an event without its transaction.
+    /// The last observation, if it was an event without its transaction.
     pub(super) fn undated(&self) -> Option<Undated> {
         match &*self.last.borrow() {
             Last::Event(path, kind, after) => {
@@ -313,12 +313,12 @@ impl News {
 
 /// A handle to an armed watch.
 ///
-/// Dropping it leaves the watch armed, as Java clients do: its notification is then still counted when it
-/// arrives. [`Watch::remove`] takes it off the server, at the price of a request.
+/// Dropping it leaves the watch armed, as in Java clients: its notification is still counted on arrival.
+/// [`Watch::remove`] removes it from the server, at the price of a request.
 pub struct Watch {
     armed: Option<Armed>,
     session: Rc<Inner>,
-    /// The latest transaction that was known when it was set.
+    /// Latest transaction known when the watch was set.
     after: i64,
 }
 
@@ -332,14 +332,14 @@ impl Watch {
     pub async fn changed(&mut self) -> EventKind {
         let notification = poll_fn(|cx| match &mut self.armed {
             Some(armed) => armed.poll(cx, true),
-            // Fired before: a later wait is answered at once, as by a latch.
+            // Already returned: a watch fires only once.
             None => Poll::Pending,
         })
         .await;
         self.armed = None;
         let kind = notification.kind;
         self.session.news.hear(&notification, self.after);
-        // The contender's own lag on the way to the lock begins here.
+        // The contender's own lag on the way to the lock starts here.
         let now = clock::now();
         let lag = now.saturating_sub(notification.at);
         self.session.lag_us.set(lag);
@@ -352,7 +352,8 @@ impl Watch {
         self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
     }
 
-    /// Takes the watch off the server by removeWatches, as this client library does when an armed watch is dropped.
+    /// Removes the watch from the server by removeWatches, which this client library sends when an armed
+    /// watch is dropped.
     pub fn remove(mut self) {
         let Some(armed) = self.armed.take() else { return };
         self.session.observed.count(clock::now(), |counts| {
@@ -366,8 +367,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // It stays armed on the server. It is not polled here: what drops it may itself be ending, and the client library's
-        // watch panics when it is polled after the session's own task.
+        // The watch stays armed on the server. It must not be polled here: its owner may be ending, and the
+        // client library's watch panics when polled after the session's own task.
         if let Some(armed) = self.armed.take() {
             self.session.parked.borrow_mut().push(armed);
         }
@@ -379,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_learned_last_must_have_a_date_and_the_date_never_goes_back() {
+    fn zxid_requires_a_dated_last_observation_and_never_decreases() {
         let news = News::default();
         assert_eq!(news.zxid(), None);
         news.raise(9);
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_its_transaction_is_kept_with_what_was_known_when_its_watch_was_set() {
+    fn undated_event_is_kept_with_the_zxid_known_at_its_watch() {
         let news = News::default();
         let notification = |zxid| Notification {
             kind: EventKind::DataChanged,
@@ -414,7 +415,7 @@ mod tests {
         news.hear(&notification(-1), 5);
         let undated = Undated { kind: EventKind::DataChanged, path: "/l/n-1".into(), after: 5, seen: 9 };
         assert_eq!((news.zxid(), news.undated()), (None, Some(undated)));
-        // What is learned later has the word, and so has an event that says when it was
+        // A later observation or a dated event takes precedence
         news.hear(&notification(12), 9);
         assert_eq!((news.zxid(), news.undated()), (Some(12), None));
         news.learn_undated();

@@ -1,13 +1,13 @@
-//! Keeps a server from forgetting a request.
+//! Keeps a server from stalling on a request.
 //!
-//! ZooKeeper 3.6.0 to 3.6.3, 3.7.0, 3.7.1 and 3.8.0 can leave a request aside until the next one reaches that
-//! server: the thread that serves looks at its queues, and goes to sleep without looking again once it holds
-//! the monitor in which the next request would wake it (ZOOKEEPER-4537). When everybody waits for one lock no
-//! next request comes, and all stand still until some session's heartbeat. So a server of the suite's own
-//! gets a small read every [`EVERY`]; a foreign one gets no load that was not asked for.
+//! ZooKeeper 3.6.0 to 3.6.3, 3.7.0, 3.7.1 and 3.8.0 can leave a request unprocessed until the next one
+//! reaches that server. The processing thread checks its queues, and sleeps without a second check once it
+//! holds the monitor in which the next request would wake it (ZOOKEEPER-4537). If every contender waits for
+//! one lock, there is no next request, and all stall until some session's heartbeat. The suite's own servers
+//! therefore get a small read every [`EVERY`]; external ones get no unrequested load.
 //!
-//! A server that does not answer is asked again until it does, with a new session if need be, and the longest time
-//! for which it was not read is told: for that long it was not kept awake.
+//! A server that does not answer is read again until it does, with a new session if needed. The longest time
+//! without a read is reported, because the server was not kept awake during it.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use super::session::close;
 use super::{Failure, reactor};
 use zklockbench_core::clock::{self, Stamp};
 
-/// How long a request of a run may be left aside at most.
+/// Maximum time that a run's request may be left unprocessed.
 pub const EVERY: Duration = Duration::from_millis(20);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
-/// A node that every server has, and that no lock is below.
+/// A node that every server has, and that is not above any lock.
 const NODE: &str = "/zookeeper";
 
 pub fn is_needed(version: &str) -> bool {
@@ -37,17 +37,17 @@ pub fn is_needed(version: &str) -> bool {
     }
 }
 
-/// For how long a server that is kept awake was not read.
+/// The gaps in keeping a server awake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
-    /// The server, as `host:port`.
+    /// Address of the server, `host:port`.
     pub server: String,
-    /// The longest time between two reads that it answered, in microseconds, from when it was to be kept awake to when
-    /// that was over.
+    /// Longest time between two answered reads, in microseconds, including the start and the end of the
+    /// period.
     pub longest_us: u64,
 }
 
-/// Sends the one server of that target a read every so often until it is told to stop.
+/// Sends reads to the target's only server at an interval until stopped.
 pub async fn keep_awake(server: Target, every: Duration, stop: CancellationToken) -> Unread {
     let mut answered = Answered { last: clock::now(), longest: 0 };
     let mut client = None;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_versions_with_the_fault_are_kept_awake() {
+    fn only_affected_versions_need_keeping_awake() {
         for version in ["3.6.0", "3.6.3", "3.7.1", "3.8.0"] {
             assert!(is_needed(version), "{version}");
         }

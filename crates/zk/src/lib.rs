@@ -1,4 +1,4 @@
-//! The only door to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
+//! The only interface to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
 
 pub mod admin;
 mod caught_up;
@@ -41,43 +41,43 @@ pub enum Failure {
     NotEmpty,
     #[error("not authorized")]
     NoAuth,
-    /// Another answer of the server that says no.
+    /// Another negative answer of the server.
     #[error("refused: {0}")]
     Refused(String),
-    /// The connection broke while the request was out: it may have happened.
+    /// The connection broke while the request was in flight: it may have taken effect.
     #[error("connection loss")]
     ConnectionLoss,
-    /// The server announced a reply of more bytes than are read, and the connection was given up for it: the request may have
-    /// happened.
+    /// The server announced a reply beyond the size limit, and the connection was closed: the request may
+    /// have taken effect.
     #[error("the server announced a reply of {length} bytes, and more than {} MiB are not read", .limit >> 20)]
     ReplyTooLong {
-        /// The bytes that it announced.
+        /// Announced length in bytes.
         length: usize,
         limit: usize,
     },
-    /// The server broke the protocol, and the connection was given up for it: the request may have happened.
+    /// The server broke the protocol, and the connection was closed: the request may have taken effect.
     #[error("{0}")]
     Protocol(String),
-    /// No reply within the request's own deadline: it may have happened. The client library lets requests
-    /// wait for a reconnect for as long as the session may live, which can be longer than anyone wants.
+    /// No reply within the request's own deadline: it may have taken effect. The client library lets requests
+    /// wait for a reconnect as long as the session may live, which can be too long.
     #[error("no reply")]
     NoReply,
-    /// The session is over; its ephemeral nodes are gone or going.
+    /// The session is over; its ephemeral nodes are gone or about to go.
     #[error("session expired")]
     SessionExpired,
     /// The client could not connect or its session was closed.
     #[error("not connected: {0}")]
     NotConnected(String),
-    /// The own queue node is not in the list although the session lives.
+    /// The contender's queue node is not in the list although the session is alive.
     #[error("own node missing")]
     OwnNodeMissing,
     /// Numbers of new nodes in this directory are no longer unique; see [`counter`].
     #[error("the sequence counter of {0} is used up: use a fresh lock directory")]
     CounterUsedUp(String),
-    /// The driver that had the session has failed or was killed.
+    /// The driver that had the session failed or was killed.
     #[error("{0}")]
     DriverEnded(String),
-    /// The driver can't tell whether the request has happened.
+    /// The driver does not know whether the request took effect.
     #[error("the driver's answer: {0}")]
     DriverInDoubt(String),
 }
@@ -137,8 +137,8 @@ impl From<ClientError> for Failure {
             ClientError::Misconduct { .. } | ClientError::UnmarshalError { .. } => {
                 Self::Protocol(error.to_string())
             }
-            // A reset or a read timeout arrives as `Custom`; anything that is no answer of the server may
-            // or may not have happened, so it is treated as a lost connection.
+            // Resets and read timeouts arrive as `Custom`. Without an answer of the server, the request may
+            // have taken effect, so the error counts as a lost connection.
             ClientError::ConnectionLoss | ClientError::Custom(_) | ClientError::UnexpectedError(_) => {
                 Self::ConnectionLoss
             }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_answer_of_the_server_is_definite() {
+    fn only_server_answers_are_definite() {
         assert!(Failure::from(ClientError::NoNode).is_definite());
         assert!(Failure::from(ClientError::BadVersion).is_definite());
         assert!(!Failure::from(ClientError::ConnectionLoss).is_definite());

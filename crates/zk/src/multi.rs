@@ -1,4 +1,4 @@
-//! Several writes in one transaction, all or none; and whether an ensemble's replies to them tell what locks that
+//! Several writes in one transaction; and a check that an ensemble's replies to them contain what locks that
 //! join by count rely on.
 
 use std::future::Future;
@@ -38,22 +38,22 @@ impl std::fmt::Display for Op<'_> {
     }
 }
 
-/// What joining a queue by [`Session::join_and_count`] has told.
+/// Result of joining a queue by [`Session::join_and_count`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// The new node, with its czxid from whatever server.
+    /// The new node, with its czxid from any server version.
     pub node: Created,
-    /// How many children its directory had at the transaction that created it, the new one included. `None` where the reply
-    /// contradicts itself.
+    /// Number of the directory's children at the creating transaction, including the new node. `None` if the
+    /// reply contradicts itself.
     pub children: Option<u32>,
 }
 
 impl Session {
-    /// Does all writes in one transaction, or none of them. Returns the nodes that were created, in order.
+    /// Applies all writes in one transaction, or none of them. Returns the created nodes in order.
     ///
-    /// Servers that answer without a stat leave a created node's czxid unknown: it is -1 then.
+    /// The czxid of a created node is -1 if the server answers without a stat.
     ///
-    /// The failure of an operation is the failure of the whole; which operation it was is not told.
+    /// If an operation fails, the multi fails with its error; the operation is not reported.
     pub fn multi<'a>(
         &'a self,
         operations: &[Op<'a>],
@@ -66,9 +66,9 @@ impl Session {
         }
     }
 
-    /// Creates an ephemeral sequential node and overwrites its directory's data with nothing, in one transaction. The stat
-    /// that comes back for the directory was taken at that very transaction: it counts the children, and its mzxid is the
-    /// new node's czxid.
+    /// Creates an ephemeral sequential node and sets its directory's data to empty, in one transaction. The
+    /// returned stat of the directory is from that very transaction: it counts the children, and its mzxid is
+    /// the new node's czxid.
     pub fn join_and_count<'a>(
         &'a self,
         directory: &'a str,
@@ -84,8 +84,8 @@ impl Session {
         }
     }
 
-    /// Creates nodes and overwrites a directory's data with nothing, in one transaction. Returns the nodes, in
-    /// order, with their czxid from whatever server: it is the mzxid that comes back for the directory.
+    /// Creates nodes and sets a directory's data to empty, in one transaction. Returns the nodes in order.
+    /// Their czxid is the directory's returned mzxid, which every server version reports.
     pub fn join_all<'a>(
         &'a self,
         joins: &[Op<'a>],
@@ -98,8 +98,8 @@ impl Session {
         }
     }
 
-    /// Creates nodes and overwrites a directory's data with nothing, in one transaction. Returns the nodes, in
-    /// order, and the directory's stat as of that transaction.
+    /// Creates nodes and sets a directory's data to empty, in one transaction. Returns the nodes in order,
+    /// and the directory's stat as of that transaction.
     fn join_and_set<'a>(
         &'a self,
         joins: &[Op<'a>],
@@ -110,7 +110,7 @@ impl Session {
         async move {
             let mut results = transacted.await?;
             let Some(MultiWriteResult::SetData { stat }) = results.pop() else {
-                // The client library has matched results and operations; whatever this is, a node may be there.
+                // The client library has matched results and operations; whatever happened, a node may exist.
                 return Err(Failure::ConnectionLoss);
             };
             self.0.news.learn(stat.mzxid);
@@ -118,8 +118,8 @@ impl Session {
         }
     }
 
-    /// Deletes a node and overwrites its directory's data with nothing, in one transaction. Returns how many children the
-    /// directory has after it.
+    /// Deletes a node and sets its directory's data to empty, in one transaction. Returns the directory's
+    /// number of children afterwards.
     pub fn leave_and_count<'a>(
         &'a self,
         directory: &'a str,
@@ -134,7 +134,7 @@ impl Session {
         }
     }
 
-    /// Does all writes in one transaction, or none of them. Returns what came of each.
+    /// Applies all writes in one transaction, or none of them. Returns the result of each.
     fn transact<'a>(
         &'a self,
         operations: &[Op<'a>],
@@ -172,7 +172,7 @@ impl Session {
         }
     }
 
-    /// A refusal of the server names an error for each operation, so it is longer than that of one request.
+    /// A refusal has an error for each operation, so it is longer than that of a single request.
     fn refused(&self, failure: &Failure, operations: usize) {
         if failure.is_definite() {
             let bytes = wire::multi_refusal(operations);
@@ -220,18 +220,18 @@ fn created(result: MultiWriteResult) -> Option<Created> {
     }
 }
 
-/// How many children a directory's stat counts, where it is of the transaction that has created that node. Servers that tell
-/// the node's czxid tell the same there.
+/// Number of children in a directory's stat, if the stat is from the transaction that created the node.
+/// Servers that report the node's czxid report the same value there.
 fn counted(joined: &Created, stat: &Stat) -> Option<u32> {
     let is_of_another = joined.czxid > 0 && joined.czxid != stat.mzxid;
     u32::try_from(stat.num_children).ok().filter(|children| *children > 0 && !is_of_another)
 }
 
-/// Two joins are enough: the first has to find itself alone, and the second has to find the first.
+/// Two joins suffice: the first must find itself alone, and the second must find the first.
 const JOINS: i32 = 2;
 
-/// Joins a directory that nobody else uses, twice, by a multi that creates a node and sets the directory's data. Returns what
-/// was wrong with the replies, if anything was. The nodes stay.
+/// Joins an otherwise unused directory twice, by a multi that creates a node and sets the directory's data.
+/// Returns the first error in the replies, if any. The nodes remain.
 pub async fn why_not_counting(
     client: &Client,
     directory: &str,
@@ -245,8 +245,8 @@ pub async fn why_not_counting(
     Ok(None)
 }
 
-/// What is wrong where so many nodes are there by then: with the directory's children and its last change, from the multi's reply,
-/// and with the transaction that has created the node, as a look at it tells afterwards.
+/// The contradiction in a reply to join number `joined`. `children` and `mzxid` are from the multi's reply;
+/// `czxid` is from a later read of the node.
 fn contradiction(joined: i32, children: i32, mzxid: i64, czxid: i64) -> Option<String> {
     if children != joined {
         return Some(format!("with {joined} in the queue, the reply to the join counts {children}"));
@@ -286,10 +286,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_has_to_be_right_and_its_transaction_that_of_the_create() {
-        let told = |children, mzxid| contradiction(2, children, mzxid, 7);
-        assert_eq!(told(2, 7), None);
-        assert_eq!(told(1, 7).unwrap(), "with 2 in the queue, the reply to the join counts 1");
-        assert!(told(2, 6).unwrap().ends_with("but its node was created by 0x7"));
+    fn join_reply_must_have_the_right_count_and_transaction() {
+        let wrong = |children, mzxid| contradiction(2, children, mzxid, 7);
+        assert_eq!(wrong(2, 7), None);
+        assert_eq!(wrong(1, 7).unwrap(), "with 2 in the queue, the reply to the join counts 1");
+        assert!(wrong(2, 6).unwrap().ends_with("but its node was created by 0x7"));
     }
 }

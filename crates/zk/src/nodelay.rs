@@ -1,24 +1,24 @@
 //! Sets `TCP_NODELAY` on the client library's sockets.
 //!
 //! The library does not set it and gives no access to its sockets; Java clients and the servers do set it.
-//! Without it a second small request waits for the first one's acknowledgement. On Linux the process can
-//! duplicate its own descriptors and set the option on the duplicates, which share the socket. A session that has lost its
-//! connection gets a new socket, so it is done again then.
+//! Without it, a second small request waits for the acknowledgement of the first. On Linux, the process can
+//! duplicate its own descriptors and set the option on the duplicates, which share the socket. A reconnected
+//! session has a new socket, so the option is set again.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Connections that are made within so short a time are set together: all sessions may come back at once.
+/// Connections made within this time are handled together, because all sessions may reconnect at once.
 const TOGETHER: Duration = Duration::from_millis(10);
 
-/// Sets the option, as [`apply`] does, whenever there are new connections, for as long as it is polled.
+/// Calls [`apply`] whenever there are new connections, while it is polled.
 pub async fn keep(servers: &[String], connections: &Notify) -> Infallible {
     loop {
         connections.notified().await;
         let servers = servers.to_vec();
-        // With thousands of sockets it takes some milliseconds.
+        // Takes some milliseconds with thousands of sockets.
         let _ = tokio::task::spawn_blocking(move || apply(&servers)).await;
         tokio::time::sleep(TOGETHER).await;
     }
@@ -27,7 +27,7 @@ pub async fn keep(servers: &[String], connections: &Notify) -> Infallible {
 /// Sets the option on every TCP socket of this process that is connected to the port of one of these servers,
 /// each given as `host:port`.
 ///
-/// Returns how many sockets have it now; 0 where the system offers no way.
+/// Returns the number of sockets set; 0 if the system offers no way.
 #[cfg(target_os = "linux")]
 pub fn apply(servers: &[String]) -> usize {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -47,7 +47,7 @@ pub fn apply(servers: &[String]) -> usize {
         .count()
 }
 
-/// Other systems offer no safe way to the library's sockets.
+/// Other systems offer no safe access to the library's sockets.
 #[cfg(not(target_os = "linux"))]
 pub fn apply(_servers: &[String]) -> usize {
     0
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_made_later_is_set_once_it_is_told_of() {
+    async fn keep_sets_later_connections_when_notified() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let servers = [listener.local_addr().unwrap().to_string()];
         let connections = tokio::sync::Notify::new();

@@ -1,8 +1,8 @@
-//! Replies and notifications, stamped when they arrive, not when they are looked at.
+//! Replies and notifications, stamped on arrival instead of when they are processed.
 //!
 //! The client library wakes the waiting task from the task that has just read the socket. [`StampWaker`]
-//! stands between the two: it notes the time inside that wake-up and then passes it on. The difference to
-//! the moment at which the contender runs is the generator's own dispatch lag, measured on every sample.
+//! intercepts that wake-up: it records the time and then passes the wake-up on. The time until the contender
+//! runs is the generator's own dispatch lag, measured on every sample.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use zookeeper_client::{EventType, Names, OneshotWatcher, WatchedEvent};
 use super::counter;
 use zklockbench_core::clock::{self, Stamp};
 
-/// Counts everything that arrives or leaves, so that a batch can tell when all is quiet.
+/// Count of everything that arrives or leaves, by which a batch detects silence.
 pub type Pulse = Arc<AtomicU64>;
 
 #[derive(Debug, Default)]
@@ -28,12 +28,12 @@ pub struct StampWaker {
 }
 
 impl StampWaker {
-    /// A waker that has not been woken; each wake-up also moves the pulse.
+    /// A waker that has not been woken; each wake-up also increments the pulse.
     pub fn new(pulse: Option<Pulse>) -> Arc<Self> {
         Arc::new(Self { arrived: AtomicU64::new(0), task: AtomicWaker::new(), pulse })
     }
 
-    /// When it was first woken; `None` if it was not yet.
+    /// Time of the first wake-up; `None` before it.
     pub fn arrived(&self) -> Option<Stamp> {
         Some(self.arrived.load(Ordering::Acquire)).filter(|stamp| *stamp != 0)
     }
@@ -70,7 +70,7 @@ impl Wake for StampWaker {
     }
 }
 
-/// What a notification says.
+/// Kind of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     NodeCreated,
@@ -78,11 +78,11 @@ pub enum EventKind {
     DataChanged,
     /// A child of the watched node was created or deleted.
     ChildrenChanged,
-    /// The session ended; this is the client's own message, not a notification of the server.
+    /// The session ended; this event comes from the client library, not the server.
     SessionOver,
 }
 
-/// What a list showed when a child watch was set with it.
+/// Content of the list with which a child watch was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arm {
     pub children: i64,
@@ -91,7 +91,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Reads the sequence numbers off a list of children.
+    /// Reads the sequence numbers from a list of children.
     pub fn of_list(names: &Names) -> Self {
         let mut arm = Self { children: i64::try_from(names.len()).unwrap_or(i64::MAX), ..Self::default() };
         for sequence in names.iter().filter_map(sequence_of) {
@@ -101,21 +101,21 @@ impl Arm {
         arm
     }
 
-    /// How many children had been created when the list was taken.
+    /// Number of children created before the list was taken.
     pub fn creates(&self) -> i64 {
         self.highest.map_or(0, |highest| highest + 1)
     }
 
-    /// How many times the children had changed when the list was taken; `None` where the highest number does not show it: in an
-    /// empty list, and at the end of the counter.
+    /// Number of changes of the children before the list was taken. `None` if the highest number does not
+    /// show it: for an empty list, and at the end of the counter.
     pub fn change_number(&self) -> Option<i64> {
         let shows = |number: &i64| self.lowest.is_some_and(counter::is_unique) && counter::is_unique(*number);
         self.highest.filter(shows).map(|_| 2 * self.creates() - self.children)
     }
 }
 
-/// The sequence number at the end of a node's name: at least ten characters, a minus sign included. Servers give negative
-/// numbers at the end of their counter only.
+/// Sequence number at the end of a node's name: at least ten characters, including a minus sign. Servers
+/// assign negative numbers only at the end of their counter.
 pub fn sequence_of(name: &str) -> Option<i64> {
     let digits = name.get(name.len().checked_sub(10)?..)?;
     let (digits, negative) = match digits.strip_prefix('-') {
@@ -126,11 +126,11 @@ pub fn sequence_of(name: &str) -> Option<i64> {
         return None;
     }
     let number: i64 = digits.parse().ok()?;
-    // `%010d` gives a negative number eleven characters as soon as it has ten digits.
+    // `%010d` formats negative numbers with ten digits in eleven characters.
     let longer =
         !negative && name.len() > 10 && name.as_bytes()[name.len() - 11] == b'-' && number > 999_999_999;
     let follows_a_mark = || name.len() > 11 && matches!(name.as_bytes()[name.len() - 12], b'-' | b'_');
-    // No counter gets as high, so the sign is its own.
+    // No counter gets that high, so the minus sign belongs to the number.
     let is_too_high = number > i64::from(i32::MAX);
     let is_negative = negative || longer && (is_too_high || follows_a_mark());
     let number = if is_negative { -number } else { number };
@@ -144,12 +144,12 @@ pub struct Notification {
     pub at: Stamp,
     /// For a child watch: the list with which it was set.
     pub armed: Option<Arm>,
-    /// The transaction that it tells of; -1 from servers before 3.9, which don't say.
+    /// Transaction of the event; -1 from servers before 3.9, which do not report it.
     pub zxid: i64,
-    /// Whether a contender was waiting for it; a watch left behind by an earlier acquire is not awaited.
+    /// Whether a contender was waiting; a watch left behind by an earlier acquire is not awaited.
     pub awaited: bool,
-    /// Its place among the waiters that the same change of the lock wakes, from 1; `None` where it had no waiter, or
-    /// where it is not about a lock.
+    /// Rank among the waiters woken by the same change of the lock, from 1. `None` without a waiter, or if
+    /// the event does not concern a lock.
     pub rank: Option<u32>,
 }
 
@@ -173,8 +173,8 @@ impl Armed {
     ) -> Self {
         let mut armed =
             Self { delivery: Box::pin(watcher.changed()), stamp, path, child: arm.is_some(), arm };
-        // The first poll leaves the waker with the delivery, so that it is stamped from now on. A delivery
-        // that is there already stays in place for `poll`, stamped with the present time.
+        // The first poll registers the waker, so that the delivery is stamped from now on. A delivery that is
+        // already there is kept for `poll` and stamped with the present time.
         if armed.is_fired_on_registration() {
             Waker::from(Arc::clone(&armed.stamp)).wake();
         }
@@ -182,8 +182,8 @@ impl Armed {
     }
 
     fn is_fired_on_registration(&mut self) -> bool {
-        // The library's watcher cannot be peeked at without consuming it; the event is kept by replacing
-        // the delivery with one that is ready.
+        // The library's watcher cannot be checked without consuming the event; the event is kept as a ready
+        // delivery.
         let waker = Waker::noop();
         match self.stamp.poll(self.delivery.as_mut(), &mut Context::from_waker(waker)) {
             Poll::Pending => false,
@@ -206,7 +206,7 @@ impl Armed {
         })
     }
 
-    /// Whether the wake-up has come; the arrival can then be polled.
+    /// Whether the wake-up has come, so that the arrival can be polled.
     pub(super) fn has_arrived(&self) -> bool {
         self.stamp.arrived().is_some()
     }
@@ -227,7 +227,7 @@ mod tests {
     use super::{sequence_of, *};
 
     #[tokio::test(start_paused = true)]
-    async fn the_stamp_is_taken_when_the_sender_sends_not_when_the_receiver_looks() {
+    async fn stamp_is_taken_when_the_sender_sends() {
         let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
         let waker = StampWaker::new(None);
         let mut receiver = std::pin::pin!(receiver);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sequence_is_the_number_after_the_prefix() {
+    fn sequence_is_the_number_after_the_prefix() {
         assert_eq!(sequence_of("n-0000000042"), Some(42));
         assert_eq!(sequence_of("_c_0a1b-lock-0000000007"), Some(7));
         assert_eq!(sequence_of("n-2147483647"), Some(2_147_483_647));
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn negative_numbers_are_read_with_their_sign() {
+    fn negative_sequence_numbers_keep_their_sign() {
         assert_eq!(sequence_of("n--2147483648"), Some(-2_147_483_648));
         assert_eq!(sequence_of("n--000000001"), Some(-1));
         assert_eq!(sequence_of("temp-2147483648"), Some(-2_147_483_648));
     }
 
     #[test]
-    fn ten_digits_that_no_server_gives_are_no_number() {
+    fn ten_digits_that_no_server_assigns_are_no_sequence() {
         assert_eq!(sequence_of("n2147483648"), None);
         assert_eq!(sequence_of("backup-9999999999"), None);
     }

@@ -1,5 +1,5 @@
-//! Why no session comes: what can be found out of an ensemble without one. The client library tries again and again whatever
-//! was wrong, and says only that no session came.
+//! Diagnoses why no session could be opened, without a session. The client library retries whatever the
+//! cause, and only reports that there is no session.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -20,11 +20,12 @@ use super::admin;
 use super::connect::{Target, TlsFiles};
 use zklockbench_core::connect::Connect;
 
-/// How long it may take to find a name, or to be connected.
+/// Maximum time to resolve a name, or to connect.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Whether anything may listen at any of these addresses, as a server that is slow may; says of each why not.
+/// Whether anything may listen at any of these addresses, including a slow server. Otherwise the error states
+/// the reason for each.
 pub async fn listens(addresses: &[String]) -> Result<(), String> {
     let absent = join_all(addresses.iter().map(|address| absent(address))).await;
     match absent.into_iter().collect::<Option<Vec<_>>>() {
@@ -33,7 +34,7 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
     }
 }
 
-/// Whether an address leads to this host, by what its name resolves to.
+/// Whether an address leads to this host, by the result of its name resolution.
 pub async fn is_on_this_host(address: &str) -> bool {
     match timeout(CONNECT_WITHIN, lookup_host(address)).await {
         Ok(Ok(mut places)) => places.any(is_own),
@@ -41,7 +42,7 @@ pub async fn is_on_this_host(address: &str) -> bool {
     }
 }
 
-/// Packets to an own address have it as their source, too. None is sent to find out.
+/// Packets to one of the host's own addresses have it as their source, too. No packet is sent for the check.
 fn is_own(place: SocketAddr) -> bool {
     let ip = place.ip().to_canonical();
     let source = || {
@@ -68,13 +69,13 @@ async fn absent(address: &str) -> Option<String> {
     Some(format!("nothing listens on {address} (connection refused)"))
 }
 
-/// What may be why no session came, server by server; `None` when nothing is wrong that could be seen.
+/// Possible causes for the lack of a session, server by server; `None` if nothing wrong was found.
 pub async fn why_no_session(target: &Target) -> Option<String> {
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
     if let Err(why) = listens(&addresses).await {
         return Some(why);
     }
-    let looks = addresses.iter().map(|address| async move {
+    let checks = addresses.iter().map(|address| async move {
         let wrong = match &target.access.tls {
             Some(tls) => {
                 let (address, files) = (address.clone(), tls.files.clone());
@@ -84,42 +85,42 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
         };
         wrong.map(|wrong| format!("{address} {wrong}"))
     });
-    let wrong: Vec<String> = join_all(looks).await.into_iter().flatten().collect();
+    let wrong: Vec<String> = join_all(checks).await.into_iter().flatten().collect();
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// What is wrong with a server that should speak plainly.
+/// The problem with a server that should accept plain text.
 async fn in_plain_text(address: &str) -> Option<String> {
-    // The first byte of a TLS alert, as answers are shown.
+    // First byte of a TLS alert, as escaped in answers.
     const ALERT: &str = "\\u{15}";
-    let told = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
+    let answer = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
             return Some("does not answer plain text: it is a TLS port (--tls), or it hangs".into());
         }
-        // It has closed the connection in the middle of it.
+        // The server closed the connection before the end of its answer.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => String::new(),
         Err(error) => return Some(format!("cannot be reached: {error}")),
-        Ok(told) => told,
+        Ok(answer) => answer,
     };
-    if told.contains(admin::NOT_SERVING) {
+    if answer.contains(admin::NOT_SERVING) {
         return Some("is up but not serving: it has no quorum".into());
     }
-    if told.is_empty() || told.starts_with(ALERT) {
+    if answer.is_empty() || answer.starts_with(ALERT) {
         return Some(
             "closes the connection without an answer: it is a TLS port (--tls), or it has reached its \
              connection limit for this host (maxClientCnxns)"
                 .into(),
         );
     }
-    let is_zookeeper = told.contains("ookeeper version") || told.contains(admin::NOT_ALLOWED);
+    let is_zookeeper = answer.contains("ookeeper version") || answer.contains(admin::NOT_ALLOWED);
     (!is_zookeeper).then(|| "does not answer like a ZooKeeper server".into())
 }
 
 const STEP: Duration = Duration::from_secs(2);
 
-/// What is wrong with TLS at an address, by a handshake for its own sake: what the port says to it, and to the certificates that
-/// a session would show. In words that go on from it; `None` where nothing is, or nothing can be told.
-/// Blocks for some seconds at most.
+/// The problem with TLS at an address, found by a separate handshake. It covers the port's reaction and the
+/// certificates that a session would present. The text continues a sentence that starts with the address;
+/// `None` if nothing wrong was found. Blocks for some seconds at most.
 fn complaint(address: &str, files: &TlsFiles) -> Option<String> {
     let (host, _) = address.rsplit_once(':')?;
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).ok()?;
@@ -130,7 +131,7 @@ fn complaint(address: &str, files: &TlsFiles) -> Option<String> {
     in_words(&answered.err()?, host, files.cert.is_some())
 }
 
-/// A server that misses a certificate may say so only after the handshake.
+/// A server that requires a certificate may report its absence only after the handshake.
 fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
     while connection.is_handshaking() {
         if let (0, 0) = connection.complete_io(stream)? {
@@ -140,7 +141,7 @@ fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Re
     let mut tls = rustls::Stream::new(connection, stream);
     tls.write_all(b"ruok")?;
     match tls.read(&mut [0; 16]) {
-        // What the answer is, and whether the word is allowed there, is no matter of TLS.
+        // The content of the answer, and whether the command is allowed, do not matter for TLS.
         Err(error) if tls_error(&error).is_some() => Err(error),
         _ => Ok(()),
     }
@@ -166,7 +167,7 @@ fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<St
     const NOT_TLS: &str = "does not speak TLS: drop --tls, or use the port that does";
     let Some(error) = tls_error(error) else {
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
-        // A server whose own TLS cannot work closes the connection as one without TLS does.
+        // A server whose own TLS cannot work closes the connection, as a server without TLS does.
         return is_closed
             .then(|| format!("{NOT_TLS}; or its own TLS is not set up correctly, which its log would say"));
     };
@@ -205,7 +206,7 @@ mod tests {
     use crate::Access;
 
     #[tokio::test]
-    async fn addresses_of_this_host_are_recognised_by_what_they_resolve_to() {
+    async fn addresses_of_this_host_are_recognised_by_resolution() {
         let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let own = format!("{}:2181", own.trim());
         for address in ["127.0.0.1:1", "localhost:2", "127.1.2.3:3", "[::ffff:127.0.0.1]:4", "0.0.0.0:5"] {
@@ -218,7 +219,7 @@ mod tests {
         if lookup_host(&own).await.is_ok() {
             assert!(is_on_this_host(&own).await, "{own}");
         }
-        // The address by which others reach this host, if it has any.
+        // This host's outward address, if it has one.
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         if socket.connect("192.0.2.1:9").is_ok() {
             let outer = socket.local_addr().unwrap().to_string();
@@ -227,24 +228,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nothing_listens_or_no_name_is_known_there_is_nothing_to_wait_for() {
+    async fn listens_fails_only_if_every_address_is_closed_or_unknown() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap().to_string();
         let closed = {
             let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             closed.local_addr().unwrap().to_string()
         };
-        // A name that no resolver has to be asked about
+        // A name that needs no resolver
         let unknown = "no..where:2181".to_owned();
         assert_eq!(listens(&[closed.clone(), open.clone()]).await, Ok(()));
         assert_eq!(listens(&[unknown.clone(), open]).await, Ok(()));
-        let told = listens(&[closed.clone(), unknown]).await.unwrap_err();
+        let error = listens(&[closed.clone(), unknown]).await.unwrap_err();
         let expected =
             format!("nothing listens on {closed} (connection refused); unknown host in no..where:2181");
-        assert!(told.starts_with(&expected), "{told}");
+        assert!(error.starts_with(&expected), "{error}");
     }
 
-    async fn told_of_one_that_answers(answer: &'static [u8]) -> Option<String> {
+    async fn diagnosis_for_answer(answer: &'static [u8]) -> Option<String> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target =
             Target { connect: listener.local_addr().unwrap().to_string(), access: Access::default() };
@@ -256,28 +257,28 @@ mod tests {
             }
         };
         tokio::select! {
-            told = why_no_session(&target) => told,
+            diagnosis = why_no_session(&target) => diagnosis,
             () = serving => None,
         }
     }
 
     #[tokio::test]
-    async fn servers_that_do_not_serve_speak_tls_or_are_something_else_are_told_apart() {
+    async fn diagnosis_distinguishes_idle_tls_and_foreign_servers() {
         let not_serving =
-            told_of_one_that_answers(b"This ZooKeeper instance is not currently serving requests\n");
+            diagnosis_for_answer(b"This ZooKeeper instance is not currently serving requests\n");
         assert!(not_serving.await.unwrap().ends_with("has no quorum"));
         // A TLS alert, and a connection that is merely closed
         for answer in [&b"\x15\x03\x03\x00\x02\x02\x50"[..], b""] {
-            let told = told_of_one_that_answers(answer).await.unwrap();
-            assert!(told.contains("(--tls)") && told.contains("maxClientCnxns"), "{told}");
+            let diagnosis = diagnosis_for_answer(answer).await.unwrap();
+            assert!(diagnosis.contains("(--tls)") && diagnosis.contains("maxClientCnxns"), "{diagnosis}");
         }
-        let other = told_of_one_that_answers(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        let other = diagnosis_for_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         assert!(other.ends_with("does not answer like a ZooKeeper server"), "{other}");
         for right in [
             &b"Zookeeper version: 3.8.0\n"[..],
             b"srvr is not executed because it is not in the whitelist.\n",
         ] {
-            assert_eq!(told_of_one_that_answers(right).await, None);
+            assert_eq!(diagnosis_for_answer(right).await, None);
         }
     }
 
@@ -289,7 +290,7 @@ mod tests {
         TlsFiles { ca: Some(pem(ca)), cert: None, key: None }
     }
 
-    /// A server of TLS for one connection, which asks for a client's certificate or does not.
+    /// A TLS server for one connection, with or without client authentication.
     fn server(asks: bool) -> (String, JoinHandle<()>) {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -319,18 +320,21 @@ mod tests {
     }
 
     #[test]
-    fn what_a_port_has_against_tls_is_told_with_the_option_that_mends_it() {
+    fn tls_complaints_name_the_option_that_helps() {
         for (asks, trusted, expected) in [
             (false, "ca.pem", None),
             (true, "ca.pem", Some("--tls-cert and --tls-key")),
             (false, "other.pem", Some("untrusted authority: name the authority with --tls-ca")),
         ] {
             let (address, served) = server(asks);
-            let told = complaint(&address, &trusting(trusted));
+            let complaint = complaint(&address, &trusting(trusted));
             match expected {
-                None => assert_eq!(told, None),
+                None => assert_eq!(complaint, None),
                 Some(expected) => {
-                    assert!(told.as_deref().is_some_and(|told| told.contains(expected)), "{told:?}")
+                    assert!(
+                        complaint.as_deref().is_some_and(|complaint| complaint.contains(expected)),
+                        "{complaint:?}"
+                    )
                 }
             }
             served.join().unwrap();
@@ -338,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_closes_or_answers_in_plain_text_does_not_speak_tls() {
+    fn port_that_closes_or_answers_in_plain_text_does_not_speak_tls() {
         for answer in [&b""[..], b"This ZooKeeper instance is not currently serving requests\n"] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap().to_string();
@@ -347,8 +351,11 @@ mod tests {
                 assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
                 stream.write_all(answer).unwrap();
             });
-            let told = complaint(&address, &trusting("ca.pem"));
-            assert!(told.as_deref().is_some_and(|told| told.contains("drop --tls")), "{told:?}");
+            let complaint = complaint(&address, &trusting("ca.pem"));
+            assert!(
+                complaint.as_deref().is_some_and(|complaint| complaint.contains("drop --tls")),
+                "{complaint:?}"
+            );
             served.join().unwrap();
         }
     }

@@ -1,13 +1,14 @@
-//! Where contenders run: an executor on the reactor that the ZooKeeper client uses.
+//! The contenders' executor, on the reactor that the ZooKeeper client uses.
 //!
-//! The client reads and writes through async-io, whatever runtime its tasks run on. Under another runtime
-//! every reply crosses from async-io's thread to that of the runtime, which costs two context switches and
-//! a third of the processor time. So a generator thread drives async-io's reactor itself: a reply is read,
-//! decoded and handed to its contender on one thread.
+//! The client does its I/O through async-io, whatever runtime its tasks run on. With another runtime, every
+//! reply crosses from async-io's thread to the runtime's, which costs two context switches and a third of the
+//! processor time. A generator thread therefore drives async-io's reactor itself: a reply is read, decoded
+//! and passed to its contender on one thread.
 //!
-//! Deadlines of requests are many, long and almost never met, and a timer for each would cost as much as the
-//! request. So a request that waits only leaves its waker in a slot, and a sweep a few times a second wakes those
-//! whose time is over: a deadline is kept to a tenth of a second, which is enough for a session timeout.
+//! Deadlines of requests are many, long and hardly ever reached, and a timer for each would cost as much as
+//! the request. A waiting request therefore only leaves its waker in a slot, and a periodic sweep wakes those
+//! whose deadline has passed. Deadlines are accurate to a tenth of a second, which suffices for a session
+//! timeout.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -28,10 +29,10 @@ thread_local! {
     static HERE: RefCell<Option<Rc<LocalExecutor<'static>>>> = const { RefCell::new(None) };
 }
 
-/// How often requests are looked through for those whose deadline has passed.
+/// Interval of the sweep for requests whose deadline has passed.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs something to its end on this thread, together with all that it starts here.
+/// Runs a future to its end on this thread, together with everything that it starts here.
 pub fn block_on<T>(main: impl Future<Output = T>) -> T {
     let executor = Rc::new(LocalExecutor::new());
     let spawner = Spawner(Rc::clone(&executor));
@@ -50,7 +51,7 @@ async fn sweep() {
     }
 }
 
-/// Tasks of the client library go to the same executor.
+/// Spawns the client library's tasks on the same executor.
 struct Spawner(Rc<LocalExecutor<'static>>);
 
 impl spawns_core::Spawn for Spawner {
@@ -63,8 +64,8 @@ impl spawns_core::Spawn for Spawner {
     }
 }
 
-/// Starts something beside the caller, on the caller's thread. Dropped, the task is cancelled; detach it to
-/// let it go on. What a contender starts is started by [`spawn_detached`], which ends with it.
+/// Starts a task on the caller's thread. Dropping the handle cancels the task; detaching it lets the task
+/// continue. Contenders use [`spawn_detached`], whose tasks end with the contender.
 ///
 /// # Panics
 /// Outside of [`block_on`].
@@ -73,7 +74,7 @@ pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Tas
     HERE.with_borrow(|here| here.as_ref().expect("within reactor::block_on").spawn(future))
 }
 
-/// Starts something that a contender's lock does beside itself: behind the contender's gate, and ended with the contender
+/// Starts a background task of a contender's lock: behind the contender's gate, and ended with the contender
 /// or its session.
 pub fn spawn_detached(task: impl Future<Output = ()> + 'static) {
     match TaskScope::here() {
@@ -82,7 +83,8 @@ pub fn spawn_detached(task: impl Future<Output = ()> + 'static) {
     }
 }
 
-/// Starts what ends a contender's session: behind its gate, and ended with the contender only if that is killed.
+/// Starts the task that closes a contender's session: behind its gate, and ended early only if the contender
+/// is killed.
 pub fn spawn_closing(closing: impl Future<Output = ()> + 'static) {
     match TaskScope::here() {
         Some(scope) => scope.keep(spawn_local(scope.around(closing))),
@@ -94,7 +96,7 @@ pub async fn sleep(duration: Duration) {
     Timer::after(duration).await;
 }
 
-/// Sleeps until that time; for ever without one.
+/// Sleeps until that time, or forever without one.
 pub async fn sleep_until(at: Option<Stamp>) {
     match at {
         Some(at) => sleep(Duration::from_micros(at.saturating_sub(clock::now()))).await,
@@ -115,7 +117,7 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Does something within a time; `None` when that was over first.
+/// Runs work with a time limit; `None` if the limit was reached first.
 pub async fn timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     let work = std::pin::pin!(work);
     match select(work, Timer::after(limit)).await {
@@ -133,7 +135,7 @@ struct Slots {
     free: Vec<usize>,
 }
 
-/// Wakes everything on this thread whose deadline has passed.
+/// Wakes all requests on this thread whose deadline has passed.
 fn wake(now: Stamp) {
     let due = |slots: &mut Slots| -> Vec<Waker> {
         let over = slots.entries.iter().flatten().filter(|(at, _)| *at <= now);
@@ -144,14 +146,14 @@ fn wake(now: Stamp) {
     }
 }
 
-/// Limits something that began at that time, to a tenth of a second; `None` when the time was over first.
+/// Limits work that began at `begun`, accurate to a tenth of a second; `None` if the limit was reached first.
 pub(super) async fn within<T>(begun: Stamp, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let at = begun + clock::micros(limit);
     let mut slot = Slot(None);
     std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
-        // Polled again without an outcome: most likely the sweep has woken it.
+        // Polled again without an outcome: most likely woken by the sweep.
         Poll::Pending if slot.0.is_some() && clock::now() >= at => Poll::Ready(None),
         Poll::Pending => {
             slot.put(at, cx.waker());
@@ -161,7 +163,7 @@ pub(super) async fn within<T>(begun: Stamp, limit: Duration, work: impl Future<O
     .await
 }
 
-/// The place of one waiting request; given back when it ends.
+/// The slot of one waiting request, returned when the request ends.
 struct Slot(Option<usize>);
 
 impl Slot {
@@ -184,7 +186,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let Some(index) = self.0 else { return };
-        // At the end of a thread the slots may be gone before the request.
+        // At the end of a thread, the slots may be gone before the request.
         let _ = WAITING.try_with(|slots| {
             let mut slots = slots.borrow_mut();
             slots.entries[index] = None;
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_started_runs_beside_the_one_that_started_it() {
+    fn spawned_task_runs_alongside_its_creator() {
         let answer = block_on(async {
             let task = spawn_local(async {
                 yield_now().await;
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_takes_longer_than_its_time_is_given_up() {
+    fn timeout_abandons_work_beyond_its_limit() {
         let (slow, quick) = block_on(async {
             let slow = timeout(Duration::from_millis(5), std::future::pending::<()>()).await;
             (slow, timeout(Duration::from_secs(5), async { 1 }).await)
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_reply_ends_soon_after_its_deadline_and_gives_its_slot_back() {
+    fn request_without_a_reply_ends_at_its_deadline_and_frees_its_slot() {
         let begin = clock::now();
         let limit = Duration::from_millis(50);
         assert_eq!(block_on(within(begin, limit, std::future::pending::<()>())), None);
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_in_time_is_passed_on() {
+    fn reply_in_time_is_returned() {
         assert_eq!(block_on(within(clock::now(), Duration::from_secs(5), async { 1 })), Some(1));
     }
 }

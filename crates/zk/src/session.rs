@@ -1,7 +1,8 @@
-//! A metered session: the only thing that a strategy may call.
+//! A metered session: the only interface for strategies.
 //!
-//! One method per request. Each is sent when it is *called*, not when it is awaited, so that two calls
-//! before the first `await` travel in one flush. Every request, reply and notification is counted and timed.
+//! There is one method per request. The request is sent when the method is *called*, not when it is awaited,
+//! so that two calls before the first `await` travel in one flush. Every request, reply and notification is
+//! counted and timed.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -25,27 +26,27 @@ use super::{Failure, counter, reactor, wire};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind;
 
-/// How often a session that is to be closed is looked at while another still uses it.
+/// Interval of checks whether a session that should close is still in use.
 const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Its full path, number included.
+    /// Full path, including the number.
     pub path: String,
     pub sequence: Option<i64>,
-    /// The transaction that created it: the fencing token.
+    /// Transaction that created the node: the fencing token.
     pub czxid: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStat {
     pub czxid: i64,
-    /// The transaction that wrote its data last.
+    /// Transaction that last wrote the node's data.
     pub mzxid: i64,
-    /// The session that an ephemeral node belongs to; 0 for others.
+    /// Session that owns an ephemeral node; 0 for others.
     pub owner: i64,
     pub version: i32,
-    /// The number of the directory's next sequential child.
+    /// Number of the directory's next sequential child.
     pub next_number: i64,
 }
 
@@ -66,9 +67,9 @@ impl From<&Stat> for NodeStat {
 pub struct Session(pub(super) Rc<Inner>);
 
 impl Session {
-    /// Wraps a connected client. `owned` nodes may be touched by the session's own identity only.
+    /// Wraps a connected client. Only the session's own identity may access `owned` nodes.
     pub(super) fn new(client: Client, observed: Observed, owned: bool) -> Self {
-        // Until the server has expired the session a request can still be answered after a reconnect.
+        // Until the server has expired the session, a reconnect can still deliver the reply.
         let request_timeout = client.session_timeout();
         Self(Rc::new(Inner {
             client,
@@ -86,11 +87,12 @@ impl Session {
         }))
     }
 
-    /// Stands for the session of another program from now on, by which that takes locks: identity, timeout and end are that
-    /// one's; where it has no identity, because the locks are not ZooKeeper's, this one's stays. No lock asks anything of this one any more.
+    /// Represents the session of another program that takes the locks. Identity, timeout and end are then
+    /// those of the other session. If that has no identity, because the locks are not ZooKeeper's, this
+    /// session's own remains. No lock sends requests through this session any more.
     ///
     /// # Panics
-    /// When it has been cloned before.
+    /// If the session was cloned before.
     #[allow(clippy::expect_used, reason = "said above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
         foreign.id().into_iter().for_each(whose::note_own_session);
@@ -225,12 +227,12 @@ impl Session {
         let reply = self.metered(sent, self.0.client.check_stat(path), stat_size);
         async move {
             let stat = reply.await?;
-            self.looked(stat.as_ref());
+            self.read_ended(stat.as_ref());
             Ok(stat.as_ref().map(NodeStat::from))
         }
     }
 
-    /// Whether a node is there, and a watch on it; on an absent node the watch waits for its creation.
+    /// The stat of a node, and a watch on it; on an absent node the watch waits for its creation.
     pub fn exists_and_watch<'a>(
         &'a self,
         path: &'a str,
@@ -239,7 +241,7 @@ impl Session {
         let reply = self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
         async move {
             let (stat, watcher) = reply.await?;
-            self.looked(stat.as_ref());
+            self.read_ended(stat.as_ref());
             Ok((stat.as_ref().map(NodeStat::from), self.arm(watcher, path, None)))
         }
     }
@@ -254,76 +256,80 @@ impl Session {
         async move { reply.await.map(|stat| NodeStat::from(&stat)) }
     }
 
-    /// Waits until the server that the session is on has applied all that the leader had committed.
+    /// Waits until the session's server has applied everything that the leader had committed.
     pub fn sync<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
         let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
         self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
     }
 
-    /// Forgets as of which transaction it has learned anything, and what it was asked to delete.
+    /// Resets the observed transactions and the requested deletion.
     pub fn begins_anew(&self) {
         self.0.news.forget();
         self.0.deleted.borrow_mut().clear();
     }
 
-    /// Whether the node was what the session was last asked to delete since [`Session::begins_anew`].
+    /// Whether that node was the last whose deletion was requested since [`Session::begins_anew`].
     pub fn has_asked_to_delete(&self, path: &str) -> bool {
         *self.0.deleted.borrow() == path
     }
 
-    /// As of which transaction the last thing is true that was learned since [`Session::begins_anew`]; `None` when
-    /// nothing tells. No transaction after it need have been seen, all before it have. Lists tell where
-    /// [`Observed::dates_lists`] says so, events from servers of 3.9 and later.
+    /// Transaction as of which the last observation since [`Session::begins_anew`] is true; `None` if
+    /// unknown. The session has seen all transactions before it, and maybe none after it. Lists are dated if
+    /// [`Observed::dates_lists`] is set, and events if the server is 3.9 or later.
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
 
-    /// The last thing learned since [`Session::begins_anew`], where that is an event without its transaction.
+    /// The last observation since [`Session::begins_anew`], if it was an event without its transaction.
     pub fn undated_event(&self) -> Option<Undated> {
         self.0.news.undated()
     }
 
-    /// Whether nothing was learned since [`Session::begins_anew`]: others then used the session past it.
+    /// Whether nothing was observed since [`Session::begins_anew`], which means that the session was
+    /// bypassed.
     pub fn has_learned_nothing(&self) -> bool {
         self.0.news.is_none()
     }
 
-    /// Looks at a node on behalf of the suite: sent when this is called, as a lock's own requests are, but neither counted
-    /// nor timed, and nothing that the session has learned. Returns the latest transaction that has left its trace in the
-    /// node, whose children's changes are such; `None` when there was no answer, or no node.
+    /// Reads a node on behalf of the suite. The read is sent when this method is called, like a lock's
+    /// requests, but is neither counted, timed, nor recorded as an observation. Returns the latest
+    /// transaction that left a trace in the node, including changes of its children. `None` without an answer
+    /// or a node.
     pub fn look_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
-        // Beside another program's session nothing tells what came first, its requests or this one.
+        // Relative to another program's session, the order of requests would be unknown.
         let looking = self.0.foreign.is_none().then(|| self.0.client.check_stat(path));
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
-    /// Waits until this session's server has answered everything before and has applied all that was committed; neither
-    /// counted nor timed. Returns whether it has answered.
+    /// Waits until this session's server has answered everything before and applied all that was committed;
+    /// neither counted nor timed. Returns whether the server answered.
     pub async fn catch_up_beside(&self) -> bool {
         self.0.client.sync("/").await.is_ok()
     }
 
-    /// Reads the number of a directory's next sequential child, as [`Session::look_beside`] looks at a node.
+    /// Reads the number of a directory's next sequential child on behalf of the suite, like
+    /// [`Session::look_beside`].
     pub async fn next_number_beside(&self, path: &str) -> Option<i64> {
         let stat = self.0.client.check_stat(path).await.ok()??;
         Some(NodeStat::from(&stat).next_number)
     }
 
-    /// Writes to a node on behalf of the suite, as [`Session::look_beside`] looks at one. Returns the transaction that it was.
+    /// Writes to a node on behalf of the suite, like [`Session::look_beside`]. Returns the transaction of the
+    /// write.
     pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
         let writing = self.0.client.set_data(path, &[], None);
         async move { writing.await.ok().map(|stat| stat.mzxid) }
     }
 
-    /// A look at a node has ended; that it is not there does not tell since when.
-    fn looked(&self, stat: Option<&Stat>) {
+    /// Records the result of a read of a node; the date of an absence is unknown.
+    fn read_ended(&self, stat: Option<&Stat>) {
         match stat {
             Some(stat) => self.0.news.raise(latest(stat)),
             None => self.0.news.learn_undated(),
         }
     }
 
-    /// A read has ended; see [`Session::looked`].
+    /// Records the failure of a read; see [`Session::read_ended`].
     fn dated<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
         reply.inspect_err(|failure| {
             if *failure == Failure::NoNode {
@@ -357,31 +363,31 @@ impl Session {
         }
     }
 
-    /// Takes out the notifications that arrived since the last call, also those of watches left behind.
+    /// Takes the notifications that arrived since the last call, including those of watches left behind.
     pub fn take_notifications(&self, into: &mut Vec<Notification>) {
         self.0.reap();
         into.append(&mut self.0.notifications.borrow_mut());
     }
 
-    /// Takes the generator's own lag since this session was last woken by a notification, in microseconds.
+    /// Takes the generator's own lag since a notification last woke this session, in microseconds.
     pub fn take_lag_us(&self) -> u64 {
         self.0.lag_us.take()
     }
 
-    /// A sleep between two requests took that much longer than asked for, because the machine was busy.
+    /// Records that a sleep between two requests took longer than requested, because the machine was busy.
     pub fn overslept(&self, us: u64) {
         self.0.busy_us.set(self.0.busy_us.get() + us);
     }
 
-    /// Time spent in requests and oversleeping since this was last asked, in microseconds.
+    /// Takes the time spent in requests and oversleeping since the last call, in microseconds.
     pub fn take_busy_us(&self) -> u64 {
         self.0.busy_us.take()
     }
 
     /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
     ///
-    /// Waits until no other uses this session. Gives up after the deadline: the session is
-    /// then closed when the last one lets go, or the server expires it. Tells whether it is over.
+    /// Waits until the session has no other users. After the deadline, the session is closed when the last
+    /// user releases it, or the server expires it. Returns whether it is over.
     pub async fn close(self, deadline: Duration) -> bool {
         let until = clock::now() + clock::micros(deadline);
         let mut shared = self.0;
@@ -399,23 +405,24 @@ impl Session {
             close(inner.client, deadline).await;
             return said == Some(true);
         }
-        // The client goes first: watches that are dropped after it send nothing.
+        // The client must be dropped first: watches dropped after it send nothing.
         close(inner.client, deadline).await.is_some()
     }
 
-    /// Another program asks for a lock on behalf of this session's contender: none of its requests is seen here.
+    /// Records that another program acquires a lock for this session's contender, with requests that are not
+    /// seen here.
     pub fn is_passed_by(&self) {
         self.0.observed.count(clock::now(), |counts| counts.unseen += 1);
     }
 
-    /// What it takes to speak for this session from another connection.
+    /// The credentials for using this session from another connection.
     pub fn key(&self) -> SessionKey {
         let foreign = self.0.foreign.as_ref().and_then(|foreign| foreign.key());
         foreign.unwrap_or_else(|| SessionKey::own(self.0.client.session().clone()))
     }
 
-    /// Ends the session as a process does that is killed: its connection goes without a word, and the server
-    /// keeps the session until its timeout has passed. Everything else that its contender has started ends, too.
+    /// Ends the session as a killed process does: its connection closes without notice, and the server keeps
+    /// the session until its timeout. Everything else that its contender started ends, too.
     pub fn crash(self) {
         if let Some(foreign) = &self.0.foreign {
             foreign.crash();
@@ -445,7 +452,7 @@ impl Session {
         Begun { kind, at: now }
     }
 
-    /// Awaits a reply that has been asked for already.
+    /// Awaits the reply to a request that was already sent.
     pub(super) async fn metered<'a, T: 'a, F, S>(
         &'a self,
         sent: Begun,
@@ -463,7 +470,7 @@ impl Session {
             reactor::within(sent.at, self.0.request_timeout, stamped).await
         };
         let reply = reply.map(|reply| reply.map_err(Failure::from));
-        // What the client library ends by itself, because it has lost its servers, is no answer of one.
+        // A failure that the client library creates after losing its servers is not an answer.
         let answered = match &reply {
             Some(Ok(_)) => true,
             Some(Err(failure)) => failure.is_definite(),
@@ -474,7 +481,7 @@ impl Session {
             Some(Err(_)) if answered => wire::EMPTY_REPLY,
             _ => 0,
         };
-        // To an exists that finds nothing the server answers NoNode, which is no failure.
+        // For an exists of an absent node, the server answers NoNode, which is not a failure.
         let absent =
             matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(reply, Some(Ok(_))) && !absent;
@@ -490,20 +497,21 @@ impl Session {
         Watch::new(armed, Rc::clone(&self.0))
     }
 
-    /// The client library's own lock, whose requests go past the session, so that little of it can be counted.
+    /// The client library's own lock. Its requests bypass the session, so that few of them can be counted.
     ///
-    /// Queues with an ephemeral sequential node named `prefix` plus its number, and waits until no child whose
-    /// name contains `contenders` has a lower one. Returns the node's path; deleting it is left to the caller.
+    /// Queues with an ephemeral sequential node named `prefix` plus its number, and waits until no child
+    /// whose name contains `contenders` has a lower number. Returns the node's path; the caller has to delete
+    /// the node.
     ///
-    /// The create is counted. What follows is not seen here: a getChildren, and, while another is before it,
-    /// a getData with a watch, its notification and a getChildren again. The acquire is noted as one that was
-    /// not all seen.
+    /// The create is counted. Later requests are hidden: a getChildren and, while another node is ahead, a
+    /// getData with a watch, its notification and another getChildren. The acquire is recorded as partly
+    /// hidden.
     ///
-    /// Dropped before its end, it lets the library delete the node behind the caller's back: a removeWatches
-    /// and a delete, or, when the create is still unanswered, a look for the node before that.
+    /// If the future is dropped early, the library deletes the node by itself: it sends a removeWatches and a
+    /// delete. If the create is still unanswered, it first searches for the node.
     ///
     /// # Errors
-    /// [`Failure::OwnNodeMissing`] when the node went while it waited; else the request's failure.
+    /// [`Failure::OwnNodeMissing`] if the node disappeared during the wait; otherwise the request's failure.
     pub async fn crate_lock(&self, prefix: &str, contenders: &str) -> Result<String, Failure> {
         let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
         let name = LockPrefix::new_custom(prefix.to_owned(), contenders)?;
@@ -535,18 +543,18 @@ fn stat_size(stat: &Option<Stat>) -> u64 {
     if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
 }
 
-/// Bytes of the reply to a list, which may come with the parent's stat.
+/// Bytes of the reply to a list, with or without the parent's stat.
 fn list_size(names: &Names, stat: &Option<Stat>) -> u64 {
     wire::children(names) + stat.as_ref().map_or(0, |_| wire::STAT)
 }
 
-/// The latest transaction that has left its trace in a node's stat.
+/// Latest transaction that left a trace in a node's stat.
 fn latest(stat: &Stat) -> i64 {
     stat.czxid.max(stat.mzxid).max(stat.pzxid)
 }
 
-/// Closes a client's session and waits until it is over, but no longer than that. Tells how it ended: only `Closed` is an
-/// answer of a server, anything else the client's own conclusion.
+/// Closes a client's session and waits until it is over, at most for `deadline`. Returns the final state:
+/// only `Closed` is an answer of a server; other states are the client's own conclusion.
 pub async fn close(client: Client, deadline: Duration) -> Option<SessionState> {
     let mut states = client.state_watcher();
     drop(client);

@@ -1,7 +1,7 @@
-//! A rate that the requests of this process keep to, on an ensemble that others use.
+//! A rate limit for this process's requests, for ensembles with other users.
 //!
-//! Requests are never delayed: a lock that waits for its turn in the middle of a cycle would be timed with that wait. New work
-//! waits instead, until the requests of the work before are paid for.
+//! Requests are never delayed, because a lock that is delayed in mid-cycle would include that wait in its
+//! times. Instead, new work waits until earlier requests are paid for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use std::time::Duration;
 use super::reactor;
 use zklockbench_core::clock::{self, Stamp};
 
-/// Requests that may be paid for in advance, whatever the rate.
+/// Requests that may be prepaid, whatever the rate.
 const LEAST_CREDIT: i64 = 100;
 
 #[derive(Debug)]
 pub struct Throttle {
     per_s: f64,
     between_ns: u64,
-    /// When all requests so far are paid for, in nanoseconds of process time.
+    /// Time at which all requests so far are paid for, in nanoseconds of process time.
     paid_at: AtomicU64,
-    /// Requests that are paid for in advance.
+    /// Number of prepaid requests.
     credit: AtomicI64,
     sent: AtomicU64,
 }
@@ -52,7 +52,7 @@ impl Throttle {
         let _ = self.paid_at.fetch_update(Ordering::AcqRel, Ordering::Relaxed, paid);
     }
 
-    /// Admits new work of about so many requests, which are paid for in advance; or returns when to ask again.
+    /// Admits and prepays new work of about this many requests, or returns the time of the next attempt.
     pub fn try_admit(&self, requests: u32) -> Result<(), Stamp> {
         let now = clock::now() * 1_000;
         let pays = |paid_at: u64| {
@@ -61,7 +61,7 @@ impl Throttle {
         match self.paid_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, pays) {
             Ok(_) => {
                 self.credit.fetch_add(i64::from(requests), Ordering::Relaxed);
-                // Cycles that take less than they paid for save up no burst.
+                // Cycles that take less than they paid for must not save up a burst.
                 self.credit.fetch_min((self.per_s as i64).max(LEAST_CREDIT), Ordering::Relaxed);
                 Ok(())
             }
@@ -76,20 +76,20 @@ impl Throttle {
         }
     }
 
-    /// Waits until a session is admitted, and pays for its begin and its end.
+    /// Waits until a session is admitted, and pays for opening and closing it.
     pub async fn admit_session(&self) {
         self.admit(2).await;
         self.spend(2);
     }
 
-    /// [`Self::admit`] on any other thread.
+    /// [`Self::admit`] for any other thread.
     pub async fn admit_elsewhere(&self, requests: u32) {
         while let Err(at) = self.try_admit(requests) {
             tokio::time::sleep(Duration::from_micros(at.saturating_sub(clock::now()).max(1))).await;
         }
     }
 
-    /// Waits until so many requests outside the load may be sent, and pays for them.
+    /// Waits until this many requests outside the load may be sent, and pays for them.
     pub async fn admit_outside_the_load(&self, requests: u32) {
         self.admit_elsewhere(requests).await;
         self.spend(u64::from(requests));
@@ -101,13 +101,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_admitted_once_the_requests_before_are_paid_for() {
+    fn work_is_admitted_once_earlier_requests_are_paid_for() {
         let throttle = Throttle::at_most(100.0);
         let begun = clock::now();
         assert_eq!(throttle.try_admit(4), Ok(()));
         let again = throttle.try_admit(4).unwrap_err();
         assert!((39_000..60_000).contains(&(again - begun)), "{}", again - begun);
-        // The four are paid for in advance; two more are not.
+        // Four requests are prepaid; two more are not.
         throttle.spend(6);
         let later = throttle.try_admit(1).unwrap_err();
         assert!((19_000..=21_000).contains(&(later - again)), "{}", later - again);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_keep_to_the_rate_whatever_a_cycle_takes() {
+    async fn requests_keep_to_the_rate_whatever_a_cycle_costs() {
         let throttle = Throttle::at_most(1_000.0);
         let begun = clock::now();
         for requests in [1, 9, 3, 40, 2, 45, 1, 1] {

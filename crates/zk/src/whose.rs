@@ -1,5 +1,5 @@
-//! Whose a session is: what names it, which are this process's, and what is known of one by which another program
-//! takes locks for a contender.
+//! Ownership of sessions: their keys, the sessions of this process, and sessions of other programs that take
+//! locks for contenders.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use zookeeper_client::{SessionId, SessionInfo, SessionState, StateWatcher};
 
 use zklockbench_core::locked::locked;
 
-/// Identifier and password of a session: who has both may speak for it.
+/// ID and password of a session, which together allow using it.
 #[derive(Debug, Clone)]
 pub struct SessionKey {
     pub(super) session: SessionInfo,
@@ -20,9 +20,9 @@ pub struct SessionKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Password {
-    /// This client's own session: it is right.
+    /// This client's own session: the password is right.
     Own,
-    /// Told by a driver: it may be wrong.
+    /// Reported by a driver: the password may be wrong.
     Told,
     NotTold,
 }
@@ -32,13 +32,13 @@ impl SessionKey {
         Self { session, password: Password::Own }
     }
 
-    /// Of a driver's session, which may have told no password.
+    /// The key of a driver's session, maybe without a password.
     pub fn of_another(id: i64, password: Option<Vec<u8>>) -> Self {
         let told = if password.is_some() { Password::Told } else { Password::NotTold };
         Self { session: SessionInfo::new(SessionId(id), password.unwrap_or_default()), password: told }
     }
 
-    /// The same as another program would tell it.
+    /// The same key, as if reported by another program.
     pub fn told(self) -> Self {
         Self { password: Password::Told, ..self }
     }
@@ -50,46 +50,47 @@ impl SessionKey {
 
 static OWN: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());
 
-/// From now on that session is one of this process.
+/// Records a session of this process.
 pub fn note_own_session(session: i64) {
     locked(&OWN).insert(session);
 }
 
-/// Whether this process has ever had that session, on any ensemble: what another one did, another program did.
+/// Whether this process has ever had that session, on any ensemble. Actions of other sessions are those of
+/// other programs.
 pub fn is_own_session(session: i64) -> bool {
     locked(&OWN).contains(&session)
 }
 
-/// What the suite knows of the session of another program, and can do to it.
+/// A session of another program, as far as the suite can observe and control it.
 pub trait ForeignSession {
-    /// Its number, without the key's copy of the password: asked for at each step of each turn. `None` where the locks are not
-    /// ZooKeeper's.
+    /// Session ID; cheaper than the key, because it is read at each step of each cycle. `None` if the locks
+    /// are not ZooKeeper's.
     fn id(&self) -> Option<i64>;
 
     fn key(&self) -> Option<SessionKey>;
 
     fn timeout(&self) -> Duration;
 
-    /// Its state, as the other program tells it.
+    /// Session states as reported by the other program.
     fn states(&self) -> watch::Receiver<SessionState>;
 
-    /// Ends it; whether the other program has said so.
+    /// Closes the session; returns whether the other program confirmed it.
     fn close(&self) -> LocalBoxFuture<'_, bool>;
 
-    /// Ends the program that has it, as one is ended that is killed.
+    /// Kills the program that owns the session.
     fn crash(&self);
 }
 
 /// The states of a session, from some moment on.
 pub enum SessionStates {
-    /// As the client library sees them.
+    /// States observed by the client library.
     Seen(StateWatcher),
-    /// As another program tells them.
+    /// States reported by another program.
     Told(watch::Receiver<SessionState>),
 }
 
 impl SessionStates {
-    /// The state, which counts as seen then.
+    /// The current state, marked as seen.
     pub fn state(&mut self) -> SessionState {
         match self {
             Self::Seen(states) => states.state(),
@@ -97,7 +98,7 @@ impl SessionStates {
         }
     }
 
-    /// The state; a change to it is still to come.
+    /// The current state, not marked as seen.
     pub fn peek_state(&self) -> SessionState {
         match self {
             Self::Seen(states) => states.peek_state(),
@@ -105,7 +106,7 @@ impl SessionStates {
         }
     }
 
-    /// Waits for the next change. Of a session that is over there is none.
+    /// Waits for the next change; a session that is over has none.
     pub async fn changed(&mut self) -> SessionState {
         match self {
             Self::Seen(states) => states.changed().await,

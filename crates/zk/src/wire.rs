@@ -1,11 +1,11 @@
-//! Bytes on the wire, computed from the protocol's record layout, frame length included.
+//! Bytes on the wire, computed from the protocol's record layout, including the frame length.
 //!
 //! The client library does not expose its socket. The sizes follow from ZooKeeper's jute records
-//! (`zookeeper.jute`); the servers' own byte counters are the cross-check.
+//! (`zookeeper.jute`); the servers' own byte counters serve as a cross-check.
 
 use zookeeper_client::Names;
 
-/// Size of a reply that carries no body: an error, or the answer to a delete.
+/// Size of a reply without a body: an error, or the answer to a delete.
 pub const EMPTY_REPLY: u64 = 20;
 pub const STAT: u64 = 68;
 /// Size of the header before each part of a multi, in the request and in the reply.
@@ -15,13 +15,14 @@ fn len(text: &str) -> u64 {
     text.len() as u64
 }
 
-/// A create request with one ACL entry: for anyone (`world`, `anyone`), or for the identity of its session (`auth`, and nothing).
+/// A create request with one ACL entry: for everyone (`world`, `anyone`), or for the session's identity
+/// (`auth` and an empty ID).
 pub fn create(path: &str, data: &[u8], owned: bool) -> u64 {
     let whose = if owned { 4 } else { 11 };
     40 + whose + len(path) + data.len() as u64
 }
 
-/// The reply to a create that returns the new path and its stat.
+/// The reply to a create, with the new path and its stat.
 pub fn created(path: &str) -> u64 {
     24 + len(path) + STAT
 }
@@ -34,17 +35,17 @@ pub fn set_data(path: &str, data: &[u8]) -> u64 {
     24 + len(path) + data.len() as u64
 }
 
-/// A multi's own frame: what its operations have beside their bodies, and the record that ends them.
+/// A multi's overhead: frame, headers of its operations, and the final record.
 pub fn multi(operations: usize) -> u64 {
     12 + MULTI_HEADER * (operations as u64 + 1)
 }
 
-/// A multi's reply: what each result has before its body, the bodies, and the record that ends them.
+/// A multi's reply: headers of its results, their bodies, and the final record.
 pub fn multi_reply(bodies: impl ExactSizeIterator<Item = u64>) -> u64 {
     EMPTY_REPLY + MULTI_HEADER * (bodies.len() as u64 + 1) + bodies.sum::<u64>()
 }
 
-/// What the reply to a multi that was refused has beside the header: an error code for each operation.
+/// Body of the reply to a refused multi: an error code for each operation.
 pub fn multi_refusal(operations: usize) -> u64 {
     (MULTI_HEADER + 4) * operations as u64 + MULTI_HEADER
 }
@@ -67,7 +68,7 @@ pub fn data(data: &[u8]) -> u64 {
     24 + data.len() as u64 + STAT
 }
 
-/// The reply to exists on a node that is there.
+/// The reply to exists on an existing node.
 pub const STAT_REPLY: u64 = 20 + STAT;
 
 pub fn event(path: &str) -> u64 {
@@ -79,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_multis_reply_has_a_header_for_each_result_and_one_that_ends_them() {
-        // setData and delete: a stat, and nothing.
+    fn multi_reply_has_a_header_per_result_and_a_final_one() {
+        // setData has a stat, and delete has no body.
         assert_eq!(multi_reply([STAT, 0].into_iter()), 20 + 9 + 68 + 9 + 9);
         assert_eq!(multi_reply([created_in_multi("/l/n-0000000001")].into_iter()), 20 + 9 + 4 + 15 + 9);
         assert_eq!(EMPTY_REPLY + multi_refusal(2), 20 + 13 + 13 + 9);

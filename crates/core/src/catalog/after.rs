@@ -1,6 +1,7 @@
-//! What a lock does after what may happen to a contender: the table under each card, which a test compares with what it did.
+//! Reactions of a lock to events that can hit a contender: the table under each card. A test compares it with
+//! observed behaviour.
 
-/// What may happen to a contender that acquires and releases.
+/// An event that can hit a contender while it acquires or releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     CreateReplyLost,
@@ -21,7 +22,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// In the order of their declaration.
     pub const ALL: [Self; 15] = [
         Self::CreateReplyLost,
         Self::CreateRequestLost,
@@ -96,25 +96,26 @@ impl Event {
         }
     }
 
-    /// Whether it happens to a release; all others happen to an acquire.
+    /// Whether the event hits a release; all others hit an acquire.
     fn is_of_release(self) -> bool {
         matches!(self, Self::DeleteReplyLost | Self::DeleteRequestLost)
     }
 }
 
-/// What an acquire comes to, or a release. Nodes that are left go with the session, which its user ends then.
+/// How an acquire or a release ends. Nodes that are left behind disappear with the session, which its user
+/// then ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// That can't happen to this lock.
+    /// The event cannot happen to this lock.
     Never,
-    /// It gets the lock, or has released it.
+    /// The acquire gets the lock, or the release succeeds.
     GoesOn,
-    /// It gets the lock, and has no node.
+    /// The acquire gets the lock but has no node.
     WithoutNode,
-    /// None of its nodes is left.
+    /// The call fails and leaves no node.
     Fails(FailedWith),
     FailsAndLeaves(FailedWith),
-    /// None of its nodes is left.
+    /// The acquire times out and leaves no node.
     TimesOut,
     TimesOutAndLeaves,
 }
@@ -128,7 +129,7 @@ pub enum FailedWith {
 }
 
 impl FailedWith {
-    /// As the session calls it.
+    /// The error's name in session messages.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::ConnectionLoss => "connection loss",
@@ -162,9 +163,9 @@ impl Outcome {
 
 #[derive(Debug, Clone, Copy)]
 pub struct After {
-    /// Which parameter has to be set; `None` for the lock as it is by default.
+    /// The parameter that has to be set; `None` for the defaults.
     pub with: Option<Set>,
-    /// How many creates are lost one after the other before it gives up; `None` where it goes on for as long as it may.
+    /// Number of lost creates after which the lock gives up; `None` if it never does.
     pub creates: Option<u32>,
     outcomes: [Outcome; Event::ALL.len()],
 }
@@ -184,7 +185,7 @@ impl std::fmt::Display for Set {
 /// A row of the table under a card.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Comes {
-    /// After these, as a list in words.
+    /// Names of the events, separated by commas.
     pub after: String,
     pub it: String,
 }
@@ -218,10 +219,10 @@ impl After {
         self.outcomes[event as usize]
     }
 
-    /// A row for each outcome, with the events that come to it; of a lock with a parameter that is set, only what is otherwise
-    /// than by default.
+    /// One row per outcome, with the events that lead to it. With a non-default parameter, only differences
+    /// from `by_default`.
     pub fn rows(&self, by_default: &Self) -> Vec<Comes> {
-        let is_told = |event: &Event| match self.with {
+        let is_listed = |event: &Event| match self.with {
             None => self.outcome(*event) != Outcome::Never,
             Some(_) => {
                 self.outcome(*event) != by_default.outcome(*event)
@@ -229,7 +230,7 @@ impl After {
             }
         };
         let mut rows: Vec<Comes> = Vec::new();
-        for event in Event::ALL.into_iter().filter(is_told) {
+        for event in Event::ALL.into_iter().filter(is_listed) {
             let (after, it) = (self.named(event), self.outcome(event).in_words(event));
             match rows.iter_mut().find(|row| row.it == it) {
                 Some(row) => row.after += &format!(", {after}"),
@@ -252,14 +253,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_stand_in_their_places() {
+    fn all_lists_events_in_declaration_order() {
         for (place, event) in Event::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, place, "{}", event.name());
         }
     }
 
     #[test]
-    fn events_with_one_outcome_share_a_row_and_what_cannot_happen_has_none() {
+    fn events_with_the_same_outcome_share_a_row_and_impossible_events_have_none() {
         let after = After::NOTHING
             .but([
                 (Event::CreateReplyLost, Outcome::GoesOn),
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_lock_with_a_parameter_only_differences_are_told() {
+    fn rows_with_a_parameter_list_only_differences_from_the_defaults() {
         let by_default = After::NOTHING.but([(Event::ForeignChild, Outcome::GoesOn)]);
         let other = by_default.but([(Event::NoDirectory, Outcome::WithoutNode)]).with("join", "count");
         let rows = other.rows(&by_default);

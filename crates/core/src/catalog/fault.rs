@@ -1,7 +1,7 @@
 //! Plain descriptions of faults. No behaviour.
 //!
-//! The registry in `fault` builds these cards; the scenario reader checks a `[[fault]]` against them, and the
-//! documentation is generated from them.
+//! The registry in `fault` builds these cards. The scenario reader checks each `[[fault]]` against them, and
+//! the documentation is generated from them.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,34 +12,35 @@ use serde::{Deserialize, Serialize};
 use super::{Param, Params};
 use crate::units::{as_us, as_us_if_any, counted, format_duration};
 
-/// Everything that is known of a fault before it fires.
+/// Static facts about a fault.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultCard {
-    /// The kind used in scenario files and in every output.
+    /// Kind used in scenario files and in every output.
     pub name: &'static str,
     pub summary: &'static str,
-    /// Where the idea comes from: tool, article or manual.
+    /// Origin of the idea: tool, article or manual.
     pub source: &'static str,
-    /// How it is done, how its effect is proved, how it ends, and what a right lock does meanwhile.
+    /// Mechanism, proof of effect, end of the fault, and the expected behaviour of a correct lock meanwhile.
     pub details: &'static str,
     pub targets: Targets,
-    /// Those of [`Targets::words`] that make no sense for it.
+    /// Members of [`Targets::words`] that make no sense for this fault.
     pub refuses: &'static [&'static str],
-    /// The target when the scenario does not say: a word, empty for [`Targets::Fixed`].
+    /// Word of the default target; empty for [`Targets::Fixed`].
     pub default_target: &'static str,
     pub ends: Ends,
-    /// What the ensemble or the suite must be able to do for it.
+    /// Capability of the ensemble or the suite that the fault requires.
     pub needs: Capability,
     pub least_servers: usize,
-    /// No server serves while it lasts, so sessions whose timeout is shorter may end though nothing aims at them.
+    /// Whether no server serves during the fault. Sessions with a shorter timeout may then expire although
+    /// the fault does not target them.
     pub stops_service: bool,
-    /// The key of the scenario without which it has nothing to act on.
+    /// Scenario key that names what the fault acts on, if it needs one.
     pub needs_key: Option<&'static str>,
     pub params: &'static [Param],
 }
 
 impl FaultCard {
-    /// What most faults of contenders have in common. A card names only what differs from it.
+    /// Defaults of faults that hit contenders; a card overrides what differs.
     pub const CONTENDERS: Self = Self {
         name: "",
         summary: "",
@@ -56,10 +57,10 @@ impl FaultCard {
         params: &[],
     };
 
-    /// What most faults of the connections between contenders and servers have in common.
+    /// Defaults of faults that hit connections between contenders and servers.
     pub const CONNECTIONS: Self = Self { ends: Ends::Healed, needs: Capability::Proxies, ..Self::CONTENDERS };
 
-    /// What most faults of servers have in common.
+    /// Defaults of faults that hit servers.
     pub const SERVERS: Self = Self {
         targets: Targets::Servers,
         default_target: "leader",
@@ -68,7 +69,7 @@ impl FaultCard {
         ..Self::CONTENDERS
     };
 
-    /// What most faults have in common that choose their servers themselves.
+    /// Defaults of faults that choose their servers themselves.
     pub const FIXED: Self = Self { targets: Targets::Fixed, default_target: "", ..Self::SERVERS };
 
     pub fn words(&self) -> Vec<&'static str> {
@@ -78,9 +79,9 @@ impl FaultCard {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
-    /// Servers: `leader`, `follower`, `any`, `all`, or one by number.
+    /// Servers: `leader`, `follower`, `any`, `all`, or a server's number.
     Servers,
-    /// Contenders: `holder`, `waiter`, `any`, `all`, or one by number.
+    /// Contenders: `holder`, `waiter`, `any`, `all`, or a contender's number.
     Contenders,
     Fixed,
 }
@@ -105,9 +106,9 @@ impl Targets {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// After its `duration`, by being healed.
+    /// The suite heals the fault after its `duration`.
     Healed,
-    /// By itself; it takes no `duration`.
+    /// The fault ends by itself and takes no `duration`.
     ByItself,
 }
 
@@ -122,13 +123,13 @@ impl Ends {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Capability {
-    /// To end, start and stop servers: an ensemble that the suite has started for the run.
+    /// Kill, start and pause servers: requires an ensemble that the suite started.
     Processes,
-    /// To take a server off the network: servers in network namespaces of their own, or in containers.
+    /// Isolate a server: requires servers in their own network namespaces or in containers.
     Isolation,
-    /// To drop what one server sends to another: servers in network namespaces of their own.
+    /// Drop traffic between two servers: requires servers in their own network namespaces.
     Links,
-    /// To stand between contenders and servers: a proxy of the suite.
+    /// Intercept traffic between contenders and servers: requires the suite's proxies.
     Proxies,
     Contenders,
 }
@@ -144,27 +145,27 @@ impl Capability {
         }
     }
 
-    /// Whether it reaches into the servers, which is only done to those that the suite has started itself.
+    /// Whether the fault reaches into the servers, which is only allowed on servers that the suite started.
     pub fn reaches_servers(self) -> bool {
         matches!(self, Self::Processes | Self::Isolation | Self::Links)
     }
 }
 
-/// The target of a fault, as a scenario names it. Words are resolved each time the fault fires.
+/// Target of a fault, as named in a scenario. Words are resolved each time the fault fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// One of [`Targets::words`].
+    /// A word from [`Targets::words`].
     Word(&'static str),
-    /// The server of that number, from 1.
+    /// A server by its number, counted from 1.
     Server(usize),
-    /// The contender of that number, from 0.
+    /// A contender by its number, counted from 0.
     Contender(usize),
     /// See [`Targets::Fixed`].
     Fixed,
 }
 
-/// A target as a file has it, before its word is known to be one.
+/// A target as read from a file, before its word is validated.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ReadTarget {
@@ -174,7 +175,7 @@ enum ReadTarget {
     Fixed,
 }
 
-// Derived, it would take a text that lives for ever.
+// A derived implementation would require a `&'static str` from the input.
 impl<'de> Deserialize<'de> for Target {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match ReadTarget::deserialize(deserializer)? {
@@ -192,7 +193,7 @@ impl<'de> Deserialize<'de> for Target {
 }
 
 impl fmt::Display for Target {
-    /// As labels show it; nothing for [`Target::Fixed`].
+    /// Formats the target for labels; empty for [`Target::Fixed`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(word) => f.write_str(word),
@@ -203,49 +204,50 @@ impl fmt::Display for Target {
     }
 }
 
-/// When a fault fires for the first time.
+/// First time at which a fault fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
-    /// So long after the measured phase has begun.
+    /// Time since the start of the measured phase.
     #[serde(rename = "at_us", with = "as_us")]
     #[schemars(with = "u64")]
     At(Duration),
-    /// When that many locks have been acquired in the measured phase.
+    /// Number of locks acquired in the measured phase.
     AfterAcquisitions(u64),
 }
 
 /// One `[[fault]]` of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultChoice {
-    /// Its name in the catalog.
+    /// Name of the fault in the catalog.
     pub kind: String,
-    /// Its target.
+    /// Target of the fault.
     pub target: Target,
-    /// When it fires first.
+    /// First time at which the fault fires.
     pub start: Start,
-    /// How long it lasts; `None` where it ends by itself.
+    /// Duration of the fault; `None` if it ends by itself.
     #[serde(rename = "duration_us", with = "as_us_if_any")]
     #[schemars(with = "Option<u64>")]
     pub duration: Option<Duration>,
-    /// How often it fires.
+    /// Number of times that the fault fires.
     pub times: u32,
-    /// From one start to the next; zero where it fires once.
+    /// Time from one start to the next; zero if the fault fires once.
     #[serde(rename = "every_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub every: Duration,
-    /// Each start is delayed by a random part of this.
+    /// Upper bound of the random delay of each start.
     #[serde(rename = "jitter_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub jitter: Duration,
-    /// The parameters in force.
+    /// Effective parameters.
     pub params: Params,
-    /// Kind, target and what the scenario set, as written, e.g. `kill leader`, `delay any latency=20ms`.
+    /// Kind, target and the scenario's settings as written, e.g. `kill leader`, `delay any latency=20ms`.
     pub label: String,
 }
 
 impl FaultChoice {
-    /// When it is over at the latest, from the begin of the measured phase; `None` where acquisitions decide.
+    /// Latest time at which the fault is over, from the start of the measured phase. `None` if acquisitions
+    /// decide.
     pub fn ends_at(&self) -> Option<Duration> {
         let Start::At(at) = self.start else { return None };
         let last = self.every.saturating_mul(self.times.saturating_sub(1));
@@ -253,7 +255,7 @@ impl FaultChoice {
         Some(times.into_iter().fold(at, Duration::saturating_add))
     }
 
-    /// When it fires and for how long, in words: `at 5 s for 3 s, 2 times, every 10 s`.
+    /// Schedule of the fault as text: `at 5 s for 3 s, 2 times, every 10 s`.
     pub fn when(&self) -> String {
         let mut text = match self.start {
             Start::At(at) => format!("at {}", format_duration(at)),
@@ -274,10 +276,10 @@ impl FaultChoice {
     }
 }
 
-/// Whether a fault did what it was meant to do.
+/// Whether a fault had its intended effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     Proved(String),
-    /// That could not be seen; why. Nothing that the trial shows can be put down to it then.
+    /// No effect was observed, with the reason. No result of the trial can then be attributed to the fault.
     NotProved(String),
 }

@@ -1,5 +1,5 @@
-//! Exact counts: requests by kind, notifications by cause, outcomes of an acquire; and what was counted of a lock on the wire, by
-//! reading the frames that passed.
+//! Exact counts: requests by kind, notifications by cause, outcomes of acquires; and counts of a lock's
+//! traffic, taken from the frames on the wire.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 counted_by! {
-    /// One kind of request. A read that sets a watch is a kind of its own, because it costs the server more.
+    /// One kind of request. A read that sets a watch is a separate kind, because it costs the server more.
     RequestKind {
         /// create, of any mode.
         Create: "create",
@@ -31,16 +31,17 @@ counted_by! {
         Multi: "multi",
         /// sync.
         Sync: "sync",
-        /// removeWatches, which the client sends when an armed watch is given up.
+        /// removeWatches, which the client sends when it abandons an armed watch.
         RemoveWatches: "remove_watches",
     }
-    /// One number for each kind of request. In files every kind is there by its name, also with 0: it was counted.
+    /// One number for each kind of request. Files list every kind by name, including zeros: a zero was
+    /// counted.
     #[serde(from = "BTreeMap<RequestKind, u64>", into = "BTreeMap<RequestKind, u64>")]
     PerRequest
 }
 
 counted_by! {
-    /// How an acquire ended. Each acquire that was called has one of these, and only one.
+    /// How an acquire ended. Each acquire that was called has exactly one outcome.
     Outcome {
         /// The lock was acquired.
         Acquired: "acquired",
@@ -52,17 +53,17 @@ counted_by! {
         ConnectionLost: "connection_lost",
         /// The session expired while waiting.
         SessionExpired: "session_expired",
-        /// Any other error; the trial's errors by kind say which.
+        /// Any other error; the trial's errors by kind name it.
         Failed: "failed",
         /// The contender died while it waited.
         Crashed: "crashed",
     }
-    /// One number for each outcome. In files every outcome is there by its name, also with 0: it was counted.
+    /// One number for each outcome. Files list every outcome by name, including zeros: a zero was counted.
     #[serde(from = "BTreeMap<Outcome, u64>", into = "BTreeMap<Outcome, u64>")]
     OutcomeCounts
 }
 
-/// Notifications delivered, by what the server said and by what caused them.
+/// Notifications delivered, by event type and by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notifications {
     /// NodeCreated events.
@@ -73,17 +74,19 @@ pub struct Notifications {
     pub data_changed: u64,
     /// NodeChildrenChanged events.
     pub children_changed: u64,
-    /// Caused by a release, and the woken contender then acquired without waiting again.
+    /// Notifications caused by a release, after which the woken contender acquired without another wait.
     pub by_release_useful: u64,
-    /// Caused by a release, but the woken contender had to wait on (or was the releaser itself).
+    /// Notifications caused by a release, after which the woken contender kept waiting (or was the releaser
+    /// itself).
     pub by_release_spurious: u64,
-    /// Of `by_release_spurious`: delivered to the releaser itself.
+    /// Part of `by_release_spurious` that was delivered to the releaser itself.
     pub to_releaser: u64,
-    /// Caused by a newcomer's create.
+    /// Notifications caused by a newcomer's create.
     pub by_arrival: u64,
-    /// Caused by a waiter that left a queue without having held: it gave up, or went on to the lock itself.
+    /// Notifications caused by a waiter that left a queue without having held: it gave up, or moved on to the
+    /// lock itself.
     pub by_departure: u64,
-    /// Several changes came at once, and which of them fired the watch could not be told.
+    /// Notifications after several simultaneous changes, any of which may have fired the watch.
     pub cause_unknown: u64,
 }
 
@@ -92,7 +95,7 @@ impl Notifications {
         self.node_created + self.node_deleted + self.data_changed + self.children_changed
     }
 
-    /// All that a release caused: the fan-out's numerator.
+    /// All notifications caused by a release: the numerator of the fan-out.
     pub fn by_release(&self) -> u64 {
         self.by_release_useful + self.by_release_spurious
     }
@@ -111,7 +114,7 @@ added_up!(Notifications {
     cause_unknown,
 });
 
-/// Everything that is counted over one span of time.
+/// All counts over one span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "CountsInFile", into = "CountsInFile")]
 pub struct Counts {
@@ -119,61 +122,62 @@ pub struct Counts {
     pub requests: PerRequest,
     /// Requests that the server answered with success.
     pub succeeded: PerRequest,
-    /// Writes that successful multis consisted of: the servers count each of them.
+    /// Writes inside successful multis; the servers count each of them.
     pub written_by_multis: u64,
     /// Notifications delivered.
     pub notifications: Notifications,
-    /// How acquires ended.
+    /// Acquires by outcome.
     pub outcomes: OutcomeCounts,
     /// Locks released (the release call was made).
     pub releases: u64,
-    /// Of the locks acquired, those whose hold ended because the session did, or because the holder died.
+    /// Acquired locks whose hold ended because the session ended or the holder died.
     pub lost_while_held: u64,
     /// Names returned by getChildren.
     pub names_returned: u64,
     /// Bytes of requests, computed from the wire format (the client does not expose its socket).
     pub bytes_sent: u64,
-    /// Bytes of replies and notifications, computed likewise.
+    /// Bytes of replies and notifications, computed from the wire format.
     pub bytes_received: u64,
-    /// Acquisitions that a later arrival was served before; of a semaphore's, as many of them as it lets in together.
+    /// Acquisitions overtaken by a later arrival. For a semaphore, by as many later arrivals as it has
+    /// leases.
     pub overtaken: u64,
-    /// Acquires whose reads and notifications the client library kept to itself: with any of these, the numbers
-    /// of requests, notifications, names and bytes are too low to be told.
+    /// Acquires whose reads and notifications the client library hid. If there are any, the numbers of
+    /// requests, notifications, names and bytes are too low and not reported.
     pub unseen: u64,
-    /// Of the acquisitions, those that asked to read.
+    /// Acquisitions that asked to read.
     pub reads_acquired: u64,
-    /// How long those held, from acquire to release, in microseconds, all added up.
+    /// Total hold time of these reads, from acquire to release, in microseconds.
     pub read_held_us: u64,
-    /// Samples longer than [`super::HIGHEST_US`], which histograms keep as that.
+    /// Samples longer than [`super::HIGHEST_US`], which histograms record as that value.
     pub saturated: u64,
 }
 
-/// The same in a file: what the client library kept to itself is null there, because it is not known.
+/// The counts as stored in files: values that the client library hid are null, because they are unknown.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct CountsInFile {
-    /// How acquires ended, by the name of the outcome.
+    /// Acquires by the name of their outcome.
     outcomes: OutcomeCounts,
     /// Locks released (the release call was made).
     releases: u64,
-    /// Of the locks acquired, those that were lost while they were held.
+    /// Acquired locks that were lost while held.
     lost_while_held: u64,
-    /// Acquisitions that a later arrival was served before.
+    /// Acquisitions overtaken by a later arrival.
     overtaken: u64,
-    /// Of the acquisitions, those that asked to read.
+    /// Acquisitions that asked to read.
     reads_acquired: u64,
-    /// How long those held, in microseconds, all added up.
+    /// Total hold time of these reads, in microseconds.
     read_held_us: u64,
-    /// Samples of any measure that were longer than an hour, which is what histograms keep of them.
+    /// Samples of any measure longer than one hour, which histograms record as one hour.
     #[serde(default)]
     saturated: u64,
-    /// Acquires of which the client library did not show all that it sent and received. With any of these, what stands
-    /// below is null.
+    /// Acquires during which the client library hid some of its traffic. If there are any, the fields below
+    /// are null.
     unseen: u64,
     /// Requests sent, by the name of their kind.
     requests: Option<PerRequest>,
     /// Requests that the server answered with success, by the name of their kind.
     succeeded: Option<PerRequest>,
-    /// Writes that successful multis consisted of.
+    /// Writes inside successful multis.
     written_by_multis: Option<u64>,
     /// Notifications delivered.
     notifications: Option<Notifications>,
@@ -254,16 +258,16 @@ added_up!(Counts {
     saturated,
 });
 
-/// Everything that was counted of some turns of contenders.
+/// Counts from the wire over some cycles of contenders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WireCounts {
     /// Locks acquired.
     pub acquired: u64,
     /// Requests, by the name of their kind.
     pub requests: PerRequest,
-    /// Requests of other kinds, by the name that ZooKeeper gives them.
+    /// Requests of other kinds, by their ZooKeeper name.
     pub other_requests: BTreeMap<String, u64>,
-    /// What multis consist of, by the name that ZooKeeper gives it.
+    /// Operations inside multis, by their ZooKeeper name.
     pub parts_of_multis: BTreeMap<String, u64>,
     /// Requests that the server answered with success, by the name of their kind.
     pub succeeded: PerRequest,
@@ -273,13 +277,13 @@ pub struct WireCounts {
     pub names_returned: u64,
     /// Bytes of these requests.
     pub bytes_sent: u64,
-    /// Bytes of the replies to them, and of the notifications.
+    /// Bytes of the replies to these requests, and of the notifications.
     pub bytes_received: u64,
-    /// What keeps sessions alive and belongs to no lock.
+    /// Traffic that keeps sessions alive and belongs to no lock.
     pub apart: WireApart,
 }
 
-/// Notifications, by what the server said.
+/// Notifications by event type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WireNotifications")]
 pub struct Events {
@@ -293,20 +297,20 @@ pub struct Events {
     pub children_changed: u64,
 }
 
-/// Frames that are no requests of a lock.
+/// Frames that are not requests of a lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WireApart {
-    /// Connections that asked for a session, or went on with one.
+    /// Connections that created or resumed a session.
     pub connects: u64,
     /// Sessions that were closed.
     pub closes: u64,
     /// Pings.
     pub pings: u64,
-    /// Identities that were told.
+    /// Authentication packets.
     pub auths: u64,
-    /// Times that watches were set anew after a connection was lost.
+    /// Times that watches were set again after a lost connection.
     pub watches_set_anew: u64,
-    /// Bytes of all these in both directions.
+    /// Bytes of all these frames in both directions.
     pub bytes: u64,
 }
 
@@ -346,7 +350,7 @@ impl WireCounts {
 mod tests {
     use super::*;
 
-    /// Another multiple of the unit in every field.
+    /// A different multiple of the unit in every field.
     fn notifications(unit: u64) -> Notifications {
         Notifications {
             node_created: unit,
@@ -399,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn two_spans_together_count_the_sum_of_both_in_every_field() {
+    fn counts_add_up_in_every_field() {
         let mut both = counts(1);
         both += counts(100);
         assert_eq!(both, counts(101));
@@ -408,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn each_outcome_and_each_request_has_a_number_of_its_own() {
+    fn each_outcome_and_request_kind_is_counted_separately() {
         for outcome in Outcome::ALL {
             let mut counts = OutcomeCounts::default();
             counts.add(outcome, 3);
@@ -423,13 +427,13 @@ mod tests {
     }
 
     #[test]
-    fn notifications_are_added_up_by_what_the_server_said_and_by_what_a_release_caused() {
+    fn notifications_total_by_event_type_and_by_release() {
         assert_eq!(notifications(1).total(), 1 + 2 + 3 + 4);
         assert_eq!(notifications(1).by_release(), 5 + 6);
     }
 
     #[test]
-    fn what_the_client_library_kept_to_itself_is_null_in_a_file_and_never_a_number() {
+    fn counts_hidden_by_the_client_library_are_null_in_files() {
         let seen = Counts { unseen: 0, ..counts(1) };
         let text = serde_json::to_string(&seen).unwrap();
         assert!(!text.contains("null"), "{text}");
@@ -444,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_have_the_same_name_in_files() {
+    fn names_in_files_are_unique() {
         let mut names: Vec<&str> = Outcome::ALL.map(Outcome::name).into();
         names.extend(RequestKind::ALL.map(RequestKind::name));
         let given = names.len();
@@ -455,7 +459,7 @@ mod tests {
         assert_eq!(RequestKind::GetChildrenWatch.name(), "get_children_watch");
     }
 
-    /// Another multiple of the unit in every field.
+    /// A different multiple of the unit in every field.
     fn wire_counts(unit: u64) -> WireCounts {
         let (mut requests, mut succeeded) = (PerRequest::default(), PerRequest::default());
         requests.add(RequestKind::Create, unit);
@@ -487,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn two_spans_on_the_wire_together_count_the_sum_of_both_in_every_field() {
+    fn wire_counts_merge_in_every_field() {
         let mut both = wire_counts(1);
         both.merge(&wire_counts(100));
         assert_eq!(both, wire_counts(101));

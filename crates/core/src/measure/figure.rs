@@ -1,5 +1,5 @@
-//! Figures: the numbers of a trial that can be compared, gated and drawn, each with its name, unit and which way is better.
-//! Which there are besides those of samples, and how each is read off a trial, is said in one place: `record::figures`.
+//! Metrics: the numbers of a trial that can be compared, gated and drawn, each with its name, unit and better
+//! direction. `record::figures` lists the metrics without samples and how each is read from a trial.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Measure;
 use crate::units::{counted, format_micros, number};
 
-/// A number of a trial. Its text is its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
+/// A metric of a trial. Its text is its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Figure {
     /// A statistic of the samples of a measure: `handoff.p50`.
@@ -18,12 +18,12 @@ pub enum Figure {
     Plain(&'static FigureCard),
 }
 
-/// What is known of a figure without samples before anything is measured.
+/// Static facts about a metric without samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FigureCard {
-    /// Its name in gates, options and files.
+    /// Name in gates, options and files.
     pub name: &'static str,
-    /// What it is, as the documentation says it.
+    /// Description for the documentation.
     pub what: &'static str,
     pub kind: FigureKind,
     pub unit: Unit,
@@ -33,31 +33,31 @@ pub struct FigureCard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FigureKind {
     Ratio,
-    /// A count of the measured phase or, of what must not happen at all, of the whole trial.
+    /// A count of the measured phase; for an event that must never happen, of the whole trial.
     Count,
 }
 
-/// What is taken of the samples of a measure.
+/// Statistic of the samples of a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Statistic {
     Mean,
     Min,
-    /// A percentile in thousandths of a percent, so that 99.9 is 99,900.
+    /// A percentile in thousandths of a percent: 99.9 is 99,900.
     Percentile(u32),
     Max,
 }
 
-/// The unit of a figure. In files: `us`, `per_s`, `amount`, `bytes`, `share`.
+/// Unit of a metric. In files: `us`, `per_s`, `amount`, `bytes`, `share`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Microseconds.
     #[serde(rename = "us")]
     Micros,
-    /// So many a second.
+    /// Rate per second.
     #[serde(rename = "per_s")]
     PerSecond,
-    /// So many, whole or on average.
+    /// A number, whole or an average.
     Amount,
     /// Bytes.
     Bytes,
@@ -76,7 +76,7 @@ impl Unit {
         }
     }
 
-    /// A value in this unit, for people.
+    /// A value with this unit, formatted for display.
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Micros => format_micros(value.max(0.0).round() as u64),
@@ -91,7 +91,7 @@ impl Unit {
 pub enum Better {
     Lower,
     Higher,
-    /// It belongs to the load: neither is better.
+    /// The metric belongs to the load: neither direction is better.
     Neither,
 }
 
@@ -110,7 +110,7 @@ impl Statistic {
         Self::Percentile(percent * 1_000)
     }
 
-    /// How many samples it takes for the statistic to say something: ten beyond a percentile.
+    /// Minimum number of samples for a meaningful statistic: ten beyond a percentile.
     pub fn samples_needed(self) -> u64 {
         match self {
             Self::Percentile(at) => 1_000_000_u64.div_ceil(u64::from(100_000_u32.saturating_sub(at).max(1))),
@@ -156,7 +156,7 @@ impl FromStr for Statistic {
 }
 
 impl Figure {
-    /// The figure of that name, where there are those without samples.
+    /// Looks up a metric by name, given the metrics without samples.
     pub fn named(text: &str, plain: &[&'static FigureCard]) -> Result<Self, String> {
         if let Some((measure, statistic)) = text.split_once('.') {
             let measure = Measure::from_name(measure).ok_or_else(|| unknown(measure, plain))?;
@@ -165,7 +165,7 @@ impl Figure {
         let find = |name: &str, is: fn(&FigureCard) -> bool| {
             plain.iter().find(|card| card.name == name && is(card)).map(|card| Self::Plain(card))
         };
-        // A rate goes by its name in `summary.csv`, too.
+        // `summary.csv` also uses the name of a rate.
         let rate = || find(text.strip_suffix("_per_s")?, |card| card.unit == Unit::PerSecond);
         if let Some(figure) = find(text, |_| true).or_else(rate) {
             return Ok(figure);
@@ -185,7 +185,7 @@ impl Figure {
 
     pub fn better(self) -> Better {
         match self {
-            // How long a lock was held is the load's.
+            // The hold time is part of the load.
             Self::Latency(Measure::Hold, _) => Better::Neither,
             Self::Latency(..) => Better::Lower,
             Self::Plain(card) => card.better,
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_written_as_people_write_it_and_one_that_cannot_be_is_refused() {
+    fn statistic_parses_percentiles_and_refuses_impossible_ones() {
         assert_eq!("p99.9".parse(), Ok(Statistic::Percentile(99_900)));
         assert_eq!("p5".parse(), Ok(Statistic::percent(5)));
         assert_eq!("median".parse(), Ok(Statistic::percent(50)));
@@ -243,15 +243,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_almost_one_is_corrected_and_a_measure_without_a_statistic_is_asked_for_one() {
-        let told = |text: &str| Figure::named(text, &[]).unwrap_err();
-        assert!(told("wiat.p99").contains("did you mean `wait`?"), "{}", told("wiat.p99"));
-        assert!(told("wait").contains("`wait.p99`"), "{}", told("wait"));
-        assert!(told("xyzzy").contains("wait.p99"), "{}", told("xyzzy"));
+    fn named_suggests_the_nearest_name_and_asks_for_a_missing_statistic() {
+        let error_for = |text: &str| Figure::named(text, &[]).unwrap_err();
+        assert!(error_for("wiat.p99").contains("did you mean `wait`?"), "{}", error_for("wiat.p99"));
+        assert!(error_for("wait").contains("`wait.p99`"), "{}", error_for("wait"));
+        assert!(error_for("xyzzy").contains("wait.p99"), "{}", error_for("xyzzy"));
     }
 
     #[test]
-    fn ten_samples_must_lie_beyond_a_percentile() {
+    fn percentile_needs_ten_samples_beyond_it() {
         assert_eq!(Statistic::percent(50).samples_needed(), 20);
         assert_eq!(Statistic::percent(99).samples_needed(), 1_000);
         assert_eq!(Statistic::Percentile(99_900).samples_needed(), 10_000);

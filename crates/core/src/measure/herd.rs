@@ -1,11 +1,11 @@
-//! The herd's curve: how long after a release the first, second, … waiter that it wakes hears of it.
+//! Herd curve: time from a release until the first, second, … waiter that it wakes is notified.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Histogram, value_at};
 
-/// How many classes of ranks there are: 1, 2, 3-4, 5-8 and so on by powers of two, the last one from 1025 on.
+/// Number of rank classes: 1, 2, 3-4, 5-8 and so on by powers of two; the last one is 1025 and above.
 pub const RANK_CLASSES: usize = 12;
 
 /// The class of a rank, which counts from 1.
@@ -13,7 +13,7 @@ pub fn rank_class(rank: u32) -> usize {
     rank.clamp(1, 1 << (RANK_CLASSES - 1)).next_power_of_two().trailing_zeros() as usize
 }
 
-/// The ranks of a class, as charts call them.
+/// Ranks of a class, as labelled in charts.
 pub fn rank_label(class: usize) -> String {
     let last = 1_u32 << class;
     match class {
@@ -23,23 +23,24 @@ pub fn rank_label(class: usize) -> String {
     }
 }
 
-/// How long after a release the waiters of one class of ranks heard of it. The first waiter that a release wakes has rank 1.
+/// Notification delays of one class of ranks after a release. The first waiter that a release wakes has rank
+/// 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Woken {
-    /// The lowest rank of the class: 1, 2, 3, 5, 9 and so on.
+    /// Lowest rank of the class: 1, 2, 3, 5, 9 and so on.
     pub from_rank: u32,
-    /// The highest; null in the last class, which has none.
+    /// Highest rank of the class; null in the last class, which is open.
     pub to_rank: Option<u32>,
     /// Notifications of these ranks.
     pub count: u64,
-    /// From the release call to their arrival: the median.
+    /// Median time from the release call to their arrival.
     pub p50_us: u64,
-    /// The 99th percentile.
+    /// 99th percentile of that time.
     pub p99_us: u64,
 }
 
 impl Woken {
-    /// The numbers of a class; `None` where no release woke so many.
+    /// The numbers of a class; `None` if no release woke that many waiters.
     pub fn of(class: usize, samples: &Histogram) -> Option<Self> {
         let last = 1_u32 << class;
         (!samples.is_empty()).then(|| Self {
@@ -62,14 +63,14 @@ mod tests {
     use crate::measure::new_histogram;
 
     #[test]
-    fn ranks_fall_into_classes_by_powers_of_two_and_the_last_one_is_open() {
+    fn rank_classes_are_powers_of_two_and_the_last_is_open() {
         let classes = [1, 2, 3, 4, 5, 8, 9, 512, 513, 1024, 1025, 5_000, u32::MAX].map(rank_class);
         assert_eq!(classes, [0, 1, 2, 2, 3, 3, 4, 9, 10, 10, 11, 11, 11]);
         assert_eq!([0, 1, 2, 3, 10, 11].map(rank_label), ["1", "2", "3-4", "5-8", "513-1024", "1025+"]);
     }
 
     #[test]
-    fn a_class_knows_its_ends_and_is_none_without_a_sample() {
+    fn woken_has_the_bounds_of_its_class_and_is_none_without_samples() {
         let mut samples = new_histogram();
         assert_eq!(Woken::of(0, &samples), None);
         (1..=100).for_each(|value| samples.record(value).unwrap());

@@ -1,17 +1,18 @@
-//! How long things took, as tables say it; also where some had not ended when the last look was taken.
+//! Latencies as shown in tables, including samples that had not ended when the measured phase did.
 //!
-//! A wait that timed out, or was still going on when the measured phase ended, is known to have lasted at least so long.
-//! To leave it out would flatter a lock that lets some contenders starve; to count it as over would, too. The
-//! product-limit estimator does neither: at each length it asks which share of the waits that were known to have lasted
-//! that long ended then. Where waits that were not served are longer than all that were, the percentiles beyond have no
-//! value, only a lower bound.
+//! A wait that timed out, or was still in progress when the measured phase ended, lasted at least that long.
+//! Leaving it out would flatter a lock that lets some contenders starve, and so would counting it as
+//! complete. The product-limit estimator does neither: at each length it asks which share of the waits known
+//! to have lasted that long ended there. If the longest waits were not served, the percentiles beyond them
+//! have no value, only a lower bound.
 //!
-//! A wait that had begun before the measured phase is only known of because it had not ended by then, so long waits are met
-//! more often than they begin. It counts from the length that it had when the phase began (delayed entry): among those that
-//! had lasted for less, it says nothing.
+//! A wait that began before the measured phase is known only because it had not ended by then, so long waits
+//! are overrepresented. It counts from the length that it had when the phase began (delayed entry), and says
+//! nothing about shorter waits.
 //!
-//! Sources: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958; W. Y. Tsai, N. P. Jewell
-//! and M. C. Wang, A note on the product-limit estimator under right censoring and left truncation, 1987.
+//! Sources: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958; W. Y.
+//! Tsai, N. P. Jewell and M. C. Wang, A note on the product-limit estimator under right censoring and left
+//! truncation, 1987.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -24,19 +25,19 @@ use super::{Histogram, Measure};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantile {
     pub us: u64,
-    /// It is at least this: what was not served could make it longer by any amount.
+    /// Whether `us` is only a lower bound, because samples without an end could make it longer.
     pub at_least: bool,
 }
 
-/// The samples of a measure, those that were not seen to end among them.
+/// Samples of a measure, including those that were not seen to end.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<H> {
     ended: Option<H>,
-    /// What had lasted so long and not ended.
+    /// Lengths of samples that had not ended.
     not_ended: Option<H>,
-    /// How long some of these had lasted when the measured phase began.
+    /// Lengths that some samples already had when the measured phase began.
     begun_before: Option<H>,
-    /// Whether others that had not ended were not recorded, as in files of earlier versions.
+    /// Whether samples that had not ended are missing, as in files of earlier versions.
     lacks_unserved: bool,
 }
 
@@ -57,21 +58,21 @@ impl<H: Borrow<Histogram>> Samples<H> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survival {
-    /// Each length that something took, in microseconds, and the share that took no longer; rising.
+    /// Each observed length in microseconds and the share of samples that took no longer, in rising order.
     pub steps: Vec<(u64, f64)>,
-    /// The longest of all, and whether that one had not ended.
+    /// Longest sample, and whether it had not ended.
     pub longest: Quantile,
     pub shortest_us: u64,
     count: u64,
-    /// Whether waits that were not served are missing, so that everything but the count is a lower bound.
+    /// Whether unserved waits are missing, so that everything but the count is a lower bound.
     lacks_unserved: bool,
-    /// Of lengths up to the longest that is known, so a lower bound where [`Survival::known`] is below 1.
+    /// Mean of the lengths up to the longest known one; a lower bound if [`Survival::known`] is below 1.
     pub mean_us: f64,
 }
 
 impl Survival {
-    /// How rare the rarest is that a curve shows, as one in so many: beyond it fewer than ten samples remain, or only those
-    /// that had not ended. Of ten samples or fewer all are shown.
+    /// Rarest sample that a curve shows, as one in n: beyond it, fewer than ten samples remain, or only
+    /// samples that had not ended. All of at most ten samples are shown.
     pub fn rarest_shown(&self) -> f64 {
         let count = self.count() as f64;
         let shown = (count / 10.0).max(count.min(10.0));
@@ -79,7 +80,7 @@ impl Survival {
         (if unknown > 1e-9 { shown.min(1.0 / unknown) } else { shown }).clamp(1.1, 1e6)
     }
 
-    /// Of samples that ended, and of others that had not; `None` when there is neither.
+    /// Estimates the distribution from ended and open samples; `None` without any sample.
     pub fn of<H: Borrow<Histogram>>(samples: &Samples<H>) -> Option<Self> {
         let Samples { ended, not_ended, begun_before, lacks_unserved } = samples;
         let [ended, not_ended, begun_before] =
@@ -94,7 +95,7 @@ impl Survival {
         add(not_ended, |at| &mut at.open);
         add(begun_before, |at| &mut at.entered);
         let count: u64 = lengths.values().map(|at| at.ended + at.open).sum();
-        // Those that last at least so long, and of them those that are not known of yet.
+        // Samples that last at least this long, and the part of them that has not yet entered.
         let (mut lasting, mut entering) = (count, lengths.values().map(|at| at.entered).sum::<u64>());
         let (mut surviving, mut mean_us, mut before) = (1.0, 0.0, 0);
         let mut steps = Vec::new();
@@ -102,9 +103,10 @@ impl Survival {
             mean_us += surviving * (us - before) as f64;
             before = *us;
             if *ended > 0 {
-                // One that ends in the bucket in which it became known is among them.
+                // Samples that end in the bucket in which they enter are at risk, too.
                 let known = lasting.saturating_sub(entering).max(*ended);
-                // Where all that were known of have ended, and others went on for longer, these must not be hidden.
+                // If all known samples ended here, later-entering samples that lasted longer must not be
+                // hidden.
                 let is_empty = known == *ended && lasting > ended + open;
                 let at_risk = if is_empty { lasting } else { known };
                 surviving *= (at_risk - ended) as f64 / at_risk as f64;
@@ -124,7 +126,7 @@ impl Survival {
         Some(Self { steps, longest, shortest_us: least?, count, lacks_unserved, mean_us })
     }
 
-    /// Of a measure of several trials, taken together.
+    /// Estimates the distribution of a measure over several pooled trials.
     pub fn of_pooled<'a>(measure: Measure, each: impl Fn(Measure) -> Vec<&'a Histogram>) -> Option<Self> {
         Self::of(&Samples::of(measure, |part| each(part).into_iter().cloned().reduce(pooled)))
     }
@@ -133,13 +135,13 @@ impl Survival {
         self.count
     }
 
-    /// The share of which it is known how long they took: percentiles up to it have a value, and those beyond a lower
-    /// bound.
+    /// Share of the samples whose length is known. Percentiles up to it have a value; those beyond are lower
+    /// bounds.
     pub fn known(&self) -> f64 {
         self.steps.last().filter(|_| !self.lacks_unserved).map_or(0.0, |(_, share)| *share)
     }
 
-    /// The length that so large a share takes at most.
+    /// Length that this share of the samples does not exceed.
     pub fn quantile(&self, quantile: f64) -> Quantile {
         let at = self.steps.partition_point(|(_, share)| *share < quantile - ROUNDING);
         match self.steps.get(at) {
@@ -150,8 +152,8 @@ impl Survival {
 }
 
 pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
-    // All histograms of the suite share their bounds, so this cannot fail; were it to, the rest would still be a true
-    // sample.
+    // All histograms of the suite share their bounds, so this cannot fail. If it did, the rest would still be
+    // a valid sample.
     let _ = all.add(more);
     all
 }
@@ -163,37 +165,37 @@ struct LengthCounts {
     entered: u64,
 }
 
-/// By how much a product of fractions may be wrong.
+/// Tolerance for the rounding error of a product of fractions.
 const ROUNDING: f64 = 1e-9;
 
-/// Count, mean and percentiles of one measure, in microseconds. The whole histogram lies in the trial's `.hlog`.
+/// Count, mean and percentiles of one measure, in microseconds. The full histogram is in the trial's `.hlog`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
-    /// The smallest.
+    /// Smallest sample.
     pub min_us: u64,
-    /// The mean.
+    /// Arithmetic mean.
     pub mean_us: f64,
-    /// The median.
+    /// 50th percentile.
     pub p50_us: u64,
-    /// The 90th percentile.
+    /// 90th percentile.
     pub p90_us: u64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99_us: u64,
-    /// The 99.9th percentile.
+    /// 99.9th percentile.
     pub p999_us: u64,
-    /// The largest.
+    /// Largest sample.
     pub max_us: u64,
-    /// Of waits: the share of which it is known how long they took. Percentiles beyond it, and below 1 the mean, are lower
-    /// bounds; see [`Survival`]. 1 where all were served.
+    /// Share of the waits whose length is known; 1 if all were served. Percentiles beyond it are lower
+    /// bounds, and so is the mean if it is below 1; see [`Survival`].
     pub known: f64,
-    /// Whether the largest is one that was not served, and so a lower bound.
+    /// Whether the largest wait was not served, and is therefore a lower bound.
     pub max_at_least: bool,
 }
 
 impl Latency {
-    /// The numbers of a histogram; `None` when it has no sample, because then nothing was measured.
+    /// Statistics of a histogram; `None` if it is empty, because nothing was measured.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let at = |quantile| value_at(histogram, quantile);
         (!histogram.is_empty()).then(|| Self {
@@ -210,7 +212,7 @@ impl Latency {
         })
     }
 
-    /// The numbers of all waits, those that were not served among them.
+    /// Statistics of all waits, including unserved ones.
     pub fn of_waits(waits: &Survival) -> Self {
         let at = |quantile| waits.quantile(quantile).us;
         Self {
@@ -227,13 +229,13 @@ impl Latency {
         }
     }
 
-    /// Whether the percentile at that quantile, of waits, is a lower bound.
+    /// Whether this percentile of the waits is a lower bound.
     pub fn is_at_least(&self, quantile: f64) -> bool {
         self.known < quantile - ROUNDING
     }
 }
 
-/// The value at a quantile. A histogram rounds up to the end of a bucket, which may lie above its largest sample.
+/// Value at a quantile. A histogram rounds up to the end of a bucket, which may exceed its largest sample.
 pub fn value_at(histogram: &Histogram, quantile: f64) -> u64 {
     histogram.value_at_quantile(quantile).min(histogram.max())
 }
@@ -273,19 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_is_shown_as_far_as_ten_samples_remain_beyond_it() {
+    fn rarest_shown_leaves_ten_samples_beyond_it() {
         let of = |count: u64| both(&(1..=count).collect::<Vec<_>>(), &[]);
         assert_eq!(
             [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown()),
             [5.0, 10.0, 10.0, 100.0, 2_000.0]
         );
-        // Nor further than waits that had not ended leave it known.
+        // Waits that had not ended limit the curve as well.
         assert!((both(&[10, 20, 30, 40], &[900]).rarest_shown() - 5.0).abs() < 1e-6);
     }
 
     #[test]
-    fn a_wait_that_goes_on_for_longer_than_all_others_makes_the_last_percentiles_lower_bounds() {
-        // Given four waits that ended, and one that did not
+    fn open_wait_longer_than_all_others_makes_the_last_percentiles_lower_bounds() {
+        // Given four waits that ended and a longer one that did not
         let waits = both(&[10, 20, 30, 40], &[900]);
         assert_eq!([0.2, 0.5, 0.8].map(|q| waits.quantile(q)), [10, 30, 40].map(exactly));
         assert_eq!([0.81, 0.99, 1.0].map(|q| waits.quantile(q)), [at_least(900); 3]);
@@ -294,16 +296,18 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_were_under_way_when_the_phase_ended_leave_the_others_as_they_are() {
-        // Given a fair queue in which each waits for about 200 us, and four that had waited for less when it ended
+    fn open_waits_shorter_than_ended_ones_leave_percentiles_unchanged() {
+        // Given a fair queue with waits of about 200 µs, and four waits that were shorter when the phase
+        // ended
         let waits = both(&[198, 199, 200, 201, 202], &[40, 80, 120, 160]);
         assert_eq!([0.2, 0.5, 1.0].map(|q| waits.quantile(q)), [198, 200, 202].map(exactly));
         assert_eq!((waits.known(), waits.longest, waits.shortest_us), (1.0, exactly(202), 40));
     }
 
     #[test]
-    fn the_textbooks_example_comes_out() {
-        // Kaplan and Meier's own: deaths at 0.8, 3.1, 5.4, 9.2; losses at 1.0, 2.7, 7.0, 12.1 (times ten here).
+    fn survival_reproduces_the_example_of_kaplan_and_meier() {
+        // The example of Kaplan and Meier, times ten: deaths at 0.8, 3.1, 5.4, 9.2; losses at 1.0, 2.7, 7.0,
+        // 12.1.
         let waits = both(&[8, 31, 54, 92], &[10, 27, 70, 121]);
         let surviving: Vec<f64> = waits.steps.iter().map(|(_, share)| 1.0 - share).collect();
         let expected = [7.0 / 8.0, 7.0 / 8.0 * 4.0 / 5.0, 7.0 / 8.0 * 3.0 / 5.0, 7.0 / 8.0 * 3.0 / 10.0];
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_was_served_all_are_lower_bounds_and_nothing_is_nothing() {
+    fn quantiles_are_lower_bounds_if_no_wait_was_served() {
         let none = both(&[], &[5, 7]);
         assert_eq!((none.quantile(0.5), none.known()), (at_least(7), 0.0));
         let empty = new_histogram();
@@ -326,8 +330,9 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_had_begun_before_the_phase_count_from_the_length_that_they_had() {
-        // Given contenders that wait for 1 ms on average and as often for long as for short, and a phase of two turns each
+    fn waits_begun_before_the_phase_count_from_their_length_at_its_start() {
+        // Given contenders with exponentially distributed waits of 1 ms on average, and a phase of two such
+        // waits
         let (mut ended, mut open, mut before) = (Vec::new(), Vec::new(), Vec::new());
         let (begin, end) = (50_000, 52_000);
         let mut random = ChaCha8Rng::seed_from_u64(1);
@@ -345,9 +350,9 @@ mod tests {
                 if at < end { ended.push(took) } else { open.push(end - began) }
             }
         }
-        // When those that had begun before are taken for whole, then waits seem longer than they are
+        // When waits that began before count as complete, then the mean is too long
         assert!(both(&ended, &open).mean_us > 1_200.0);
-        // And when they count from then on, not
+        // When they count from the start of the phase, then the mean is right
         let all = begun(&ended, &open, &before);
         assert!((all.mean_us - 1_000.0).abs() < 30.0, "{}", all.mean_us);
         let (p50, p99) = (all.quantile(0.5).us as f64, all.quantile(0.99).us as f64);
@@ -355,17 +360,17 @@ mod tests {
     }
 
     #[test]
-    fn what_starves_all_along_is_not_hidden_by_those_that_are_served_at_once() {
-        // Given one that is served again and again, and two that had waited for long and went on waiting
+    fn starving_waits_are_not_hidden_by_waits_served_at_once() {
+        // Given a contender that is served again and again, and two that had waited long and kept waiting
         let waits = begun(&[1; 50], &[900, 950], &[300, 350]);
-        // Then most waits are short, and the tail is theirs
+        // Then most waits are short, and the tail consists of the two long waits
         assert_eq!((waits.quantile(0.5), waits.quantile(0.99)), (exactly(1), at_least(950)));
         assert!((waits.known() - 50.0 / 52.0).abs() < 1e-9, "{}", waits.known());
     }
 
     proptest! {
         #[test]
-        fn without_any_that_did_not_end_it_is_the_histogram_itself(
+        fn survival_equals_the_histogram_if_all_samples_ended(
             values in prop::collection::vec(1..2_000_u64, 1..300), quantile in 0.001..1.0_f64,
         ) {
             let histogram = of(&values);
@@ -376,7 +381,7 @@ mod tests {
         }
 
         #[test]
-        fn what_did_not_end_never_makes_a_percentile_shorter(
+        fn open_samples_never_shorten_a_percentile(
             ended in prop::collection::vec(1..2_000_u64, 1..100),
             open in prop::collection::vec(1..2_000_u64, 0..100),
             quantile in 0.001..1.0_f64,
@@ -387,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_the_wait_counts_what_was_not_served() {
+    fn every_part_of_the_wait_counts_unserved_waits() {
         for measure in Measure::all() {
             let Some(parts) = measure.open_parts() else { continue };
             let all = [(measure, of(&[69; 63])), (parts.not_ended, of(&[1_860; 64]))];
@@ -399,7 +404,7 @@ mod tests {
             assert_eq!(survival(&all).quantile(0.5).us, 1_860, "{measure:?}");
             assert!(survival(&all).quantile(0.5).at_least, "{measure:?}");
             assert_eq!(survival(&all[..1]).quantile(0.5), exactly(69), "{measure:?}");
-            // Earlier versions did not keep which waits were not served.
+            // Earlier versions did not record which waits were not served.
             let [served, _] = all;
             let [unserved] = open;
             let earlier = survival(&[served, unserved]);
@@ -411,12 +416,12 @@ mod tests {
     }
 
     #[test]
-    fn no_sample_is_no_latency_and_not_zero() {
+    fn latency_is_none_without_samples() {
         assert_eq!(Latency::of(&new_histogram()), None);
     }
 
     #[test]
-    fn of_waits_it_says_from_where_on_percentiles_are_lower_bounds() {
+    fn latency_of_waits_marks_percentiles_that_are_lower_bounds() {
         let (served, unserved) = (of(&[10, 20, 30, 40]), of(&[900]));
         let waits = |not_ended| {
             let samples =
@@ -438,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_come_from_the_histogram() {
+    fn latency_takes_percentiles_from_the_histogram() {
         let mut histogram = new_histogram();
         (1..=1000).for_each(|value| histogram.record(value).unwrap());
         let latency = Latency::of(&histogram).unwrap();

@@ -1,6 +1,6 @@
-//! The table of measures and counts: every output iterates these, so that none can forget one.
+//! The table of measures and counts. Every output iterates over it, so that none can omit an entry.
 
-/// Makes an enum of what is counted by its kind, each kind with its name in files, and one number for each of them.
+/// Defines an enum of kinds with their names in files, and an array type with one number per kind.
 macro_rules! counted_by {
     (
         $(#[$about_kind:meta])* $Kind:ident { $($(#[$about:meta])* $variant:ident: $name:literal,)* }
@@ -13,7 +13,7 @@ macro_rules! counted_by {
         pub enum $Kind { $($(#[$about])* $variant,)* }
 
         impl $Kind {
-            /// All of them, in the order in which outputs list them.
+            /// All kinds, in the order in which outputs list them.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
             pub fn name(self) -> &'static str {
@@ -38,7 +38,7 @@ macro_rules! counted_by {
                 self.0.iter().sum()
             }
 
-            /// Kind and number, in the order of the kinds.
+            /// Kinds and numbers, in the order of the kinds.
             pub fn iter(&self) -> impl Iterator<Item = ($Kind, u64)> + '_ {
                 $Kind::ALL.into_iter().zip(self.0)
             }
@@ -66,7 +66,7 @@ macro_rules! counted_by {
     };
 }
 
-/// Adds what was counted field by field: every field by name, so that none can be forgotten.
+/// Implements field-wise addition. Every field is listed by name, so that none can be forgotten.
 #[macro_export]
 macro_rules! added_up {
     ($Counts:ident { $($field:ident),* $(,)? }) => {
@@ -110,15 +110,15 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The histogram that every measure uses: three significant digits, 1 µs to [`HIGHEST_US`].
+/// The histogram of every measure: three significant digits, 1 µs to [`HIGHEST_US`].
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
-/// The largest value kept apart, one hour; anything longer is recorded as this.
+/// Largest value that histograms resolve, one hour; longer samples are recorded as this value.
 pub const HIGHEST_US: u64 = 3_600_000_000;
 
-/// An empty histogram with the suite's range and precision. Recording in it neither fails nor allocates.
+/// An empty histogram with the suite's range and precision. Recording neither fails nor allocates.
 pub fn new_histogram() -> Histogram {
-    // A copy costs a fraction of making one, and a trial needs dozens.
+    // A clone is much cheaper than a new histogram, and a trial needs dozens.
     EMPTY.clone()
 }
 
@@ -126,20 +126,20 @@ pub fn new_histogram() -> Histogram {
 static EMPTY: LazyLock<Histogram> =
     LazyLock::new(|| Histogram::new_with_bounds(1, HIGHEST_US, 3).expect("constant bounds are valid"));
 
-/// Makes the enum of measures of one list: what each is, and its name in files (column prefix and `.hlog` tag).
+/// Defines the enum of measures from one list: description and name in files (column prefix and `.hlog` tag).
 macro_rules! measures {
     ($($(#[doc = $what:literal])+ $variant:ident: $name:literal;)*) => {
-        /// One measured quantity, always in microseconds; one row of the table of measures.
+        /// One measured quantity in microseconds; a row of the table of measures.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(into = "String", try_from = "String")]
         #[schemars(with = "String")]
         pub enum Measure {
             $($(#[doc = $what])+ $variant,)*
-            /// From a request's call to its reply.
+            /// Time from a request's call to its reply.
             Request(RequestKind),
         }
 
-        /// The places of those that are no requests.
+        /// Indices of the measures that are not requests.
         enum Place { $($variant,)* Requests }
 
         impl Measure {
@@ -159,7 +159,6 @@ macro_rules! measures {
                 }
             }
 
-            /// The name in files.
             pub fn name(self) -> String {
                 match self {
                     $(Self::$variant => $name.into(),)*
@@ -179,68 +178,72 @@ macro_rules! measures {
 }
 
 measures! {
-    /// From when the acquire should have started to its return.
+    /// From the intended start of an acquire to its return.
     Wait: "wait";
-    /// Waits that ended without the lock, or had not ended when the measured phase did: each lasted at least this long.
+    /// Waits that ended without the lock, or had not ended when the measured phase did: each lasted at least
+    /// this long.
     Unserved: "unserved";
-    /// How long waits that began before the measured phase had lasted when that began; not in an open load.
+    /// Lengths that waits begun before the measured phase had when it began; not in an open load.
     WaitedBefore: "waited_before";
     /// An acquire that no other contender delayed: call to return.
     Uncontended: "uncontended";
     /// From the previous holder's release call to the next holder's return from acquire.
     Handoff: "handoff";
-    /// From one acquisition of a lock to the next, where somebody waited: hold and handoff. Not of locks that several may hold.
+    /// From one acquisition of a lock to the next, if a contender was waiting: hold and handoff. Only for
+    /// locks with one holder.
     Turn: "turn";
     /// From the release call to its return.
     Release: "release";
-    /// For how long the lock was held: from acquire's return to the release call.
+    /// Hold time of the lock: from acquire's return to the release call.
     Hold: "hold";
-    /// How much longer than intended the lock was held, because of the generator's timer.
+    /// Hold time beyond the intended one, due to the generator's timer.
     HoldOvershoot: "hold_overshoot";
-    /// Of an acquire by a driver, the way to its library and back: what the suite saw, less the time within the library.
+    /// Overhead of a driver's pipe in an acquire: time seen by the suite, minus time within the driver's
+    /// library.
     Pipe: "pipe";
     /// From a release call to the arrival of each notification that it caused.
     Notification: "notification";
-    /// From the arrival of a reply or notification in this process to the contender that awaited it
-    /// running again: the generator's own lag.
+    /// From the arrival of a reply or notification in this process until its contender runs again: the
+    /// generator's own lag.
     DispatchLag: "dispatch_lag";
-    /// Of [`Measure::Wait`] in an open load, the time in the client until a contender was free.
+    /// Part of [`Measure::Wait`] in an open load: time in the client until a contender was free.
     ClientWait: "client_wait";
-    /// Of [`Measure::Wait`] in an open load, from the call of acquire to its return.
+    /// Part of [`Measure::Wait`] in an open load: from the call of acquire to its return.
     Service: "service";
-    /// Of [`Measure::Wait`] in an open load, how late the generator called acquire: the generator's own lag.
+    /// Part of [`Measure::Wait`] in an open load: delay of the acquire call, the generator's own lag.
     Lateness: "lateness";
-    /// Of [`Measure::Wait`], the acquires that asked to read; only where some do.
+    /// [`Measure::Wait`] of the acquires that asked to read; only if some do.
     ReadWait: "read_wait";
-    /// Of [`Measure::Wait`], the acquires that asked to write; only where some ask to read.
+    /// [`Measure::Wait`] of the acquires that asked to write; only if some ask to read.
     WriteWait: "write_wait";
-    /// Of `unserved`, the acquires that asked to read; only where some do.
+    /// `unserved` of the acquires that asked to read; only if some do.
     ReadUnserved: "read_unserved";
-    /// Of `unserved`, the acquires that asked to write; only where some ask to read.
+    /// `unserved` of the acquires that asked to write; only if some ask to read.
     WriteUnserved: "write_unserved";
-    /// Of `waited_before`, the acquires that asked to read; only where some do.
+    /// `waited_before` of the acquires that asked to read; only if some do.
     ReadWaitedBefore: "read_waited_before";
-    /// Of `waited_before`, the acquires that asked to write; only where some ask to read.
+    /// `waited_before` of the acquires that asked to write; only if some ask to read.
     WriteWaitedBefore: "write_waited_before";
-    /// Of `unserved` in an open load, arrivals for which no contender was free: each lasted at least this long.
+    /// Part of `unserved` in an open load: arrivals for which no contender was free. Each lasted at least
+    /// this long.
     ClientUnserved: "client_unserved";
-    /// Of `unserved` in an open load, acquires that were called: from the call to their end without the lock.
+    /// Part of `unserved` in an open load: called acquires, from the call to their end without the lock.
     ServiceUnserved: "service_unserved";
 }
 
-/// Where the waits are kept that a measure of waits has not seen end. A percentile of the measure needs all of them.
+/// The measures that record waits without an observed end. A percentile of a wait needs all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenParts {
-    /// Those that ended without the lock, or had not ended.
+    /// Waits that ended without the lock, or had not ended.
     pub not_ended: Measure,
-    /// How long those had lasted that began before the measured phase.
+    /// Lengths at the start of the measured phase of waits that began before it.
     pub begun_before: Option<Measure>,
-    /// All of `unserved`, each wait in one of these.
+    /// Measures that together hold all of `unserved`, each wait once.
     pub split: &'static [Measure],
 }
 
 impl Measure {
-    /// `None` where a sample exists only once it has ended.
+    /// Measures of the waits that had not ended; `None` if a sample only exists once it has ended.
     pub fn open_parts(self) -> Option<OpenParts> {
         const BY_MODE: &[Measure] = &[Measure::ReadUnserved, Measure::WriteUnserved];
         const BY_STAGE: &[Measure] = &[Measure::ClientUnserved, Measure::ServiceUnserved];
@@ -255,7 +258,8 @@ impl Measure {
         }
     }
 
-    /// Whether it is as long as the queue is, so that it says nothing where that goes on growing.
+    /// Whether the measure depends on the length of the queue, and is meaningless while the queue keeps
+    /// growing.
     pub fn is_of_the_queue(self) -> bool {
         matches!(
             self,
@@ -299,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_measure_knows_its_own_place_and_name() {
+    fn measures_map_to_their_index_and_name() {
         let all = Measure::all();
         assert_eq!(all.len(), Measure::COUNT);
         for (position, measure) in all.into_iter().enumerate() {

@@ -1,11 +1,12 @@
-//! The recorder on which one generator thread writes everything that it measures.
+//! The recorder for all measurements of one generator thread.
 //!
-//! A recorder belongs to one thread; the thread's contenders take turns on it, so writing needs neither a lock
-//! nor an atomic, and all its memory is allocated before the clock starts. Recorders are merged afterwards.
+//! A recorder belongs to one thread, and the thread's contenders write to it alternately. Recording therefore
+//! needs neither a lock nor an atomic, and all memory is allocated before the clock starts. Recorders are
+//! merged afterwards.
 //!
-//! A sample goes into a short list first, and from there into its histogram with many others. The histograms
-//! are megabytes, of which each sample touches a few bytes that the servers on the same host have driven out
-//! of the cache meanwhile; fetching them one sample at a time costs more than all the rest of recording.
+//! Samples go into a short list first and are moved to their histograms in batches. The histograms are
+//! megabytes, of which each sample touches a few bytes that the servers on the same host have evicted from
+//! the cache. Fetching them for one sample at a time costs more than the rest of recording.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Before the measured phase: nothing counts.
+    /// The window before the measured phase: nothing counts.
     pub const CLOSED: Window = Window { start: Stamp::MAX, end: Stamp::MAX };
 
     pub fn contains(&self, at: Stamp) -> bool {
@@ -32,7 +33,7 @@ impl Window {
     }
 }
 
-/// What happened within one second of the measured phase.
+/// Counts of one second of the measured phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Second {
@@ -44,15 +45,15 @@ pub struct Second {
     pub notifications: u64,
     /// Arrivals of an open load that were due.
     pub offered: u64,
-    /// Waits that count here: that ended here, or of an open load those of arrivals that were due here.
+    /// Waits that ended in this second; in an open load, waits of arrivals that were due in it.
     pub waits: u64,
-    /// Their sum in microseconds.
+    /// Total of these waits in microseconds.
     pub wait_us: u64,
-    /// Of these, the sum of the times from the call of acquire to its return.
+    /// Part of `wait_us` between the call of acquire and its return.
     pub service_us: u64,
-    /// Handoffs that ended here.
+    /// Handoffs that ended in this second.
     pub handoffs: u64,
-    /// Their sum in microseconds.
+    /// Total of these handoffs in microseconds.
     pub handoff_us: u64,
 }
 
@@ -68,12 +69,12 @@ added_up!(Second {
     handoff_us,
 });
 
-/// Samples that wait for their histograms, at most.
+/// Maximum number of samples buffered before they go to their histograms.
 const SAMPLES_AT_ONCE: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sample {
-    /// Up to [`super::HIGHEST_US`], which fits.
+    /// Value up to [`super::HIGHEST_US`], which fits into 32 bits.
     value_us: u32,
     place: u32,
 }
@@ -82,10 +83,11 @@ struct Sample {
 #[derive(Debug, Clone, Copy)]
 pub struct ArrivalWait {
     pub due: Stamp,
-    /// When a contender was free for it, and when that one called acquire; `None` where none did.
+    /// Stamps at which a contender became free and at which it called acquire; `None` if no contender became
+    /// free.
     pub called: Option<(Stamp, Stamp)>,
     pub ended: Stamp,
-    /// Whether it ended with the lock.
+    /// Whether the wait ended with the lock.
     pub is_served: bool,
 }
 
@@ -100,18 +102,19 @@ fn parts_of(part: Option<Measure>) -> impl Iterator<Item = OpenParts> {
 /// Histograms, counts and timeline of one generator thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRecorder {
-    /// One for each measure, then one for each class of ranks.
+    /// One histogram per measure, then one per rank class.
     histograms: Vec<Histogram>,
     samples: Vec<Sample>,
     window: Window,
     pub measured: Counts,
-    /// Counts of the whole trial, from the first request to the last: what the servers' counters see.
+    /// Counts of the whole trial, from the first request to the last, for comparison with the servers'
+    /// counters.
     pub whole: Counts,
     timeline: Vec<Second>,
 }
 
 impl ThreadRecorder {
-    /// An empty recorder with room for a timeline of that many seconds; later seconds go into the last one.
+    /// An empty recorder with a timeline of `seconds`; later seconds go into the last one.
     pub fn new(seconds: usize) -> Self {
         Self {
             histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
@@ -131,8 +134,8 @@ impl ThreadRecorder {
         self.window
     }
 
-    /// Records one sample that ended at that time; outside the window it is dropped. Waits have methods of their own, which
-    /// keep those that did not end, too.
+    /// Records a sample that ended at `ended`; dropped outside the window. Waits have separate methods that
+    /// also record those without an end.
     #[inline]
     pub fn record(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
         debug_assert!(measure.open_parts().is_none(), "{measure:?} needs what has not ended");
@@ -151,7 +154,8 @@ impl ThreadRecorder {
         self.keep(measure.index(), value_us);
     }
 
-    /// Records when the waiter of that rank (from 1) heard of a release, since its call. Dropped outside the window.
+    /// Records the delay after which the waiter of this rank (from 1) was notified of a release. Dropped
+    /// outside the window.
     #[inline]
     pub fn record_woken(&mut self, rank: u32, heard: Stamp, after_us: u64) {
         if self.window.contains(heard) {
@@ -168,10 +172,11 @@ impl ThreadRecorder {
         self.samples.push(Sample { value_us, place: place as u32 });
     }
 
-    /// Records a wait that ended without the lock, or had not ended when the window closed: as long as it lasted within
-    /// the window, and before it. Returns how long that was; `None` for one that had no part in the window.
+    /// Records a wait that ended without the lock, or had not ended when the window closed. Its length
+    /// includes the time before the window and excludes the time after it. Returns the length, or `None` if
+    /// the wait did not overlap the window.
     ///
-    /// The part of the waits is that of readers or of writers, where some acquires ask to read.
+    /// `part` is the measure of reads or of writes, if some acquires ask to read.
     pub fn record_unserved(&mut self, part: Option<Measure>, intended: Stamp, ended: Stamp) -> Option<u64> {
         let until = ended.min(self.window.end);
         if until < self.window.start || intended >= self.window.end {
@@ -186,7 +191,8 @@ impl ThreadRecorder {
         Some(waited)
     }
 
-    /// Records the wait of a load without arrivals, which counts when it ends: served in the window, or not.
+    /// Records a wait of a closed load, which counts when it ends: as served within the window, otherwise as
+    /// unserved.
     pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) {
         if acquired >= self.window.end {
             self.record_unserved(part, intended, acquired);
@@ -200,7 +206,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records how long a wait that ends at that time had lasted when the window opened, if it had begun.
+    /// Records the length that a wait ending at `ended` had when the window opened, if it began before.
     fn record_begun_before(&mut self, parts: OpenParts, intended: Stamp, ended: Stamp) {
         if let Some(measure) = parts.begun_before
             && intended < self.window.start
@@ -209,7 +215,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records the wait of an arrival, which counts when it was due, and its two stages.
+    /// Records the wait of an arrival and its two stages; all count at the due time.
     pub fn record_arrival(&mut self, part: Option<Measure>, wait: ArrivalWait) {
         let ArrivalWait { due, called, ended, .. } = wait;
         let waited = ended.saturating_sub(due);
@@ -239,7 +245,8 @@ impl ThreadRecorder {
         }
     }
 
-    /// Applies a change to the whole trial's counts and, if the time is within the window, to the measured.
+    /// Applies a change to the whole trial's counts and, if the time is within the window, to the measured
+    /// counts.
     #[inline]
     pub fn count(&mut self, at: Stamp, change: impl Fn(&mut Counts)) {
         change(&mut self.whole);
@@ -248,7 +255,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// The timeline's second for that time, if it lies within the window.
+    /// The second of the timeline for this time, if it is within the window.
     #[inline]
     pub fn second(&mut self, at: Stamp) -> Option<&mut Second> {
         if !self.window.contains(at) {
@@ -264,7 +271,7 @@ impl ThreadRecorder {
         &self.histograms[measure.index()]
     }
 
-    /// The classes of ranks that have samples, as of the last [`ThreadRecorder::settle`].
+    /// The rank classes with samples, as of the last [`ThreadRecorder::settle`].
     pub fn herd(&self) -> Vec<Woken> {
         let classes = self.histograms[Measure::COUNT..].iter().enumerate();
         classes.filter_map(|(class, samples)| Woken::of(class, samples)).collect()
@@ -274,7 +281,7 @@ impl ThreadRecorder {
         &self.timeline
     }
 
-    /// Adds all that another thread's settled recorder holds.
+    /// Adds all data of another thread's settled recorder.
     #[allow(clippy::expect_used, reason = "all recorders use the same bounds, so adding cannot fail")]
     pub fn merge(&mut self, other: &Self) {
         for (own, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
@@ -293,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_outside_the_window_are_dropped_from_measured_but_kept_in_whole() {
+    fn changes_outside_the_window_count_in_whole_only() {
         let mut recorder = ThreadRecorder::new(2);
         recorder.count(5, |counts| counts.releases += 1);
         recorder.set_window(Window { start: 10, end: 3_000_010 });
@@ -306,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_was_not_served_counts_as_long_as_it_lasted_before_the_window_closed() {
+    fn unserved_wait_counts_until_the_window_closes() {
         let mut recorder = ThreadRecorder::new(1);
         assert_eq!(recorder.record_unserved(None, 1, 5), None, "no window has begun");
         recorder.set_window(Window { start: 100, end: 200 });
@@ -324,10 +331,11 @@ mod tests {
     }
 
     #[test]
-    fn of_a_wait_that_began_before_the_window_it_is_known_for_how_long() {
+    fn record_wait_keeps_the_length_of_a_wait_at_the_start_of_the_window() {
         let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
         recorder.set_window(Window { start: 100, end: 200 });
-        // Ended before it; ended within, begun before and within; ended after it, begun before and within
+        // Intervals: before the window; begun before and within, ended within; begun before and within, ended
+        // after
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
             recorder.record_wait(part, intended, acquired);
         }
@@ -350,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_without_the_lock_counts_in_the_stage_that_it_reached() {
+    fn arrival_without_the_lock_counts_in_the_stage_it_reached() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 100, end: 200 });
         let wait = ArrivalWait { due: 150, called: Some((160, 165)), ended: 400, is_served: true };
@@ -375,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_past_the_timeline_goes_into_the_last_one() {
+    fn second_past_the_timeline_goes_into_the_last_one() {
         let mut recorder = ThreadRecorder::new(2);
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         recorder.second(9_000_000).unwrap().acquisitions += 1;
@@ -384,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sample_reaches_its_histogram_however_many_there_are() {
+    fn every_sample_reaches_its_histogram() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         let many = SAMPLES_AT_ONCE as u64 * 2 + 7;
@@ -401,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_above_the_range_is_kept_as_the_highest_and_counted() {
+    fn value_above_the_range_is_recorded_as_the_highest_and_counted() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 0, end: 10 });
         for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
@@ -415,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_holds_its_first_stamp_and_not_the_one_at_its_end() {
+    fn window_contains_its_start_but_not_its_end() {
         let window = Window { start: 10, end: 20 };
         assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
         assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
@@ -426,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_is_entered_in_the_second_of_the_window_in_which_it_happens() {
+    fn second_is_counted_from_the_start_of_the_window() {
         let mut recorder = ThreadRecorder::new(3);
         recorder.set_window(Window { start: 500_000, end: 4_000_000 });
         for at in [499_999, 500_000, 1_499_999, 1_500_000, 2_500_000, 3_999_999, 4_000_000] {
@@ -442,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn sheets_of_several_threads_add_up_in_all_that_they_hold() {
+    fn merge_adds_histograms_counts_and_timelines() {
         let filled = |times: u64| {
             let mut recorder = ThreadRecorder::new(2);
             recorder.set_window(Window { start: 0, end: Stamp::MAX });
@@ -471,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_shorter_than_the_shortest_is_kept_as_that() {
+    fn sample_below_the_range_is_recorded_as_the_lowest() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         recorder.record(Measure::Hold, 1, 0);

@@ -1,6 +1,5 @@
-//! The checker itself: takes event after event, what acquires, releases and writes mean for their lock, and what
-//! contenders learn of their sessions; and at the end says what became of each lock, with the lines that show what went
-//! wrong.
+//! The checker: processes events one by one, applies acquires, releases and writes to their lock, and tracks
+//! sessions. At the end, it reports on each lock, with the lines that show each error.
 
 use std::collections::HashMap;
 
@@ -22,10 +21,10 @@ use zklockbench_record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
 };
 
-/// Findings of each kind that are told.
+/// Maximum number of reported findings per kind.
 const REPORTED: usize = 20;
 
-/// Judges a history while it is read. What it keeps grows with contenders and locks, not with events.
+/// Judges a history while reading it. Memory grows with contenders and locks, not with events.
 #[derive(Debug)]
 pub struct Checker {
     complete: Option<bool>,
@@ -38,14 +37,14 @@ pub struct Checker {
 
 #[derive(Debug)]
 struct Lock {
-    /// What is counted as it happens; the rest comes at the end.
+    /// Counts made while reading; the rest follows at the end.
     report: LockReport,
-    /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
+    /// Contenders inside, by clock number: beliefs on different clocks are not compared.
     occupancies: Vec<(usize, Occupancy)>,
     order: LockHolds,
     fencing: Fencing,
     holds: u64,
-    /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
+    /// Acquisitions that holders blocked, with the blocked parts of their waits.
     kept_out: KeptOut,
     first: Option<usize>,
 }
@@ -104,10 +103,10 @@ impl Checker {
         }
     }
 
-    /// Takes the next event.
+    /// Processes the next event.
     ///
     /// # Errors
-    /// What makes no sense about it after what went before; the history can't be judged then.
+    /// Describes why the event contradicts earlier ones; the history cannot be judged then.
     pub fn feed(&mut self, place: LinePosition, event: &Event<'_>) -> Result<(), String> {
         let (process, at) = self.clocks.read(event, place)?;
         self.events += 1;
@@ -158,7 +157,7 @@ impl Checker {
         }
         let contender = &mut self.contenders.all[who];
         if event.step == Step::Invoke && contender.state == SessionState::Expired {
-            // Asking takes a session: this one is new.
+            // An acquire requires a session, so this one is new.
             contender.state = SessionState::Connected;
         }
         Ok(())
@@ -208,13 +207,13 @@ struct EventContext<'a> {
     who: usize,
     lock: &'a mut Lock,
     stand: &'a mut Stand,
-    /// Whether the contender's session is not known to be alive, and the line that said so.
+    /// Set if the contender's session may be dead, with the line that reported it.
     suspended: Option<Option<LinePosition>>,
     at: Moment,
 }
 
 impl EventContext<'_> {
-    /// Whether a holder asks for more of the same.
+    /// Whether a holder acquires again.
     fn again(&self, depth: Option<u32>) -> Result<bool, String> {
         let again = depth.is_some_and(|depth| depth > 1);
         let expected = self.stand.depth + 1;
@@ -224,7 +223,7 @@ impl EventContext<'_> {
         Ok(again)
     }
 
-    /// A contender that asks anew after the end of its session did not go on as a holder.
+    /// A contender that acquires again after the end of its session did not continue as a holder.
     fn forget_lost_hold(&mut self) {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()
@@ -316,7 +315,7 @@ impl EventContext<'_> {
         }
     }
 
-    /// The release was done.
+    /// The release took effect.
     fn has_left(&mut self, soundness: Soundness) {
         if let Some(hold) = self.stand.hold.take() {
             let occupancy = self.lock.occupancy(self.at.clock);
@@ -325,7 +324,7 @@ impl EventContext<'_> {
         }
     }
 
-    /// The release failed, or its end is unknown.
+    /// The release failed, or its result is unknown.
     fn has_not_left(&mut self, step: Step) {
         self.stand.not_let = Some(step);
         if let Some(hold) = self.stand.hold.filter(|_| step == Step::Fail) {
@@ -333,7 +332,8 @@ impl EventContext<'_> {
         }
     }
 
-    /// After a release that was not done for certain, the contender asks again: it takes itself for outside.
+    /// The contender acquires again after a release without a definite success, so it considers itself
+    /// outside.
     fn goes_on_without(&mut self) {
         let soundness = self.stand.after_release();
         if let Some(hold) = self.stand.hold.filter(|_| self.stand.not_let == Some(Step::Fail)) {
@@ -350,14 +350,14 @@ impl EventContext<'_> {
 }
 
 impl Stand {
-    /// What a release that was not done leaves to be said of the session: a definite failure came from a live one.
+    /// Soundness of the session after such a release: a definite failure came from a live session.
     fn after_release(&self) -> Soundness {
         if self.not_let == Some(Step::Fail) { Soundness::Sound } else { Soundness::Unknown }
     }
 }
 
 impl Checker {
-    /// All contenders of a process that share a session learn something of it.
+    /// Applies a session event to all contenders of a process that share the session.
     fn learn_all(&mut self, process: usize, event: &Event<'_>, at: Moment) -> Result<(), String> {
         if event.what != What::Session {
             return Err("this event needs `contender`".into());
@@ -373,7 +373,7 @@ impl Checker {
         let named = event.session.map(session_number);
         let another = named.is_some() && known.is_some() && named != known;
         if another && event.state == Some(SessionState::Expired) {
-            return; // Late news of a session that is not the contender's any more.
+            return; // Late event of a session that the contender no longer has.
         }
         if another {
             self.tell(who, SessionState::Expired, at);
@@ -433,7 +433,7 @@ fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Mome
     }
 }
 
-/// What is left to say of a hold when the history ends; `lived` tells whether its process was heard of since a line.
+/// Closes a hold at the end of the history; `lived` reports whether its process was heard of since a line.
 fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
     let Some(hold) = stand.hold.take() else { return };
     let occupancy = lock.occupancy(clock);
@@ -477,7 +477,7 @@ impl Checker {
         }
     }
 
-    /// What is still open is closed; gives the acquires that are stuck.
+    /// Closes everything still open and returns the stuck acquires.
     fn end_contenders(&mut self) -> Vec<Finding> {
         let mut stuck = Vec::new();
         let complete = self.complete == Some(true);
@@ -559,7 +559,7 @@ impl Checker {
     }
 }
 
-/// The first few of each kind, in the order of their lines.
+/// The first findings of each kind, in the order of their lines.
 fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| (a.breach, &a.lines).cmp(&(b.breach, &b.lines)));
     let mut count = (None, 0);
@@ -596,7 +596,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_semaphore_refuses_claims_for_more_leases_than_it_has_or_for_none() {
+    fn semaphore_refuses_claims_for_no_leases_or_too_many() {
         let refused = |kind| {
             let lock = Lock::new("lock", kind);
             [0, 1, 3, 4].map(|leases| lock.check(LockClaim { leases, ..LockClaim::WRITE }).is_err())
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn each_hold_has_a_number_of_its_own_and_each_clock_a_room() {
+    fn holds_have_unique_numbers_and_clocks_separate_occupancies() {
         let mut lock = Lock::new("lock", LockKind::Mutex);
         assert_ne!(lock.next_hold(), lock.next_hold());
         lock.occupancy(4).entries = 1;

@@ -1,4 +1,4 @@
-//! When something happened, by whose clock; whose clock is whose, and that none of them goes backwards.
+//! Times of events by clock: assigns clocks to processes, and checks that no clock goes backwards.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use zklockbench_record::history::{Event, LinePosition};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Microseconds of its clock.
+    /// Time in microseconds of its clock.
     pub t_us: u64,
     pub place: LinePosition,
     pub clock: usize,
@@ -34,14 +34,14 @@ pub struct Clocks {
     processes: Names,
     clocks: Names,
     clock_names: Vec<String>,
-    /// Of each process: its name, its clock, its last line.
+    /// For each process: its name, its clock, its last event.
     known: Vec<(String, usize, Moment)>,
-    /// Of each clock: its latest time, and the line that said so.
+    /// For each clock: its latest time, and the line that had it.
     latest: Vec<(u64, LinePosition)>,
 }
 
 impl Clocks {
-    /// The process's number and the moment of an event.
+    /// The number of the process and the moment of an event.
     pub fn read(&mut self, event: &Event<'_>, place: LinePosition) -> Result<(usize, Moment), String> {
         let process = self.processes.number(event.process);
         let clock = self.clock_of(process, event);
@@ -59,7 +59,7 @@ impl Clocks {
     }
 
     fn clock_of(&mut self, process: usize, event: &Event<'_>) -> usize {
-        // Most processes name no clock: the lookup by the process's number is spared a second by its name.
+        // Most processes name no clock; a lookup by process number saves a second lookup by name.
         match (event.clock, self.known.get(process)) {
             (None, Some((name, clock, _))) if self.clock_names[*clock] == *name => *clock,
             (named, _) => {

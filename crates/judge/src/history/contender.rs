@@ -1,5 +1,4 @@
-//! What is known of each contender: its session, and where it stands with each lock: what it may do there next, and what
-//! would make no sense.
+//! State of each contender: its session, and its progress at each lock, with the transitions that are valid.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +10,7 @@ use zklockbench_record::history::{LinePosition, SessionState, Step};
 #[derive(Debug, Clone, Copy)]
 pub struct CalledAcquire {
     pub at: Moment,
-    /// For how long the same request had been kept out by then.
+    /// Total time for which the same claim had been blocked by then.
     pub kept_out_us: u64,
 }
 
@@ -19,15 +18,15 @@ pub struct CalledAcquire {
 pub struct Stand {
     pub at: At,
     pub depth: u32,
-    /// Its hold, as long as that can still be judged.
+    /// The current hold, while it can still be judged.
     pub hold: Option<u64>,
-    /// Whether it was told during that hold that its session had ended.
+    /// Whether the contender was notified during that hold that its session had ended.
     pub lost: bool,
     pub token: Option<i64>,
     pub asked: Option<CalledAcquire>,
-    /// How the release ended that was not done.
+    /// Result of a release that did not succeed.
     pub not_let: Option<Step>,
-    /// The newest token that the resource had accepted when a write was called.
+    /// Newest token that the resource had accepted when a write was called.
     pub writing: Option<Option<Newest>>,
 }
 
@@ -37,7 +36,7 @@ pub struct HistoryContender {
     pub number: u64,
     pub state: SessionState,
     pub told: Option<LinePosition>,
-    /// Its session, as a hash: names of sessions are many and only compared.
+    /// Hash of the session's name: there are many names, and they are only compared.
     pub session: Option<u64>,
     pub stands: BTreeMap<usize, Stand>,
 }
@@ -51,12 +50,12 @@ impl HistoryContender {
 #[derive(Debug, Default)]
 pub struct Contenders {
     numbers: HashMap<(usize, u64), usize>,
-    /// All of them, in the order of their first event.
+    /// All contenders, in the order of their first event.
     pub all: Vec<HistoryContender>,
 }
 
 impl Contenders {
-    /// The place of a contender among all.
+    /// Index of a contender in `all`.
     pub fn of(&mut self, process: usize, number: u64) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
             let (state, stands) = (SessionState::Connected, BTreeMap::new());
@@ -65,7 +64,7 @@ impl Contenders {
         })
     }
 
-    /// Those of a process, as far as they may have that session.
+    /// Contenders of a process that may have that session.
     pub fn sharing(&self, process: usize, session: Option<u64>) -> Vec<usize> {
         let may = |contender: &HistoryContender| {
             contender.process == process
@@ -75,7 +74,7 @@ impl Contenders {
     }
 }
 
-/// A session's name as a number that can be kept.
+/// A compact hash of a session's name.
 pub fn session_number(session: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     session.hash(&mut hasher);
@@ -89,32 +88,32 @@ pub enum At {
     Asking,
     Inside,
     AskingAgain,
-    /// It holds and gives one of several acquires back.
+    /// The contender holds and releases one of several acquires.
     Easing,
-    /// It called release and has no answer.
+    /// The contender called release and has no answer.
     Leaving,
-    /// It called release, and the answer was not that it is done.
+    /// The contender called release, and the answer was not success.
     NotLet,
-    /// Its acquire ended without saying how.
+    /// The acquire ended with an unknown result.
     Maybe,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockTurn {
     Asks,
-    /// It is inside from now on.
+    /// The contender is inside from now on.
     Enters,
     Refused,
-    /// It may be inside from now on.
+    /// The contender may be inside from now on.
     MayEnter,
-    /// It begins to let go: it believes no longer.
+    /// The contender starts to release and no longer believes that it holds.
     Leaves,
     Left(Step),
-    /// A holder's further acquire or its release: nothing changes for others.
+    /// A further acquire or release of a holder, without effect on others.
     Nested,
 }
 
-/// Where a contender stands after an event of acquire, and what that means.
+/// State of a contender after an event of acquire, and the meaning of the event.
 pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {
@@ -129,7 +128,8 @@ pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn)
     })
 }
 
-/// Where a contender stands after an event of release, and what that means. `last` when it holds only once.
+/// State of a contender after an event of release, and the meaning of the event. `last` if the contender
+/// holds only once.
 pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_goes_from_asking_to_inside_to_outside() {
+    fn cycle_goes_from_asking_to_inside_to_outside() {
         let (at, turn) = turn_of_acquire(At::Outside, Step::Invoke, false).unwrap();
         assert_eq!((at, turn), (At::Asking, LockTurn::Asks));
         assert_eq!(turn_of_acquire(at, Step::Ok, false), Ok((At::Inside, LockTurn::Enters)));
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_second_acquire_needs_a_depth() {
+    fn second_acquire_needs_a_depth() {
         assert_eq!(turn_of_acquire(At::Inside, Step::Invoke, true), Ok((At::AskingAgain, LockTurn::Nested)));
-        let told = turn_of_acquire(At::Inside, Step::Invoke, false).unwrap_err();
-        assert_eq!(told, "acquire is called by a contender that holds it");
+        let error = turn_of_acquire(At::Inside, Step::Invoke, false).unwrap_err();
+        assert_eq!(error, "acquire is called by a contender that holds it");
     }
 
     #[test]
-    fn an_answer_without_a_question_is_refused() {
+    fn result_without_a_call_is_refused() {
         for at in [At::Outside, At::Inside, At::Leaving, At::Maybe] {
             assert!(turn_of_acquire(at, Step::Ok, false).is_err(), "{at:?}");
         }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_of_an_acquire_leads_somewhere_else() {
+    fn acquire_results_lead_to_different_states() {
         assert_eq!(turn_of_acquire(At::Asking, Step::Fail, false), Ok((At::Outside, LockTurn::Refused)));
         assert_eq!(turn_of_acquire(At::Asking, Step::Unknown, false), Ok((At::Maybe, LockTurn::MayEnter)));
         for at in [At::NotLet, At::Maybe] {
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_holder_can_ask_for_more_of_the_same() {
+    fn only_a_holder_can_acquire_again() {
         for at in [At::Outside, At::NotLet, At::Maybe, At::Asking, At::Leaving] {
             assert!(turn_of_acquire(at, Step::Invoke, true).is_err(), "{at:?}");
         }
     }
 
     #[test]
-    fn whoever_may_hold_can_release_and_whoever_holds_several_times_eases() {
+    fn possible_holders_can_release_and_nested_holders_ease() {
         for at in [At::Inside, At::NotLet, At::Maybe] {
             assert_eq!(
                 turn_of_release(at, Step::Invoke, true),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_what_the_contender_is_doing() {
+    fn errors_state_what_the_contender_is_doing() {
         let doing = [
             (At::Asking, "is still asking for it"),
             (At::AskingAgain, "holds it and asks for it again"),
@@ -249,12 +249,12 @@ mod tests {
             let called = turn_of_release(at, Step::Invoke, true).unwrap_err();
             assert_eq!(called, format!("release is called by a contender that {what}"));
         }
-        let told = |at| turn_of_acquire(at, Step::Ok, false).unwrap_err();
+        let error = |at| turn_of_acquire(at, Step::Ok, false).unwrap_err();
         assert_eq!(
-            told(At::NotLet),
+            error(At::NotLet),
             "acquire ends, but the contender has tried to release it, without success"
         );
-        assert_eq!(told(At::Maybe), "acquire ends, but the contender does not know whether it holds it");
+        assert_eq!(error(At::Maybe), "acquire ends, but the contender does not know whether it holds it");
         let ended = turn_of_release(At::Inside, Step::Fail, true).unwrap_err();
         assert_eq!(ended, "release ends, but the contender holds it");
     }

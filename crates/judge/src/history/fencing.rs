@@ -1,7 +1,7 @@
-//! Did the fenced resource keep old tokens out?
+//! Did the fenced resource reject old tokens?
 //!
-//! Writes that were under way together may have been accepted in either order. So a write is stale for certain only
-//! when a newer token had been accepted before it was called, or when the zxids say so.
+//! Concurrent writes may have been accepted in either order. A write is therefore certainly stale only if a
+//! newer token was accepted before its call, or if the zxids show it.
 
 use super::clocks::Moment;
 use super::judgement::WriteReport;
@@ -36,13 +36,13 @@ pub struct Fencing {
 }
 
 impl Fencing {
-    /// The newest token that is known on a clock to be accepted.
+    /// Newest token known to be accepted on a clock.
     pub fn newest_on(&self, clock: usize) -> Option<Newest> {
         self.newest.iter().find(|newest| newest.clock == clock).copied()
     }
 
-    /// The resource answered a write. `called` is what [`Fencing::newest_on`] was when it was called, or is now if
-    /// that was not written down.
+    /// Processes the answer to a write. `called` is the result of [`Fencing::newest_on`] at its call, or the
+    /// present one if the call was not recorded.
     pub fn answer(&mut self, answer: FencedWrite, called: Option<Newest>) {
         if !answer.accepted {
             self.reject(answer);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_token_turned_away_is_what_fencing_is_for() {
+    fn rejected_older_token_counts_as_stale_rejected() {
         let mut fencing = Fencing::default();
         fencing.answer(write(5, true, 1), None);
         fencing.answer(write(3, false, 2), fencing.newest_on(0));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_under_way_together_are_undecided_unless_their_zxids_tell() {
+    fn concurrent_writes_are_undecided_without_zxids() {
         let mut fencing = Fencing::default();
         fencing.answer(FencedWrite { zxid: Some(20), ..write(5, true, 1) }, None);
         fencing.answer(write(3, true, 2), None);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_write_is_held_against_the_newest_token_so_far() {
+    fn writes_are_compared_with_the_newest_token_so_far() {
         let mut fencing = Fencing::default();
         let mut accept = |token, line| {
             let called = fencing.newest_on(0);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn all_stale_writes_are_counted_and_the_first_twenty_shown() {
+    fn all_stale_writes_are_counted_and_twenty_kept_as_examples() {
         let mut fencing = Fencing::default();
         fencing.answer(write(5, true, 1), None);
         for line in 2..32 {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_of_different_clocks_are_put_in_order_by_their_zxids_alone() {
+    fn writes_on_different_clocks_are_ordered_by_zxid_only() {
         let on = |clock, token, zxid, line| {
             let at = Moment { clock, ..at(line) };
             FencedWrite { token: Some(token), accepted: true, zxid, at }

@@ -1,5 +1,4 @@
-//! What a history shows: what became of the locks, the one verdict that this comes to, and what a reader must know
-//! beside it.
+//! Results of a history: reports on the locks, the overall verdict, and notes for the reader.
 
 use zklockbench_core::evidence::{Sensitivity, excluded};
 use zklockbench_core::units::counted;
@@ -9,33 +8,33 @@ use zklockbench_record::history::{LinePosition, LockKind};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
     pub verdict: Verdict,
-    /// Lock by lock, by name; locks that were not asked for are left out.
+    /// Reports on the locks, by name; unused locks are left out.
     pub locks: Vec<LockReport>,
-    /// The first of each kind of thing that went wrong, in the order of their lines.
+    /// First findings of each kind, in the order of their lines.
     pub findings: Vec<Finding>,
-    /// What could not be checked, and what a reader should know.
+    /// Checks that could not run, and other notes for the reader.
     pub notes: Vec<String>,
-    /// How many acquisitions were checked, and of how many, and which error rate that excludes.
+    /// Number of checked acquisitions, their total, and the error rate that they exclude.
     pub evidence: String,
     pub events: u64,
     pub contenders: usize,
-    /// Clocks that times were read from.
+    /// Number of clocks in the history.
     pub clocks: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
-    /// Two inside at once, though the session of the one before was alive.
+    /// Two inside at once, while the earlier holder's session was alive.
     Violation,
-    /// A holder was let in before the node of the one before it was deleted.
+    /// A holder let in before the previous holder's node was deleted.
     Order,
-    /// The fenced resource accepted an older token after a newer one.
+    /// An older token accepted by the fenced resource after a newer one.
     StaleWrite,
     /// An acquire that never ended.
     Stuck,
     /// Two inside at once, after the session of one was suspended or had expired.
     Zombie,
-    /// Two inside at once, and it is unknown whether a session had ended.
+    /// Two inside at once, with unknown session states.
     Uncertain,
 }
 
@@ -57,7 +56,7 @@ pub struct Finding {
     pub breach: Breach,
     pub lock: String,
     pub what: String,
-    /// The lines that show it, and no others.
+    /// The lines that show the breach, and no others.
     pub lines: Vec<LinePosition>,
 }
 
@@ -65,7 +64,7 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Overlaps {
     pub count: u64,
-    /// The longest that the two were inside together, in microseconds.
+    /// Longest overlap in microseconds.
     pub longest_us: u64,
 }
 
@@ -80,21 +79,21 @@ impl Overlaps {
     }
 }
 
-/// Exclusion as the ensemble saw it.
+/// Exclusion according to the ensemble.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OrderReport {
     pub compared: u64,
-    /// Pairs that could not be, for lack of a zxid.
+    /// Pairs that could not be compared for lack of a zxid.
     pub not_compared: u64,
-    /// Of those, pairs whose two holders are on different clocks.
+    /// Pairs in `not_compared` whose holders are on different clocks.
     pub not_compared_across_clocks: u64,
-    /// Of the pairs compared, those in which the later one was let in too early.
+    /// Pairs in `compared` whose later holder was let in too early.
     pub too_early: u64,
-    /// Pairs in which the later one's node was there before the earlier one's was deleted: it had waited.
+    /// Pairs whose later holder had a node before the earlier one's was deleted, so that it had to wait.
     pub waited: u64,
-    /// Of these, pairs on different clocks.
+    /// Pairs in `waited` whose holders are on different clocks.
     pub waited_across_clocks: u64,
-    /// Grants with a token older than one granted before; a fair lock has none.
+    /// Grants with a token older than an earlier grant's; a fair lock has none.
     pub out_of_order: u64,
     pub without_token: u64,
 }
@@ -102,16 +101,16 @@ pub struct OrderReport {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
     pub accepted: u64,
-    /// Writes accepted with an older token than one accepted before: the resource does not fence.
+    /// Writes accepted with an older token than an earlier one's: the resource does not fence.
     pub stale_accepted: u64,
-    /// Writes turned away for their old token.
+    /// Writes rejected for their old token.
     pub stale_rejected: u64,
-    /// Writes turned away although their token was the newest.
+    /// Writes rejected although their token was the newest.
     pub other_rejected: u64,
     /// Writes accepted with an older token, but perhaps before the newer one.
     pub undecided: u64,
     pub without_token: u64,
-    /// Writes that could not be put in order with the ones before, for those are on another clock.
+    /// Writes without an order relative to earlier ones, which are on another clock.
     pub across_clocks: u64,
 }
 
@@ -122,31 +121,32 @@ pub struct LockReport {
     pub acquired: u64,
     pub failed: u64,
     pub unknown: u64,
-    /// Acquisitions that others who were inside kept out for a part of their wait.
+    /// Acquisitions that holders blocked for a part of their wait.
     pub waited: u64,
-    /// As many as could have been seen entering while others were inside: each counts by that part.
+    /// Effective number of acquisitions that could have been seen entering while others were inside. Each
+    /// counts by that part of its wait.
     pub seen_inside: u64,
-    /// Whether more than one contender got it.
+    /// Whether more than one contender acquired the lock.
     pub contended: bool,
-    /// Whether contenders on different clocks got it.
+    /// Whether contenders on different clocks acquired the lock.
     pub several_clocks: bool,
     pub violations: Overlaps,
     /// Overlaps with a holder whose session was suspended or had expired.
     pub zombies: Overlaps,
-    /// Overlaps that cannot be classed.
+    /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that stayed inside although they had been told that their session had ended, while others entered.
+    /// Holders that stayed inside after notification of their session's end, while others entered.
     pub ignored_expiry: u64,
     pub order: OrderReport,
     pub writes: WriteReport,
-    /// Acquires that never ended though others passed, or though the history is complete.
+    /// Acquires that never ended although later ones did, or although the history is complete.
     pub stuck: u64,
     /// Acquires that had not ended when the history did.
     pub unfinished: u64,
 }
 
 impl LockReport {
-    /// Of a lock for which nobody has asked yet.
+    /// Report on a lock without events.
     pub fn new(name: &str, kind: LockKind) -> Self {
         Self {
             name: name.to_owned(),
@@ -170,17 +170,17 @@ impl LockReport {
     }
 }
 
-/// How a history ended, and how it is to be judged.
+/// The end of a history, and options for judging it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HistoryEnd {
-    /// The number of its last line, when that broke off in its middle.
+    /// Number of the last line, if that line is cut off.
     pub cut_off_at: Option<u64>,
     pub strict: bool,
-    /// How small an error rate its acquisitions must exclude for a verdict of held.
+    /// Error rate that the acquisitions must exclude for a verdict of *held*.
     pub evidence: Sensitivity,
 }
 
-/// A count of one lock, and the sentence for it.
+/// A count of a lock, and the sentence for it.
 type Reason = (fn(&LockReport) -> u64, &'static str);
 
 const VIOLATED: &[Reason] = &[
@@ -198,7 +198,7 @@ const UNKNOWN: &[Reason] = &[
     (uncompared, "holders on different clocks that could not be compared"),
 ];
 
-/// Pairs of holders that neither a common clock nor the ensemble puts in order.
+/// Pairs of holders that neither a common clock nor the ensemble orders.
 fn uncompared(lock: &LockReport) -> u64 {
     let uncompared = lock.order.not_compared_across_clocks.max(lock.order.without_token);
     if lock.several_clocks { uncompared } else { 0 }
@@ -220,7 +220,7 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
     (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
 }
 
-/// Why a run may be held of which the history is unknown, and how to find out.
+/// Why a run may be held although its history is unknown, and how to check.
 const TOLD_BY_MORE: &str = "a history shows neither who waited within a process nor the servers' transaction logs: a \
                             run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
 
@@ -231,7 +231,7 @@ fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
         .collect()
 }
 
-/// Without two contenders of which one waited there was nothing to exclude.
+/// The lack of evidence: without two contenders of which one waited, nothing was excluded.
 fn no_evidence(locks: &[LockReport], asked: Sensitivity) -> Option<String> {
     let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
     if contended.is_empty() {
@@ -255,7 +255,7 @@ pub fn describe_evidence(locks: &[LockReport]) -> String {
     format!("{checked} of {all} checked; {}", excluded(checked))
 }
 
-/// Of locks that two contenders got, how many acquisitions were checked, and how many there were.
+/// Checked and total acquisitions of locks that two contenders acquired.
 fn checked(locks: &[LockReport]) -> (u64, u64) {
     let contended = locks.iter().filter(|lock| lock.contended);
     contended.fold((0, 0), |(checked, acquired), lock| {
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_breach_has_a_name_and_the_worst_comes_first() {
+    fn breaches_have_names_and_are_ordered_by_severity() {
         let worst_first = [
             (Breach::Violation, "violation"),
             (Breach::Order, "order"),
@@ -315,7 +315,7 @@ mod tests {
         assert!(worst_first.is_sorted_by_key(|(breach, _)| *breach));
     }
 
-    /// A mutex that two contenders got, one after a wait, and which the ensemble's view confirms.
+    /// A mutex acquired by two contenders, one after a wait, and confirmed by the ensemble.
     fn sound(name: &str) -> LockReport {
         LockReport {
             acquired: 9,
@@ -331,7 +331,7 @@ mod tests {
         verdict(locks, Some(true), HistoryEnd::default())
     }
 
-    /// The verdict on a lock that is sound but for one thing.
+    /// The verdict on a sound lock with one change.
     fn after(change: impl FnOnce(&mut LockReport)) -> Verdict {
         let mut lock = sound("l");
         change(&mut lock);
@@ -353,12 +353,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_waited_for_and_shows_nothing_wrong_is_held_without_a_note() {
+    fn contended_lock_without_errors_is_held_without_notes() {
         assert_eq!(judge(&[sound("l")]), (Verdict::Held, vec![]));
     }
 
     #[test]
-    fn each_way_to_break_the_promise_violates_with_its_count() {
+    fn each_kind_of_breach_violates_with_its_count() {
         let entries = "l: entries while another was inside whose session was alive: 2";
         assert_eq!(after(|lock| lock.violations.count = 2), violated(entries));
         let early = "l: holders let in before the previous holder's node was deleted: 1";
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_cannot_be_told_leaves_it_unknown() {
+    fn each_kind_of_uncertainty_leaves_the_verdict_unknown() {
         let inside = "l: entries while another may have been inside: 1";
         assert_eq!(after(|lock| lock.uncertain.count = 1), unknown(inside));
         let undecided = "l: writes with an older token, accepted before or after the newer one: 1";
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_of_one_lock_outweighs_what_is_unknown_of_another() {
+    fn violation_of_one_lock_outweighs_unknown_of_another() {
         let mut locks = [sound("a"), sound("b")];
         locks[0].uncertain.count = 1;
         locks[1].violations.count = 1;
@@ -390,18 +390,18 @@ mod tests {
     }
 
     #[test]
-    fn zombies_violate_only_a_strict_reading() {
+    fn zombies_violate_only_when_strict() {
         let mut lock = sound("l");
         lock.zombies.count = 2;
         assert_eq!(judge(&[lock.clone()]).0, Verdict::Held);
         let strict = HistoryEnd { strict: true, ..HistoryEnd::default() };
-        let told = violated("l: entries while a zombie was inside: 2");
-        assert_eq!(verdict(&[lock], Some(true), strict).0, told);
+        let expected = violated("l: entries while a zombie was inside: 2");
+        assert_eq!(verdict(&[lock], Some(true), strict).0, expected);
     }
 
     #[test]
-    fn holders_on_different_clocks_need_the_ensemble_to_be_compared() {
-        let told = |count: u64| {
+    fn holders_on_different_clocks_are_compared_only_by_the_ensemble() {
+        let expected = |count: u64| {
             unknown(&format!("l: holders on different clocks that could not be compared: {count}"))
         };
         let missing = |several_clocks| {
@@ -411,16 +411,16 @@ mod tests {
                 lock.order.without_token = 3;
             })
         };
-        assert_eq!(missing(true), told(3));
+        assert_eq!(missing(true), expected(3));
         assert_eq!(missing(false), Verdict::Held, "on one clock their beliefs are compared");
         assert_eq!(after(|lock| lock.several_clocks = true), Verdict::Held);
     }
 
     #[test]
-    fn without_contention_on_some_lock_nothing_was_excluded() {
-        let nobody = unknown("no lock was acquired by two contenders, so exclusion was never tested");
-        assert_eq!(judge(&[]).0, nobody);
-        assert_eq!(after(|lock| lock.contended = false), nobody);
+    fn verdict_is_unknown_without_contention_on_any_lock() {
+        let untested = unknown("no lock was acquired by two contenders, so exclusion was never tested");
+        assert_eq!(judge(&[]).0, untested);
+        assert_eq!(after(|lock| lock.contended = false), untested);
         let unmet = unknown("no contention was recorded, so exclusion was never tested");
         assert_eq!(after(|lock| lock.seen_inside = 0), unmet);
         let few = unknown("too little evidence: 4 of 9 acquisitions checked, 0.99@100% needs 5");
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_is_unknown_when_more_evidence_is_asked_for_than_it_has() {
+    fn verdict_is_unknown_with_less_evidence_than_requested() {
         let asked =
             |evidence: &str| HistoryEnd { evidence: evidence.parse().unwrap(), ..HistoryEnd::default() };
         let locks = [LockReport { acquired: 500, seen_inside: 460, ..sound("l") }];
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_shows_that_anybody_was_kept_out_it_is_said_that_a_run_is_judged_by_more() {
+    fn note_refers_to_the_run_if_the_history_lacks_contention() {
         let mut silent = sound("l");
         silent.seen_inside = 0;
         let (verdict, notes) = judge(&[silent]);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
+    fn incomplete_history_is_unknown_and_undeclared_completeness_is_noted() {
         let judged = |complete, cut_off_at| {
             verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
         };
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_checked_against_the_ensemble_is_noted() {
+    fn note_lists_locks_not_checked_against_the_ensemble() {
         let unchecked =
             ["the ensemble's view was not checked, for lack of `token`, `zxid` or `deleted_zxid`: l"];
         assert_eq!(notes_after(|lock| lock.order.compared = 0), unchecked);
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_should_know_of_holders_and_waiters_is_noted() {
+    fn notes_list_ignored_expiries_and_unfinished_acquires() {
         let ignored = ["holders stayed inside although they had been told that their session had ended: l"];
         assert_eq!(notes_after(|lock| lock.ignored_expiry = 1), ignored);
         let waiting = ["acquires were still waiting when the history ended: l"];
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_locks_a_note_names_three() {
+    fn note_names_at_most_three_locks() {
         let noted = |names: &[&str]| {
             let locks: Vec<LockReport> =
                 names.iter().map(|name| LockReport { unfinished: 1, ..sound(name) }).collect();

@@ -1,8 +1,11 @@
-//! Judging a history, event after event, in memory that does not grow with its length.
+//! Judging a history event by event, in memory that does not grow with its length.
 //!
-//! Five questions: did the contenders exclude each other by what they believed (`occupancy`, `overlap`); by what
-//! the ensemble saw (`order`); did the fenced resource keep old tokens out (`fencing`); did everybody get on
-//! (`occupancy`); and does the history make sense at all (`contender`, `clocks`).
+//! There are five checks:
+//! - exclusion as believed by the contenders (`occupancy`, `overlap`)
+//! - exclusion according to the ensemble (`order`)
+//! - fencing of old tokens (`fencing`)
+//! - progress of every contender (`occupancy`)
+//! - consistency of the history itself (`contender`, `clocks`)
 
 mod checker;
 mod clocks;

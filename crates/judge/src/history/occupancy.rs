@@ -1,5 +1,5 @@
-//! Who is inside one lock, as the contenders of one clock believe; and of those who never got in, who is stuck and who
-//! only came too late.
+//! Holders of one lock, as believed by the contenders of one clock; and waiters that never got in, divided
+//! into stuck and merely late.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::inside::{Evidence, Inside};
 use crate::weigh::{Granted, Soundness};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// How many overlaps may wait for what they were. The oldest of more is then uncertain.
+/// Maximum number of unclassified overlaps. Beyond it, the oldest becomes uncertain.
 const WAITING: usize = 256;
 const EXAMPLES: usize = 20;
 
@@ -21,14 +21,14 @@ pub struct Hold {
     pub number: u64,
     pub claim: LockClaim,
     pub token: Option<i64>,
-    /// When acquire was called.
+    /// Time of the call of acquire.
     pub asked_us: Option<u64>,
     pub entered_us: u64,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
     pub suspended: bool,
     pub traces: Traces,
-    /// What happened after the holder was told that its session had ended.
+    /// Events after the holder was notified of its session's end.
     pub lost: Option<OverdueHold>,
 }
 
@@ -40,7 +40,7 @@ pub struct OverdueHold {
     pub first: Option<(u64, Traces)>,
 }
 
-/// An overlap that is settled, as an example.
+/// A classified overlap, kept as an example.
 #[derive(Debug, Clone)]
 pub struct Example {
     pub breach: Breach,
@@ -54,18 +54,18 @@ pub struct Example {
 #[derive(Debug)]
 pub struct Occupancy {
     inside: Inside<Hold>,
-    /// Holds inside that may never have been.
+    /// Holds inside that may never have existed.
     possible: BTreeSet<u64>,
-    /// Holds whose release has been called and not been done for certain.
+    /// Holds whose release was called without a definite success yet.
     leaving: Vec<Hold>,
     waiting: Vec<Overlap>,
     pub entries: u64,
     pub waits: Waits,
     pub violations: Overlaps,
     pub zombies: Overlaps,
-    /// Overlaps that cannot be classed.
+    /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that stayed although they had been told to go, while others entered.
+    /// Holders that stayed after notification of their session's end, while others entered.
     pub ignored_expiry: u64,
     pub examples: Vec<Example>,
 }
@@ -87,12 +87,12 @@ impl Occupancy {
         }
     }
 
-    /// A contender asks for that. Returns for how long in all the same request has been kept out by then.
+    /// Registers an acquire. Returns the total time for which the same claim has been blocked by then.
     pub fn asks(&mut self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.asks(claim, t_us)
     }
 
-    /// For how long in all that request has been kept out.
+    /// Total time for which this claim has been blocked.
     pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.kept_out(claim, t_us)
     }
@@ -134,7 +134,7 @@ impl Occupancy {
             self.keep(overlap);
         }
         if live > allowed {
-            // A hold that may never have been explains one overlap, not all that follow.
+            // A hold that may never have existed explains one overlap, not all later ones.
             for number in std::mem::take(&mut self.possible) {
                 self.inside.leave(number, since.t_us, false);
             }
@@ -160,7 +160,8 @@ impl Occupancy {
         }
     }
 
-    /// A holder calls release and no longer believes that it holds. `alone` when no other could run while it was inside.
+    /// A holder calls release and no longer believes that it holds. `alone` if no other contender could run
+    /// while it was inside.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
         if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
@@ -177,7 +178,7 @@ impl Occupancy {
         self.end(number, at.t_us, Some(at.place));
     }
 
-    /// A holder calls release again after one whose end it did not learn: it may have been inside until now.
+    /// A holder calls release again after one with an unknown result: it may have been inside until now.
     pub fn leave_again(&mut self, number: u64, at: Moment) {
         if self.leaving.iter().any(|hold| hold.number == number) {
             self.waiting.iter_mut().for_each(|overlap| overlap.may_have_stayed(number));
@@ -187,7 +188,7 @@ impl Occupancy {
         }
     }
 
-    /// The release of a holder was done, or its contender goes on as if it had been.
+    /// The release of a holder took effect, or its contender continues as if it had.
     pub fn is_gone(&mut self, number: u64) {
         if self.stop_leaving(number).is_some() {
             self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
@@ -195,7 +196,7 @@ impl Occupancy {
         }
     }
 
-    /// The release of a holder failed: it is inside as if it had not asked.
+    /// The release of a holder failed: it remains inside.
     pub fn stays(&mut self, number: u64, at: Moment) {
         if let Some(hold) = self.stop_leaving(number) {
             self.waiting.iter_mut().for_each(|overlap| overlap.stays(number));
@@ -208,7 +209,8 @@ impl Occupancy {
         Some(self.leaving.swap_remove(found))
     }
 
-    /// A holder turns out to have left when it was notified of the end of its session, or a hold never to have been.
+    /// A holder turns out to have left at the notification of its session's end, or a hold never to have
+    /// existed.
     pub fn vanish(&mut self, number: u64) {
         let Some(hold) = self.inside.get_mut(number) else { return };
         let lost_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
@@ -224,7 +226,7 @@ impl Occupancy {
         self.settle_all();
     }
 
-    /// It is known what was behind a hold.
+    /// The soundness of a hold's session becomes known.
     pub fn resolve(&mut self, number: u64, soundness: Soundness) {
         if !self.waiting.is_empty() {
             self.waiting.iter_mut().for_each(|overlap| overlap.resolve(number, soundness));
@@ -232,7 +234,7 @@ impl Occupancy {
         }
     }
 
-    /// A holder's session has been suspended, or has a connection again.
+    /// A holder's session is suspended or connected again.
     pub fn suspend(&mut self, number: u64, suspended: bool, place: LinePosition) {
         if let Some(hold) = self.inside.get_mut(number) {
             hold.suspended = suspended;
@@ -243,7 +245,7 @@ impl Occupancy {
         }
     }
 
-    /// A holder is told that its session has ended.
+    /// A holder is notified that its session has ended.
     pub fn lose(&mut self, number: u64, at: Moment) {
         // The ensemble may have let in another by now.
         self.inside.doubt(number, at.t_us);
@@ -254,13 +256,14 @@ impl Occupancy {
         self.expire(number, at.place);
     }
 
-    /// A session turns out to have ended before its holder's release was done.
+    /// A session turns out to have ended before its holder's release took effect.
     pub fn expire(&mut self, number: u64, place: LinePosition) {
         self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
         self.resolve(number, Soundness::Lost);
     }
 
-    /// The history ends while a contender is inside. Its session was alive if `lived` says so of an overlap's line.
+    /// The history ends while a contender is inside. Its session was alive if `lived` is true for the
+    /// overlap's line.
     pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);
@@ -268,7 +271,7 @@ impl Occupancy {
         }
     }
 
-    /// Nothing follows: what is not known by now will never be.
+    /// Ends the history: everything still unknown stays unknown.
     pub fn close(&mut self, now_us: u64) {
         for overlap in std::mem::take(&mut self.waiting) {
             self.give_up(overlap, now_us);
@@ -309,7 +312,7 @@ fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
     hold.lost.as_mut()
 }
 
-/// Of those inside the latest are looked at: they overlap the longest from here on.
+/// Considers the latest insiders individually, because they overlap longest from now on.
 fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
     let looked_at: Vec<Party> = insiders.by_ref().take(LOOKED_AT).collect();
     Overlap {
@@ -343,12 +346,12 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
     }
 }
 
-/// An acquire is stuck when it waited this many times as long as any that ended...
+/// An acquire is stuck if it waited this many times as long as any that ended...
 const TIMES_AS_LONG: u64 = 10;
-/// ... and at least so long, in microseconds.
+/// ... and at least this long, in microseconds.
 const AT_LEAST_US: u64 = 1_000_000;
 
-/// The waits for one lock on one clock, as far as they ended with the lock.
+/// Waits for one lock on one clock that ended with the lock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     longest_us: u64,
@@ -361,8 +364,8 @@ impl Waits {
         self.latest_called_us = self.latest_called_us.max(Some(called_us));
     }
 
-    /// Whether an acquire without an end is stuck, of a process that was last heard of at that time: one that was
-    /// called later got the lock, and everybody else waited for far less.
+    /// Whether an unfinished acquire is stuck, given when its process was last heard of. A later call must
+    /// have got the lock, and all waits must have been far shorter.
     pub fn is_stuck(&self, asked: &CalledAcquire, heard_us: u64) -> bool {
         let waited = heard_us.saturating_sub(asked.at.t_us);
         let passed = self.latest_called_us.is_some_and(|called| called > asked.at.t_us);
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_too_many_open_overlaps_becomes_uncertain() {
+    fn oldest_of_too_many_open_overlaps_becomes_uncertain() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(0), moment(1));
         for number in 1..=WAITING as u64 {
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_class_only_some_examples_are_kept_but_all_are_counted() {
+    fn some_examples_per_class_are_kept_and_all_overlaps_counted() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         for number in 0..30 {
             occupancy.enter(hold(2 * number), moment(10 * number));
@@ -440,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_that_has_ended_waits_for_what_is_known_of_the_session() {
+    fn ended_overlap_is_classified_once_the_session_is_known() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(10));
         occupancy.enter(hold(2), moment(20));
@@ -453,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_session_waits_for_the_overlaps_end() {
+    fn known_session_classifies_an_overlap_only_at_its_end() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(10));
         occupancy.enter(hold(2), moment(20));
@@ -464,13 +467,13 @@ mod tests {
     }
 
     #[test]
-    fn more_are_inside_than_are_looked_at_one_by_one() {
+    fn holders_beyond_the_limit_are_weighed_as_unknown() {
         let most = LOOKED_AT as u64;
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
             let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));
             let inside = most + strangers;
             (0..inside).for_each(|number| occupancy.enter(hold(number), moment(number)));
-            // One that takes nearly all leases leaves room for one beside it.
+            // A claim for nearly all leases leaves one lease free.
             occupancy.enter(
                 Hold { claim: LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE }, ..hold(500) },
                 moment(500),
@@ -489,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_was_told_to_go_explains_only_as_many_leases_as_it_has() {
+    fn expired_holder_explains_only_its_own_leases() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
         occupancy.enter(hold(1), moment(1));
         occupancy.enter(hold(2), moment(2));
@@ -506,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_was_told_to_go_and_met_nobody_ignored_nothing() {
+    fn expired_holder_without_overlap_is_no_ignored_expiry() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
         occupancy.enter(hold(1), moment(1));
         occupancy.lose(1, moment(3));
@@ -516,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_news_of_a_sessions_end_counts_and_every_entry_since() {
+    fn entries_count_since_the_first_notification_of_expiry() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(1));
         occupancy.lose(1, moment(3));
@@ -530,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_went_when_it_was_told_to_had_left_by_then() {
+    fn vanished_holder_left_at_its_notification() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(1));
         occupancy.enter(hold(2), moment(5));
@@ -540,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_never_was_takes_no_evidence_with_it() {
+    fn vanished_possible_hold_removes_no_evidence() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
         occupancy.enter(hold(1), moment(5));
@@ -552,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_hold_keeps_others_out_until_its_session_ended() {
+    fn lost_hold_blocks_others_until_its_session_ended() {
         for vanishes in [false, true] {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
             occupancy.asks(LockClaim::WRITE, 0);
@@ -591,7 +594,7 @@ mod tests {
         })
     }
 
-    /// Whether certain holds of these claims keep out another one.
+    /// Whether certain holds with these claims block another claim.
     fn is_full(kind: LockKind, held: &[LockClaim], claim: LockClaim) -> bool {
         let reads = |claim: &LockClaim| claim.mode == Mode::Read;
         match kind {
@@ -606,14 +609,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn evidence_is_the_time_in_which_certain_holds_filled_the_lock(
+        fn evidence_is_the_time_with_the_lock_full_of_certain_holds(
             kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
             steps in prop::collection::vec((0..4_usize, deed(), claim(), 0..4_u64), 0..60),
         ) {
             let mut occupancy = Occupancy::new(kind);
             let mut now = 0;
             let mut inside: [Option<u64>; 4] = [None; 4];
-            // By the hold's number: its claim, and from when until when it was certain.
+            // By hold number: its claim, and the interval in which it was certain.
             let mut certain: Vec<(LockClaim, u64, u64)> = Vec::new();
             let mut asked: Vec<(LockClaim, u64, u64)> = Vec::new();
             for (who, deed, claim, after) in steps {
@@ -629,7 +632,8 @@ mod tests {
                     (Deed::Loses | Deed::Leaves | Deed::Vanishes, Some(number)) => {
                         let until = &mut certain[number as usize].2;
                         match deed {
-                            Deed::Vanishes if *until == u64::MAX => continue, // Only a doubtful hold can.
+                            // Only a doubtful hold can vanish.
+                            Deed::Vanishes if *until == u64::MAX => continue,
                             Deed::Vanishes => occupancy.vanish(number),
                             Deed::Leaves => occupancy.leave(number, moment(now), false),
                             _ => occupancy.lose(number, moment(now)),
@@ -652,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_histories_end_holders_are_sound_if_their_process_lived_on() {
+    fn holders_at_the_end_are_sound_if_their_process_lived_on() {
         for lived in [false, true] {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
             occupancy.enter(hold(1), moment(10));
@@ -667,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_a_mutex_do_not_share_it() {
+    fn readers_do_not_share_a_mutex() {
         let reader = |number| Hold { claim: LockClaim::READ, ..hold(number) };
         for (kind, expected) in [(LockKind::Mutex, 1), (LockKind::ReadWrite, 0)] {
             let mut occupancy = Occupancy::new(kind);
@@ -679,7 +683,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_may_never_have_been_accuses_nobody_when_it_begins() {
+    fn possible_hold_causes_no_overlap_at_its_start() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(10));
         occupancy.enter(Hold { possible: true, ..hold(2) }, moment(20));
@@ -688,8 +692,9 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_enters_after_a_later_grant_may_have_lost_the_lock_meanwhile() {
-        // Both tokens; when the second asked, where the first is inside since 10; and what it is where the second expires
+    fn overlap_class_depends_on_grant_order_if_the_entering_session_expires() {
+        // Tokens of both; time of the second call, with the first inside since 10; class if the second
+        // session expires
         let cases = [
             ((Some(2), Some(1), Some(5)), [0, 1, 0]),
             ((Some(1), Some(2), Some(5)), [1, 0, 0]),
@@ -716,7 +721,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_stuck_who_was_not_passed_by_a_later_one() {
+    fn acquire_is_stuck_only_if_a_later_one_got_the_lock() {
         let mut waits = Waits::default();
         assert!(!waits.is_stuck(&asked(10), 60_000_000), "nobody got the lock");
         waits.ended(10, 20);
@@ -728,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn among_short_waits_a_second_is_what_makes_one_stuck() {
+    fn acquire_is_stuck_after_one_second_among_short_waits() {
         let mut waits = Waits::default();
         waits.ended(100, 200);
         assert!(!waits.is_stuck(&asked(50), 50 + 999_999));
@@ -736,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn among_long_waits_ten_times_the_longest_is_what_makes_one_stuck() {
+    fn acquire_is_stuck_after_ten_times_the_longest_wait() {
         let mut waits = Waits::default();
         waits.ended(0, 3_000_000);
         waits.ended(4_000_000, 4_000_001);

@@ -1,5 +1,5 @@
-//! Exclusion as the ensemble saw it: a holder must not be let in by a reply that is older than the deletion of the
-//! node of any that was let in before it. It needs no clock, so it holds across machines.
+//! Exclusion according to the ensemble: a holder must not be let in by a reply older than the deletion of any
+//! earlier holder's node. No clock is involved, so the check works across machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,8 +7,8 @@ use super::judgement::OrderReport;
 use crate::inside::{Evidence, Inside, on_axis};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
-/// that are written out of order only where they cannot be compared anyway.
+/// Number of holds kept for sorting by when they were found. Holds that are farther out of order cannot be
+/// compared anyway.
 const WINDOW: usize = 512;
 const EXAMPLES: usize = 20;
 
@@ -17,48 +17,48 @@ pub struct Grant {
     pub who: usize,
     pub clock: usize,
     pub claim: LockClaim,
-    /// The token: the zxid at which its node was created.
+    /// Token: the zxid that created the node.
     pub token: i64,
-    /// The zxid at which it found that it holds.
+    /// zxid as of which the contender found that it holds.
     pub zxid: Option<i64>,
-    /// The zxid at which its node was deleted.
+    /// zxid that deleted the node.
     pub deleted: Option<i64>,
     pub acquired: LinePosition,
-    /// Where the release said what was deleted.
+    /// Line of the release that reported the deletion.
     pub released: Option<LinePosition>,
 }
 
-/// Where a grant is kept.
+/// State of a kept grant.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
-    /// Not compared yet, at that zxid.
+    /// Not compared yet, found at that zxid.
     Recent(i64),
-    /// Inside, under that key.
+    /// Inside, with that key.
     Inside(u64),
 }
 
 #[derive(Debug)]
 pub struct LockHolds {
-    /// By the zxid at which each was found, and its token.
+    /// Grants not compared yet, by the zxid at which they were found and their token.
     recent: BTreeMap<(i64, i64), Grant>,
-    /// The place of the last that has been compared with those before it, and its clock.
+    /// Position and clock of the last grant that was compared.
     settled: Option<((i64, i64), usize)>,
-    /// Grants whose nodes were there by then, by the order in which they were compared.
+    /// Grants whose nodes existed by then, in the order of comparison.
     inside: Inside<Grant>,
     compared: u64,
     /// Grants inside whose deletion is known, by its zxid.
     deletions: BTreeSet<(i64, u64)>,
-    /// Grants inside whose deletion is not known.
+    /// Grants inside whose deletion is unknown.
     undeleted: BTreeSet<u64>,
-    /// Of every grant that is kept, by its token: where, and the last contender that held by it.
+    /// For each kept grant, by token: its state, and its last holder.
     kept: HashMap<i64, (Kept, usize)>,
     /// Each contender's latest token.
     latest: HashMap<usize, i64>,
     highest: Vec<(usize, i64)>,
-    /// Holds of which it is not known at which zxid they were found.
+    /// Number of holds without the zxid at which they were found.
     unfound: u64,
     pub report: OrderReport,
-    /// Pairs of which the second was let in too early.
+    /// Pairs whose second holder was let in too early.
     pub examples: Vec<(Grant, Grant)>,
 }
 
@@ -83,7 +83,7 @@ impl LockHolds {
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
         self.supersede(grant.who, grant.token);
-        // Threads that take turns under one node hold by the same token; the ensemble saw one hold.
+        // Threads that alternate on one node hold by the same token; for the ensemble, that is one hold.
         if let Some((_, holder)) = self.kept.get_mut(&grant.token) {
             *holder = grant.who;
             return;
@@ -104,7 +104,7 @@ impl LockHolds {
         }
     }
 
-    /// A contender holds by a new token, so nothing more will be learned of the one before.
+    /// A contender holds by a new token, so nothing more will be learned about its previous one.
     fn supersede(&mut self, who: usize, token: i64) {
         let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
         if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)
@@ -116,7 +116,7 @@ impl LockHolds {
         }
     }
 
-    /// Whether the contender that held by a token last holds by another one.
+    /// Whether the last holder of a token now holds by another one.
     fn is_superseded(&self, token: i64) -> bool {
         let holder = self.kept.get(&token).map(|(_, holder)| holder);
         holder.and_then(|holder| self.latest.get(holder)).is_some_and(|latest| *latest != token)
@@ -168,7 +168,7 @@ impl LockHolds {
         let waited = self.inside.was_kept_out(next.claim, asked, found);
         let may_be_early = self.inside.keeps_out(next.claim);
         if may_be_early {
-            // A deletion that was not written down leaves one comparison out, and not all that follow.
+            // An unrecorded deletion skips one comparison, not all later ones.
             for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
                 self.kept.remove(&grant.token);
             }
@@ -215,7 +215,7 @@ impl LockHolds {
         }
     }
 
-    /// Ends the holds whose nodes had been deleted by then.
+    /// Ends the holds whose nodes were deleted by then.
     fn leave_until(&mut self, zxid: i64) {
         while let Some((deleted, key)) = self.deletions.first().copied().filter(|(first, _)| *first <= zxid) {
             self.deletions.pop_first();
@@ -244,7 +244,7 @@ mod tests {
         Grant { who: 0, clock: 0, claim, token, zxid: Some(zxid), deleted: None, acquired, released: None }
     }
 
-    /// A mutex with these holds: each one's token, as of which zxid it was found, and which one deleted its node.
+    /// A mutex with these holds, given as token, zxid at which it was found, and zxid that deleted the node.
     fn with(holds: impl IntoIterator<Item = (i64, i64, i64)>) -> LockHolds {
         let mut order = LockHolds::new(LockKind::Mutex);
         for (token, zxid, deleted) in holds {
@@ -256,23 +256,23 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_compared_with_all_before_it_and_not_only_with_its_neighbours() {
+    fn hold_is_compared_with_all_before_it() {
         let order = with([(1, 2, 10), (2, 20, 30), (3, 5, 15)]);
         assert_eq!((order.report.compared, order.report.too_early), (2, 1));
         assert_eq!((order.examples[0].0.token, order.examples[0].1.token), (1, 3));
-        // One that lasts long is in the way of all that come in its time
+        // A long hold blocks all that come during it
         let report = with([(1, 2, 100), (3, 5, 6), (7, 8, 9), (99, 100, 110)]).report;
         assert_eq!((report.compared, report.too_early), (3, 2));
     }
 
     #[test]
-    fn holds_are_compared_in_the_order_in_which_they_were_found_and_not_of_their_lines() {
+    fn holds_are_compared_by_when_they_were_found_not_by_line() {
         let report = with([(3, 25, 30), (1, 2, 10), (2, 12, 20)]).report;
         assert_eq!((report.compared, report.too_early, report.out_of_order), (2, 0, 2));
     }
 
     #[test]
-    fn whoever_was_let_in_by_an_older_reply_than_the_deletion_came_too_early() {
+    fn grant_before_the_previous_deletion_is_too_early() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(grant(3, 9));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_that_nobody_wrote_down_leaves_the_pair_uncompared() {
+    fn unrecorded_deletion_leaves_the_pair_uncompared() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(Grant { clock: 1, ..grant(3, 9) });
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_stays_within_the_window_however_many_holds_there_are() {
+    fn memory_stays_within_the_window() {
         let mut order = LockHolds::new(LockKind::Mutex);
         for token in 0..10 * WINDOW as i64 {
             order.grant(grant(2 * token, 2 * token));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_comes_out_of_order_by_more_than_the_window_is_not_compared() {
+    fn hold_out_of_order_by_more_than_the_window_is_not_compared() {
         let mut order = LockHolds::new(LockKind::Mutex);
         for token in 1..=WINDOW as i64 + 2 {
             order.grant(grant(10 * token, 10 * token));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_by_one_node_are_one_hold_and_in_order() {
+    fn holds_by_one_node_count_as_one_hold() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(grant(1, 3));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_deletions_the_last_lets_the_next_one_in() {
+    fn last_of_several_deletions_counts() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.delete(1, 9, LinePosition { line: 7, offset: 0 });
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_counts_for_a_hold_that_has_been_settled() {
+    fn deletion_counts_for_a_settled_hold() {
         let mut order = LockHolds::new(LockKind::Mutex);
         for token in 1..=WINDOW as i64 + 1 {
             order.grant(Grant { who: token as usize, ..grant(10 * token, 10 * token) });
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfair_lock_grants_in_another_order_than_that_of_its_nodes_whatever_the_clocks() {
+    fn grants_of_an_unfair_lock_need_not_follow_node_order() {
         for clock in [0, 1] {
             let mut order = LockHolds::new(LockKind::Mutex);
             order.grant(Grant { deleted: Some(20), ..grant(5, 6) });
@@ -367,13 +367,13 @@ mod tests {
     }
 
     #[test]
-    fn all_that_came_too_early_are_counted_and_the_first_twenty_shown() {
+    fn early_grants_are_all_counted_and_twenty_kept_as_examples() {
         let order = with((1..=31).map(|token| (10 * token, 10 * token + 1, 10 * token + 50)));
         assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
     }
 
     #[test]
-    fn whoever_has_no_zxid_could_not_have_been_caught() {
+    fn grant_without_a_zxid_is_not_compared() {
         for clock in [0, 1] {
             let mut order = LockHolds::new(LockKind::Mutex);
             order.grant(Grant { deleted: Some(9), ..grant(1, 2) });
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_that_is_not_known_leaves_out_one_comparison_and_forgets_nothing() {
+    fn unknown_deletion_skips_one_comparison_only() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(Grant { deleted: Some(50), ..grant(1, 2) });
         for token in [3, 5, 60] {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_semaphore_leases_are_added_up_and_readers_share() {
+    fn semaphore_leases_add_up_and_readers_share() {
         let early = |kind, claim, third| {
             let mut order = LockHolds::new(kind);
             order.grant(Grant { claim, deleted: Some(20), ..grant(1, 2) });
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_without_deletions_take_memory_by_contenders_and_not_by_holds() {
+    fn readers_without_deletions_need_memory_per_contender_only() {
         let mut order = LockHolds::new(LockKind::ReadWrite);
         let reader = |turn: i64| Grant {
             who: turn as usize % 4,
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_by_the_last_of_those_that_share_a_node_counts() {
+    fn deletion_by_the_last_holder_of_a_shared_node_counts() {
         let mut order = LockHolds::new(LockKind::Semaphore(3));
         order.grant(grant(1, 2));
         order.grant(Grant { who: 1, ..grant(1, 3) });
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(order.report.too_early, 1);
     }
 
-    /// What [`LockHolds`] should report when it compares each hold with each before it: compared, not compared, too early.
+    /// The expected report when each hold is compared with all before it: compared, not compared, too early.
     fn one_by_one(kind: LockKind, holds: &[Grant]) -> [u64; 3] {
         let mut order: Vec<&Grant> = holds.iter().collect();
         order.sort_by_key(|grant| (grant.zxid, grant.token));
@@ -493,7 +493,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn holds_are_compared_as_if_each_were_compared_with_all_before_it(
+        fn report_equals_a_comparison_of_all_pairs(
             kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
             holds in prop::collection::vec(
                 (0..3_usize, any::<bool>(), 1..3_u32, 0..4_i64, 0..12_i64, prop::option::of(0..40_i64)), 0..40),
@@ -507,7 +507,7 @@ mod tests {
             }).collect();
             let mut order = LockHolds::new(kind);
             for grant in &holds {
-                // Each is compared late or early, and its deletion is read before that or after it.
+                // Deletions are known before or after a grant is compared, depending on the token.
                 order.grant(Grant { deleted: grant.deleted.filter(|_| grant.token % 2 == 0), ..*grant });
                 if let Some(deleted) = grant.deleted {
                     order.delete(grant.token, deleted, LinePosition::default());

@@ -1,7 +1,7 @@
-//! An entry while others were inside, until it is known what it was.
+//! An entry while others were inside, until its class is known.
 //!
-//! Whether the session of a holder was alive often shows only later, in the answer to its release: an overlap waits
-//! for the ends of those it concerns.
+//! Whether a holder's session was alive often shows only in the answer to its release. An overlap therefore
+//! waits for the ends of the holds involved.
 
 use super::clocks::Moment;
 use super::judgement::Breach;
@@ -9,15 +9,15 @@ use crate::weigh::{self, Granted, Soundness, Weighed};
 use zklockbench_record::OverlapClass;
 use zklockbench_record::history::LinePosition;
 
-/// How many of those inside are looked at one by one. Of the others it stays unknown what they were.
+/// Maximum number of insiders considered individually. The soundness of the others stays unknown.
 pub const LOOKED_AT: usize = 64;
 
-/// The lines of a hold that matter.
+/// Relevant lines of a hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Traces {
     pub who: usize,
     pub acquired: LinePosition,
-    /// Where the session was suspended or expired.
+    /// Line at which the session was suspended or expired.
     pub session: Option<LinePosition>,
     pub released: Option<LinePosition>,
 }
@@ -28,16 +28,16 @@ impl Traces {
     }
 }
 
-/// One of the two sides.
+/// One side of an overlap.
 #[derive(Debug, Clone, Copy)]
 pub struct Party {
     pub hold: u64,
     pub weight: u64,
     pub soundness: Soundness,
-    /// Relative to the grant of the contender that enters.
+    /// Order of the grant relative to the entering contender's.
     pub granted: Granted,
     pub inside: bool,
-    /// Its release had been called: it was in the way only if that failed.
+    /// Whether the release had been called, so that the party was inside only if the release failed.
     pub is_leaving: bool,
     pub traces: Traces,
 }
@@ -48,16 +48,17 @@ pub struct Overlap {
     pub entering: Party,
     pub since: Moment,
     pub insiders: Vec<Party>,
-    /// Leases of those inside who are not looked at.
+    /// Leases of insiders that are not considered individually.
     pub others: u64,
-    /// Leases that may be inside beside the one who enters.
+    /// Leases that others may hold besides the entering contender.
     pub allowed: u64,
-    /// When they were no longer inside together.
+    /// Time at which the overlap ended.
     pub ended_us: Option<u64>,
 }
 
 impl Overlap {
-    /// What it is, once that is known. While a release that was called may turn out done, there may have been room for all.
+    /// The class of the overlap, once known. While a pending release may still succeed, there may have been
+    /// enough leases for all.
     pub fn breach(&self) -> Option<Breach> {
         let is_leaving = self.insiders.iter().any(|party| party.is_leaving);
         if is_leaving && self.weight(|party| !party.is_leaving) + self.others <= self.allowed {
@@ -81,7 +82,7 @@ impl Overlap {
         })
     }
 
-    /// Whether all that were inside had room beside each other after all.
+    /// Whether there were enough leases for all after all.
     pub fn is_none(&self) -> bool {
         self.weight(|_| true) + self.others <= self.allowed
     }
@@ -90,7 +91,7 @@ impl Overlap {
         self.insiders.iter().filter(|party| counts(party)).map(|party| party.weight).sum()
     }
 
-    /// The one inside that shows best what it is.
+    /// The insider that best illustrates the class.
     pub fn counterpart(&self, breach: Breach) -> Option<&Party> {
         let wanted = match breach {
             Breach::Violation => Soundness::Sound,
@@ -111,19 +112,19 @@ impl Overlap {
         self.party(hold).filter(|party| party.soundness == Soundness::Open && !party.is_leaving)
     }
 
-    /// It is known what was behind a hold. What was known before stays.
+    /// Sets the soundness of a hold, unless it is already known.
     pub fn resolve(&mut self, hold: u64, soundness: Soundness) {
         if let Some(party) = self.open_party(hold) {
             party.soundness = soundness;
         }
     }
 
-    /// A release that had been called when the other entered was done: its holder was not in the way.
+    /// A pending release succeeded: its holder was not inside.
     pub fn is_gone(&mut self, hold: u64) {
         self.insiders.retain(|party| !(party.is_leaving && party.hold == hold));
     }
 
-    /// A release that had been called when the other entered failed: its holder was inside all along.
+    /// A pending release failed: its holder was inside all along.
     pub fn stays(&mut self, hold: u64) {
         self.insiders
             .iter_mut()
@@ -131,7 +132,7 @@ impl Overlap {
             .for_each(|party| party.is_leaving = false);
     }
 
-    /// Whether that holder may have been inside is not known: its contender called release once more.
+    /// The contender called release again, so it is unknown whether that holder was inside.
     pub fn may_have_stayed(&mut self, hold: u64) {
         let leaving = self.insiders.iter_mut().filter(|party| party.is_leaving && party.hold == hold);
         leaving.for_each(|party| {
@@ -140,14 +141,15 @@ impl Overlap {
         });
     }
 
-    /// A hold's session was suspended or expired in that line. Where that is settled, an earlier line shows it.
+    /// Notes the line at which a hold's session was suspended or expired. Settled holds already have an
+    /// earlier line.
     pub fn trace_session(&mut self, hold: u64, place: LinePosition) {
         if let Some(party) = self.open_party(hold) {
             party.traces.session = Some(place);
         }
     }
 
-    /// A holder left at that time; `place` is where it called release.
+    /// A holder leaves at `t_us`; `place` is the line of the release call.
     pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<LinePosition>) {
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
         party.inside = false;
@@ -157,12 +159,12 @@ impl Overlap {
         }
     }
 
-    /// How long they were inside together, in microseconds; up to now, while they still are.
+    /// Length of the overlap in microseconds; up to now if it has not ended.
     pub fn length_us(&self, now_us: u64) -> u64 {
         self.ended_us.unwrap_or(now_us).saturating_sub(self.since.t_us)
     }
 
-    /// Gives up waiting: what is not known will never be. A release without an answer is taken for done.
+    /// Stops waiting: open states become unknown, and a release without an answer counts as done.
     pub fn give_up(&mut self) {
         self.insiders.retain(|party| !party.is_leaving);
         let parties = self.insiders.iter_mut().chain([&mut self.entering]);
@@ -187,7 +189,7 @@ mod tests {
         Party { hold, weight, soundness, granted, inside: true, is_leaving: false, traces }
     }
 
-    /// Hold 0 enters at 100 µs where holds 1, 2, ... of that weight and soundness are inside.
+    /// Hold 0 enters at 100 µs while holds 1, 2, ... with these weights and soundnesses are inside.
     fn overlap(allowed: u64, entering: Soundness, insiders: &[(u64, Soundness)]) -> Overlap {
         let insiders = (1..).zip(insiders).map(|(hold, (weight, of))| party(hold, *weight, *of)).collect();
         Overlap {
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_that_are_not_known_one_by_one_may_have_been_alive() {
+    fn holders_not_considered_individually_count_as_unknown() {
         let breach = |others| Overlap { others, ..overlap(1, Open, &[(1, Lost), (1, Sound)]) }.breach();
         assert_eq!((breach(0), breach(1)), (Some(Breach::Zombie), Some(Breach::Uncertain)));
         let crowd = Overlap { others: 1, ..overlap(1, Sound, &[(1, Lost), (1, Sound)]) };
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_whose_release_was_called_is_in_the_way_only_if_it_failed() {
+    fn leaving_holder_counts_only_if_its_release_failed() {
         let leaving = || {
             let mut overlap = overlap(0, Open, &[(1, Open)]);
             overlap.insiders[0].is_leaving = true;
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_shown_is_the_one_that_makes_it_what_it_is() {
+    fn counterpart_is_the_holder_that_determines_the_class() {
         let mixed = overlap(0, Open, &[(1, Open), (1, Unknown), (1, Lost), (1, Sound)]);
         let shown = |breach| mixed.counterpart(breach).map(|party| party.hold);
         assert_eq!(shown(Breach::Uncertain), Some(2));
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_session_is_not_changed_by_what_comes_later() {
+    fn known_soundness_is_final() {
         let mut overlap = overlap(0, Open, &[(1, Open), (1, Open)]);
         overlap.resolve(1, Lost);
         overlap.resolve(1, Sound);
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_together_until_one_leaves_and_the_first_end_counts() {
+    fn overlap_ends_when_the_first_party_leaves() {
         let mut either = [overlap(0, Open, &[(1, Open)]), overlap(0, Open, &[(1, Open)])];
         assert_eq!(either[0].length_us(130), 30, "still together");
         either[0].leave(1, 120, Some(at(60)));
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn with_leases_they_are_together_until_as_many_are_left_as_may_be() {
+    fn overlap_with_leases_ends_when_the_rest_is_allowed() {
         let mut overlap = overlap(2, Open, &[(2, Sound), (1, Sound), (1, Sound)]);
         overlap.leave(2, 110, None);
         assert_eq!(overlap.ended_us, None, "three leases are still out beside the new one");
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn when_nothing_follows_only_what_is_open_becomes_unknown() {
+    fn give_up_makes_only_open_states_unknown() {
         let mut overlap = overlap(0, Open, &[(1, Open), (1, Sound), (1, Lost)]);
         overlap.give_up();
         let of: Vec<Soundness> = overlap.insiders.iter().map(|party| party.soundness).collect();
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_shown_by_all_its_lines() {
+    fn traces_list_all_lines_of_a_hold() {
         let traces = Traces { who: 0, acquired: at(1), session: Some(at(2)), released: Some(at(3)) };
         assert_eq!(traces.lines().map(|place| place.line).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(party(4, 1, Open).traces.lines().count(), 1);

@@ -1,7 +1,7 @@
-//! What ZooKeeper itself does where articles on locks make claims about it: each tried on the raw ensemble.
+//! ZooKeeper's behaviour where articles on locks make claims about it, tested on the raw ensemble.
 //!
-//! All but the bystander runs on one thread, on these sessions. Times do not matter in it: an event that has not come
-//! after [`EVENT_WITHIN`] does not come.
+//! Everything except the bystander runs on one thread with these sessions. Times do not matter: an event that
+//! has not come within [`EVENT_WITHIN`] does not come.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,39 +20,43 @@ use zklockbench_record::{
 };
 use zklockbench_zk::{EventKind, Failure, Names, NodeKind, Session, Watch, admin, reactor};
 
-/// Between these two sizes lies what a node holds with the servers' default limit.
+/// Bounds of the maximum node size with the servers' default limit.
 const SURELY_HELD: u64 = 1_000_000;
 const SURELY_REFUSED: u64 = 1_100_000;
 const ROUNDS_OF_RACES: u64 = 300;
-/// For how long a lock is tried whose holder's session has ended.
-const LOOKED: Duration = Duration::from_secs(6);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// Time for which a lock is tried after its holder's session has ended.
+const TRIED_FOR: Duration = Duration::from_secs(6);
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 const DIRECTORIES: usize = 4;
-/// Creates of each session. Every other node is written, and every third is deleted.
+/// Creates per session. Every other node is written, and every third is deleted.
 const NODES_EACH: usize = 50;
-/// By how much a server's log may lag behind what a majority has.
+/// Maximum lag of a server's log behind a majority.
 const LOGS_LAG: Duration = Duration::from_millis(500);
 
-/// Tries everything below the site's place. What fails is named as missing.
+/// Runs all checks below the site's directory. Failed checks are listed as missing.
 pub(super) async fn try_all(on: &On<'_>) -> Behaviour {
     let mut all = Behaviour::default();
     let mut missing = Vec::new();
-    all.numbers = told(on.numbers().await, "numbers of sequential nodes", &mut missing);
-    all.watches = told(on.watches().await, "watches and changes", &mut missing);
-    all.raced = told(on.raced(Looks::AtOnce).await, "a list that races with a change", &mut missing);
-    all.raced_apart =
-        told(on.raced(Looks::Twice).await, "a list and a watch that race with one", &mut missing);
-    all.order = told(order_of_updates(on).await, "the order of updates", &mut missing);
-    all.left = told(on.left().await, "what a session leaves", &mut missing);
-    all.bystander = told(bystander::beside_a_herd(on).await, "the bystander", &mut missing);
+    all.numbers = or_missing(on.numbers().await, "numbers of sequential nodes", &mut missing);
+    all.watches = or_missing(on.watches().await, "watches and changes", &mut missing);
+    all.raced =
+        or_missing(on.raced(ListAndWatch::OneRequest).await, "a list that races with a change", &mut missing);
+    all.raced_apart = or_missing(
+        on.raced(ListAndWatch::TwoRequests).await,
+        "a list and a watch that race with one",
+        &mut missing,
+    );
+    all.order = or_missing(order_of_updates(on).await, "the order of updates", &mut missing);
+    all.left = or_missing(on.left().await, "what a session leaves", &mut missing);
+    all.bystander = or_missing(bystander::beside_a_herd(on).await, "the bystander", &mut missing);
     // Last, because it breaks connections.
-    all.node_size = told(on.node_size().await, "the size of a node", &mut missing);
+    all.node_size = or_missing(on.node_size().await, "the size of a node", &mut missing);
     all.missing = missing;
     all
 }
 
-/// Changes a node's data again and again under one watch. Who asks the server how many events it sent tells how many came of
-/// it: the client library shows none without a waiter.
+/// Changes a node's data repeatedly under one watch. The number of events is read from the server's counters,
+/// because the client library shows none without a waiter.
 pub(super) async fn change_under_one_watch(on: &On<'_>) -> Result<u64, Failure> {
     const CHANGES: u64 = 5;
     let node = on.directory("one-shot").await?;
@@ -63,23 +67,22 @@ pub(super) async fn change_under_one_watch(on: &On<'_>) -> Result<u64, Failure> 
     Ok(CHANGES)
 }
 
-/// Data watches that have fired on a server, by its own count.
+/// Number of fired data watches on a server, by its own count.
 pub(super) async fn fired(address: &str) -> Result<i64, String> {
     const KEY: &str = "zk_sum_node_changed_watch_count";
-    let told = admin::mntr(address).await.map_err(|why| format!("mntr: {why}"))?;
-    told.number(KEY).ok_or_else(|| format!("mntr has no {KEY}"))
+    let mntr = admin::mntr(address).await.map_err(|why| format!("mntr: {why}"))?;
+    mntr.number(KEY).ok_or_else(|| format!("mntr has no {KEY}"))
 }
 
-fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> Option<T> {
+fn or_missing<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> Option<T> {
     tried.map_err(|why| missing.push(format!("{what}: {why}"))).ok()
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Looks {
-    /// By one request.
-    AtOnce,
-    /// By a list and, when that is answered, a second request, of which only the watch counts.
-    Twice,
+enum ListAndWatch {
+    OneRequest,
+    /// A list and a second request after its reply, of which only the watch counts.
+    TwoRequests,
 }
 
 impl On<'_> {
@@ -135,10 +138,12 @@ impl On<'_> {
         Ok(event(&mut watch).await)
     }
 
-    /// A create on one session races with a look on another, which begins up to twice a create's time later.
-    async fn raced(&self, looks: Looks) -> Result<Raced, Failure> {
+    /// A create on one session races with a read on another, which starts up to twice a create's time later.
+    async fn raced(&self, requests: ListAndWatch) -> Result<Raced, Failure> {
         const STEPS: u64 = 16;
-        let directory = self.directory(if looks == Looks::AtOnce { "raced" } else { "raced-apart" }).await?;
+        let directory = self
+            .directory(if requests == ListAndWatch::OneRequest { "raced" } else { "raced-apart" })
+            .await?;
         let mut raced = Raced { rounds: ROUNDS_OF_RACES, listed: 0, notified: 0, lost: 0 };
         let mut a_create = Duration::ZERO;
         for round in 0..ROUNDS_OF_RACES {
@@ -152,14 +157,15 @@ impl On<'_> {
                 Ok::<_, Failure>(Duration::from_micros(clock::now().saturating_sub(begun)))
             };
             let later = a_create * 2 * u32::try_from(round % STEPS).unwrap_or(0) / STEPS as u32;
-            let look = async {
+            let list_and_watch = async {
                 reactor::sleep(later).await;
-                self.look(&directory, looks).await
+                self.list_and_watch(&directory, requests).await
             };
-            let (created, looked) = join(create, look).await;
-            let (took, (names, mut watch)) = (created?, looked?);
+            let (created, listed) = join(create, list_and_watch).await;
+            let (took, (names, mut watch)) = (created?, listed?);
             a_create = took;
-            let tells_within = if looks == Looks::AtOnce { EVENT_WITHIN } else { EVENT_WITHIN / 10 };
+            let tells_within =
+                if requests == ListAndWatch::OneRequest { EVENT_WITHIN } else { EVENT_WITHIN / 10 };
             if names.iter().any(|name| name == own) {
                 raced.listed += 1;
             } else if reactor::timeout(tells_within, watch.changed()).await.is_some() {
@@ -168,14 +174,18 @@ impl On<'_> {
                 raced.lost += 1;
             }
             other.delete(&node).await?;
-            // So that a lagging server does not take the deletion for the next round's change.
+            // A lagging server must not mistake the deletion for the next round's change.
             self.first().sync(&directory).await?;
         }
         Ok(raced)
     }
 
-    async fn look(&self, directory: &str, looks: Looks) -> Result<(Names, Watch), Failure> {
-        if looks == Looks::AtOnce {
+    async fn list_and_watch(
+        &self,
+        directory: &str,
+        requests: ListAndWatch,
+    ) -> Result<(Names, Watch), Failure> {
+        if requests == ListAndWatch::OneRequest {
             return self.first().get_children_and_watch(directory).await;
         }
         let names = self.first().get_children(directory).await?;
@@ -183,7 +193,7 @@ impl On<'_> {
         Ok((names, watch))
     }
 
-    /// Two locks, each of which is one node, whose holder's session ends; another tries to get both.
+    /// Two single-node locks whose holder's session ends; another session tries to get both.
     async fn left(&self) -> Result<Left, Failure> {
         let directory = self.directory("left").await?;
         let [ephemeral, persistent] = ["ephemeral", "persistent"].map(|name| format!("{directory}/{name}"));
@@ -191,12 +201,12 @@ impl On<'_> {
         holder.create(&ephemeral, &[], NodeKind::Ephemeral).await?;
         holder.create(&persistent, &[], NodeKind::Persistent).await?;
         holder.close(CLOSE_WITHIN).await;
-        let mut left = Left { looked_us: clock::micros(LOOKED), ..Left::default() };
+        let mut left = Left { looked_us: clock::micros(TRIED_FOR), ..Left::default() };
         let end = clock::now() + left.looked_us;
         while clock::now() < end {
             left.ephemeral_taken |= self.takes(&ephemeral).await?;
             left.persistent_taken |= self.takes(&persistent).await?;
-            reactor::sleep(BETWEEN_LOOKS).await;
+            reactor::sleep(BETWEEN_TRIES).await;
         }
         Ok(left)
     }
@@ -209,8 +219,8 @@ impl On<'_> {
         }
     }
 
-    /// Halves the distance between a size that is held and one that is not. A server that is sent too much breaks the
-    /// connection, so each attempt has a session of its own.
+    /// Bisects between an accepted and a refused size. A server breaks the connection if it gets too much
+    /// data, so each attempt has its own session.
     async fn node_size(&self) -> Result<NodeSize, Failure> {
         let directory = self.directory("size").await?;
         let (mut held, mut refused) = (SURELY_HELD, SURELY_REFUSED);
@@ -228,7 +238,7 @@ impl On<'_> {
         let node = format!("{directory}/{bytes:07}");
         let data = vec![b'x'; usize::try_from(bytes).unwrap_or(usize::MAX)];
         let session = self.fresh_session().await?;
-        // A client that is cut off may wait and connect again; whether the node is there says another session.
+        // A disconnected client may wait and reconnect; another session checks whether the node exists.
         let _ = reactor::timeout(EVENT_WITHIN * 4, session.create(&node, &data, NodeKind::Ephemeral)).await;
         let is_there =
             self.first().sync(directory).await.is_ok() && self.first().exists(&node).await?.is_some();
@@ -237,14 +247,14 @@ impl On<'_> {
     }
 }
 
-/// A change, and the transaction of which the client was told.
+/// A change with the transaction that the client received for it.
 struct LoggedChange {
     zxid: i64,
     path: String,
 }
 
-/// Whether all updates are in one order, each with a transaction of its own, by what clients are told and by the
-/// servers' logs: sessions on all servers create, write and delete at once.
+/// Whether all updates have one order with distinct transactions, by the clients' replies and the servers'
+/// logs, while sessions on all servers create, write and delete at once.
 async fn order_of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
     let place = on.directory("order").await?;
     for number in 0..DIRECTORIES {
@@ -263,13 +273,13 @@ async fn order_of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
         ..UpdateOrder::default()
     };
     let falling =
-        each.iter().flat_map(|told| told.windows(2)).filter(|two| two[0].zxid >= two[1].zxid).count();
-    let distinct: BTreeSet<i64> = each.iter().flatten().map(|told| told.zxid).collect();
+        each.iter().flat_map(|reported| reported.windows(2)).filter(|two| two[0].zxid >= two[1].zxid).count();
+    let distinct: BTreeSet<i64> = each.iter().flatten().map(|reported| reported.zxid).collect();
     order.out_of_order = falling as u64 + (order.changes - distinct.len() as u64);
     reactor::sleep(LOGS_LAG).await;
     let logs =
         on.site.logs.chunks(1).map(|directory| logged(directory, &place)).collect::<io::Result<Vec<_>>>();
-    // Logs that cannot be read are as good as none.
+    // Unreadable logs count as none.
     if let Ok(logs) = logs {
         order.logs = logs.len() as u64;
         order.logged_otherwise = logged_otherwise(&each, &logs);
@@ -278,24 +288,24 @@ async fn order_of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
 }
 
 async fn changes(session: &Session, place: &str) -> Result<Vec<LoggedChange>, Failure> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for number in 0..NODES_EACH {
         let prefix = format!("{place}/{}/n-", number % DIRECTORIES);
         let created = session.create(&prefix, &[], NodeKind::EphemeralSequential).await?;
         let path = created.path;
-        told.push(LoggedChange { zxid: created.czxid, path: path.clone() });
+        reported.push(LoggedChange { zxid: created.czxid, path: path.clone() });
         if number % 2 == 0 {
             let stat = session.set_data(&path, b"x").await?;
-            told.push(LoggedChange { zxid: stat.mzxid, path: path.clone() });
+            reported.push(LoggedChange { zxid: stat.mzxid, path: path.clone() });
         }
         if number % 3 == 0 {
             session.delete(&path).await?;
         }
     }
-    Ok(told)
+    Ok(reported)
 }
 
-/// What a server's log has below that place, in its order: each change's transaction and path.
+/// Changes below that directory in a server's log, in order: transaction and path of each.
 fn logged(directory: &[PathBuf], place: &str) -> io::Result<Vec<LoggedChange>> {
     let mut all = Vec::new();
     let mut keep = |transaction: &Transaction| {
@@ -309,13 +319,15 @@ fn logged(directory: &[PathBuf], place: &str) -> io::Result<Vec<LoggedChange>> {
     Ok(all)
 }
 
-/// Changes that some log has under another transaction or not at all, and those at which two logs differ in their order.
-fn logged_otherwise(told: &[Vec<LoggedChange>], logs: &[Vec<LoggedChange>]) -> u64 {
+/// Number of changes that some log lacks or has under another transaction, plus differences in order between
+/// two logs.
+fn logged_otherwise(reported: &[Vec<LoggedChange>], logs: &[Vec<LoggedChange>]) -> u64 {
     let mut amiss = 0;
     for log in logs {
         let by_zxid: BTreeMap<i64, &str> = log.iter().map(|one| (one.zxid, one.path.as_str())).collect();
-        let disagrees = |told: &&LoggedChange| by_zxid.get(&told.zxid) != Some(&told.path.as_str());
-        amiss += told.iter().flatten().filter(disagrees).count();
+        let disagrees =
+            |reported: &&LoggedChange| by_zxid.get(&reported.zxid) != Some(&reported.path.as_str());
+        amiss += reported.iter().flatten().filter(disagrees).count();
         let other =
             logs[0].iter().zip(log).filter(|(one, other)| (one.zxid, &one.path) != (other.zxid, &other.path));
         amiss += other.count() + log.len().abs_diff(logs[0].len());
@@ -333,12 +345,12 @@ mod tests {
     }
 
     #[test]
-    fn a_change_under_another_transaction_and_two_logs_in_another_order_are_counted() {
-        let told = vec![log(&[(1, "/a"), (3, "/a")]), log(&[(2, "/b")])];
+    fn logged_otherwise_counts_wrong_transactions_and_orders() {
+        let reported = vec![log(&[(1, "/a"), (3, "/a")]), log(&[(2, "/b")])];
         let right = [(1, "/a"), (2, "/b"), (3, "/a")];
-        assert_eq!(logged_otherwise(&told, &[log(&right), log(&right)]), 0);
-        // One that lacks the last change, and one that has two the other way round
-        assert!(logged_otherwise(&told, &[log(&right), log(&right[..2])]) > 0);
-        assert!(logged_otherwise(&told, &[log(&right), log(&[(1, "/b"), (2, "/a"), (3, "/a")])]) > 0);
+        assert_eq!(logged_otherwise(&reported, &[log(&right), log(&right)]), 0);
+        // One log lacks the last change, and one has two in reverse order
+        assert!(logged_otherwise(&reported, &[log(&right), log(&right[..2])]) > 0);
+        assert!(logged_otherwise(&reported, &[log(&right), log(&[(1, "/b"), (2, "/a"), (3, "/a")])]) > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A bystander's requests while sessions on its server are woken, one or all of a herd, again and again.
+//! A bystander's requests while sessions on its server are woken repeatedly, one of them or the whole herd.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use zklockbench_record::{Bystander, Timing};
 use zklockbench_zk::{Failure, NodeKind, Session, Target, admin, reactor};
 
 const HERD: usize = 100;
-/// How often one wake-up is compared with that of the whole herd: enough for an interval of the ratio, whatever the
-/// machine does to one of them.
+/// Number of comparisons between waking one session and the herd: enough for an interval of the ratio,
+/// whatever disturbs one of them.
 const ROUNDS: u64 = 8;
 const BYSTANDING: Duration = Duration::from_secs(1);
 const BETWEEN_CHANGES: Duration = Duration::from_millis(2);
@@ -38,17 +38,17 @@ struct Beside<'a> {
     on: &'a On<'a>,
     server: &'a str,
     directory: String,
-    /// The bystander's node.
+    /// Path of the bystander's node.
     own: String,
     herd: &'a [Session],
-    /// Whether the servers have processors of their own.
+    /// Whether the servers have separate processors.
     apart: bool,
 }
 
 impl Beside<'_> {
     async fn rounds(&self) -> Result<Vec<Bystander>, Failure> {
         let mut all = Vec::new();
-        // The second may find a warmer server, so they take turns.
+        // The second situation may find a warmer server, so their order alternates.
         let in_turn = |round: u64| if round.is_multiple_of(2) { [1, HERD] } else { [HERD, 1] };
         for (round, woken) in (0..ROUNDS).flat_map(|round| in_turn(round).map(|woken| (round, woken))) {
             all.push(self.situation(round, woken).await?);
@@ -78,8 +78,8 @@ impl Beside<'_> {
         })
     }
 
-    /// Wakes these sessions again and again, by a node that comes and goes; each then lists and sets its watch anew, as
-    /// waiters of a lock do.
+    /// Wakes these sessions repeatedly by a node that comes and goes; each then lists and sets its watch
+    /// again, like a lock's waiters.
     async fn wake(&self, queue: &str, herd: &[Session], waking: &Waking) -> Result<u64, Failure> {
         let (node, list) = (format!("{queue}/node"), async |session: &Session| {
             session.get_children_and_watch(queue).await.map(|(_, watch)| watch)
@@ -93,11 +93,11 @@ impl Beside<'_> {
             } else {
                 self.on.second().delete(&node).await?;
             }
-            let told = herd.iter().zip(&mut watches).map(async |(session, watch)| {
+            let relisting = herd.iter().zip(&mut watches).map(async |(session, watch)| {
                 event(watch).await;
                 list(session).await
             });
-            watches = try_join_all(told).await?;
+            watches = try_join_all(relisting).await?;
             waking.turn();
             changes += 1;
             reactor::sleep(BETWEEN_CHANGES).await;
@@ -106,23 +106,24 @@ impl Beside<'_> {
     }
 }
 
-/// What a server has counted of the updates that its own clients asked for.
+/// A server's counters of updates that its own clients requested.
 #[derive(Clone, Copy)]
 struct Updates {
     count: i64,
-    /// From when it had read a request until it answered, all together. It reckons in whole milliseconds, which over many
-    /// requests come to the right sum.
+    /// Total time from reading a request to answering it. The server counts whole milliseconds, which give
+    /// the right total over many requests.
     sum_ms: i64,
 }
 
 impl Updates {
-    /// `None` where the server does not say. On a thread of its own: it is not asked by way of the client library.
+    /// Reads the counters; `None` if the server does not report them. Uses a separate thread, because the
+    /// request does not go through the client library.
     fn of(server: &str) -> Option<Self> {
         let server = server.to_owned();
         let asked = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-            let told = runtime.block_on(admin::mntr(&server)).ok()?;
-            let number = |key| told.number(key);
+            let mntr = runtime.block_on(admin::mntr(&server)).ok()?;
+            let number = |key| mntr.number(key);
             Some(Self { count: number("zk_cnt_updatelatency")?, sum_ms: number("zk_sum_updatelatency")? })
         });
         asked.join().ok()?
@@ -136,7 +137,7 @@ impl Updates {
 
 #[derive(Default)]
 struct Waking {
-    /// Odd while they are: from before a change until all of them have listed again.
+    /// Odd while sessions are being woken: from before a change until all of them have listed again.
     turns: AtomicU64,
     is_over: AtomicBool,
 }
@@ -152,9 +153,9 @@ struct BystanderSamples {
     write: Histogram,
 }
 
-/// A bystander on a thread of its own, so that the woken sessions' work in this program does not delay it: reads and writes
-/// its node in turn until it is told to end. Only what it asks for while others are being woken counts; between changes there
-/// is nothing to be delayed by.
+/// A bystander on a separate thread, so that the woken sessions' work in this program does not delay it. It
+/// reads and writes its node alternately until stopped. Only requests sent during wake-ups count; in between,
+/// nothing can delay them.
 fn on_its_own(
     target: Target,
     own: String,
@@ -185,7 +186,7 @@ fn on_its_own(
 #[cfg(target_os = "linux")]
 use linux::Apart;
 
-/// Other systems have no such thing.
+/// Other systems have no such interface.
 #[cfg(not(target_os = "linux"))]
 struct Apart;
 
@@ -205,21 +206,21 @@ mod linux {
     use rustix::process::Pid;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    /// Gives the servers' processes other processors than this program, for as long as something is compared there.
-    /// Dropped, all may run everywhere again.
+    /// Separates the servers' processors from this program's during a comparison. Dropping it undoes the
+    /// separation.
     pub struct Apart {
         threads: Vec<Kept>,
     }
 
     struct Kept {
         thread: Pid,
-        /// What it might use before.
+        /// Processors that the thread was allowed to use before.
         before: CpuSet,
     }
 
     impl Apart {
-        /// This program gets the first of its processors, the servers get the others. `None` where there is only one, where these
-        /// are no processes of this host, or where the system refuses.
+        /// Gives this program the first of its processors and the servers the others. `None` if there is only
+        /// one, if the servers are not processes of this host, or if the system refuses.
         pub fn of(servers: &[u32]) -> Option<Self> {
             let all = sched_getaffinity(None).ok()?;
             let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
@@ -235,7 +236,7 @@ mod linux {
             all_kept.then_some(apart)
         }
 
-        /// Keeps all threads of a process on these processors; those that it starts later inherit that.
+        /// Pins all threads of a process to these processors; threads started later inherit that.
         fn keep(&mut self, process: u32, processors: &[usize]) -> io::Result<()> {
             let mut only = CpuSet::new();
             processors.iter().for_each(|cpu| only.set(*cpu));
@@ -248,7 +249,7 @@ mod linux {
                 });
                 match kept {
                     Ok(kept) => self.threads.push(kept),
-                    // It has ended meanwhile.
+                    // The thread has ended meanwhile.
                     Err(Errno::SRCH) => {}
                     Err(why) => return Err(why.into()),
                 }
@@ -260,7 +261,7 @@ mod linux {
     impl Drop for Apart {
         fn drop(&mut self) {
             for Kept { thread, before } in &self.threads {
-                // It may have ended meanwhile.
+                // The thread may have ended meanwhile.
                 let _ = sched_setaffinity(Some(*thread), before);
             }
         }

@@ -1,4 +1,4 @@
-//! The floor itself: handoffs without a lock, and uncontended acquires without a lock.
+//! The floor: handoffs and uncontended acquires without a lock.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ struct SessionPair {
     to: usize,
     handoff: Histogram,
     reply: Histogram,
-    /// To the reply to the watcher's confirming read.
+    /// Until the reply to the watcher's confirming read.
     confirmed: Histogram,
 }
 
 pub(super) struct Handoffs {
     pairs: Vec<SessionPair>,
     uncontended: Vec<Histogram>,
-    /// Before each of them.
+    /// Pause before each measurement.
     rest: Option<Duration>,
     took_us: u64,
 }
 
-/// With more servers than this, a server hands over to itself and its nearest neighbours only.
+/// With more servers than this, a server only hands over to itself and its nearest neighbours.
 const NEIGHBOURS: usize = 5;
 
 /// Requests of a handoff: create, watch, delete, confirm.
@@ -71,7 +71,7 @@ impl Handoffs {
         Ok(())
     }
 
-    /// Measures in rounds: one handoff of each pair and one uncontended acquire on each server, one after the other.
+    /// Measures in rounds: one handoff per pair and one uncontended acquire per server, one after the other.
     pub(super) async fn measure(&mut self, on: &On<'_>, slice: Slice) -> Result<(), String> {
         let begun = clock::now();
         let end = begun + clock::micros(slice.lasts);
@@ -88,7 +88,7 @@ impl Handoffs {
     }
 
     async fn round(&mut self, sessions: &ServerSessions, place: &str) -> Result<(), String> {
-        // All nodes first and at once, so that the time goes into what is measured.
+        // Create all nodes first and at once, so that the time is spent on measurements.
         let create = |pair: &SessionPair| {
             let (from, path) = (pair.from, node(place, pair));
             async move {
@@ -113,7 +113,7 @@ impl Handoffs {
             let alone = acquire_alone(sessions.session(server, 0), &queue(place, server)).await;
             acquired.push(sessions.at(server, "uncontended acquire", alone)?);
         }
-        // A round that is cut short in between leaves nothing, so all placements count as often.
+        // An incomplete round leaves no samples, so all placements are equally frequent.
         for (pair, Handoff { event_us, reply_us, confirmed_us }) in self.pairs.iter_mut().zip(handed_over) {
             pair.handoff.saturating_record(event_us);
             pair.reply.saturating_record(reply_us);
@@ -176,7 +176,7 @@ async fn hand_over(
         if found.is_some() {
             break watch;
         }
-        // The waiter's server is behind: this watch tells when it has seen the create.
+        // The waiter's server is behind: this watch fires when it has seen the create.
         if watch.changed().await == EventKind::SessionOver {
             return Err(Failure::SessionExpired);
         }
@@ -206,13 +206,14 @@ async fn hand_over(
 }
 
 async fn pause(rest: Option<Duration>) {
-    // Even a pause of no length would let the reactor turn first.
+    // Even a pause of zero length would run the reactor.
     if let Some(rest) = rest {
         reactor::sleep(rest).await;
     }
 }
 
-/// What every queue lock does when it is the first: its node, and a look at the queue. Returns how long it took.
+/// The steps of every queue lock for the first contender: create its node and list the queue. Returns the
+/// time in microseconds.
 async fn acquire_alone(session: &Session, queue: &str) -> Result<u64, Failure> {
     let begun = clock::now();
     let created = session.create(&format!("{queue}/n-"), &[], NodeKind::EphemeralSequential).await?;

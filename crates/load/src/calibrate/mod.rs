@@ -1,9 +1,10 @@
-//! Calibration: what the raw ensemble can do, request by request and without any lock; and the floor that follows, which is
-//! the cheapest handoff and the cheapest uncontended acquire that its requests allow.
+//! Calibration: capabilities of the raw ensemble, request by request and without a lock. They give the floor:
+//! the cheapest handoff and the cheapest uncontended acquire that requests allow.
 //!
-//! [`calibrate`] measures all of it, server by server, for `zklockbench calibrate`. [`floor`] measures the floor alone, in a
-//! second or so, for a run. Both work on one thread, so all times are of one clock; `docs/calibration.md` says how each
-//! figure is measured. Nodes are made below the place that the caller gives, and removed by it.
+//! [`calibrate`] measures everything, server by server, for `zklockbench calibrate`. [`floor`] only measures
+//! the floor, in about a second, for a run. Both work on one thread, so all times come from one clock;
+//! `docs/calibration.md` describes each measurement. Nodes are created below a directory of the caller, which
+//! also removes them.
 
 mod behaviour;
 mod bystander;
@@ -33,30 +34,32 @@ pub use sessions::CalibrationSite;
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibrationResult {
     pub floor: Floor,
-    /// Each server that could be used, in the order of the connect string.
+    /// Usable servers, in the order of the connect string.
     pub servers: Vec<ServerFigures>,
-    /// Handoffs by where the two sessions were.
+    /// Handoffs by the servers of the two sessions.
     pub pairs: Vec<PairFigures>,
     pub missing: Vec<String>,
 }
 
-/// How long, and how often at most, one thing is measured at a stretch. It is done at least once.
+/// Limits of one uninterrupted measurement: time and number of samples. There is at least one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// Nothing begins after that time.
+    /// Time after which no sample begins.
     pub lasts: Duration,
     pub rounds: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CalibrationPlan {
-    /// How often all of it is done, one after the other.
+    /// Number of repetitions of all measurements, one after the other.
     pub rounds: u32,
-    /// Whether an eighth of a round is done before, for nothing: so that the servers have met every kind of request.
+    /// Whether an eighth of a round runs first and is discarded, so that the servers have met every kind of
+    /// request.
     pub rehearses: bool,
-    /// How long nothing is done before each handoff and each uncontended acquire; `None` where they follow one another.
+    /// Pause before each handoff and each uncontended acquire; `None` if they follow each other immediately.
     pub rest: Option<Duration>,
-    /// Handoffs and uncontended acquires of a round: one of each pair of servers and one on each server, so often.
+    /// Handoffs and uncontended acquires of a round: each repetition has one per pair of servers and one per
+    /// server.
     pub handoffs: Slice,
     /// Each kind of request on each server, alone.
     pub alone: Slice,
@@ -64,25 +67,25 @@ pub struct CalibrationPlan {
     pub saturation: Duration,
 }
 
-/// The parts of the time that handoffs, requests alone, and saturation get. The rest is for what cannot be cut short:
-/// preparing, and deleting what was created.
+/// Shares of the time for handoffs, single requests, and saturation. The rest is for uninterruptible work:
+/// preparing, and deleting created nodes.
 const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
 const REHEARSAL: u32 = 8;
-/// What is measured alone on each server: ten kinds of request, watches, sessions, `ruok`.
+/// Number of single measurements per server: ten kinds of request, watches, sessions, `ruok`.
 const ALONE: u32 = 13;
 const SATURATED: u32 = 10;
-/// More samples of a kind of request tell nothing more.
+/// Maximum number of samples per kind of request; more would not help.
 const SAMPLES: u64 = 500;
-/// How often `ruok` is asked where the load is limited.
+/// Number of `ruok` commands if the load is limited.
 const RUOK_WHEN_LIMITED: u64 = 5;
-/// Handoffs below which no floor is stated: a median of fewer says little.
+/// Minimum number of handoffs for a floor: a median of fewer means little.
 const ENOUGH: u64 = 10;
-/// How much of the time for a run's floor may go into opening sessions.
+/// Maximum share of the time for a run's floor that goes into opening sessions.
 const TO_OPEN: f64 = 0.5;
 
 impl CalibrationPlan {
     pub fn within(budget: Duration, servers: usize, rest: Option<Duration>) -> Self {
-        // A short one has no time for rounds that would each be a handful of samples.
+        // A short calibration has no time for rounds of a few samples each.
         let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
         let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
         let in_a_round = |share| budget.mul_f64(share) * REHEARSAL / (rounds * REHEARSAL + 1);
@@ -97,12 +100,12 @@ impl CalibrationPlan {
         }
     }
 
-    /// The same without saturation.
+    /// The same plan without saturation.
     pub fn without_saturation(self) -> Self {
         Self { saturation: Duration::ZERO, ..self }
     }
 
-    /// What is done before, and for nothing; `None` where nothing is to be.
+    /// Plan of the discarded rehearsal; `None` without one.
     fn rehearsal(&self) -> Option<Self> {
         let short = |slice: Slice| Slice {
             lasts: slice.lasts / REHEARSAL,
@@ -119,8 +122,8 @@ impl CalibrationPlan {
     }
 }
 
-/// Measures the floor within that time. What fails on the way leaves the floor without figures, and it says why: a run can
-/// do without.
+/// Measures the floor within that time. A failure leaves the floor without figures and gives the reason; a
+/// run can do without.
 pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
     let to_open = within.mul_f64(TO_OPEN);
@@ -164,10 +167,10 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     Floor { missing, ..floor }
 }
 
-/// Tries what ZooKeeper itself does where articles make claims about it.
+/// Tests ZooKeeper's behaviour where articles make claims about it.
 ///
 /// # Errors
-/// Same errors as [`calibrate`]; what fails beside that is named in what it gives.
+/// Same errors as [`calibrate`]; other failures are listed in the result.
 pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Result<Behaviour, Error> {
     let token = stop.clone();
     let tried = with_sessions(site.clone(), SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
@@ -181,7 +184,7 @@ pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Resul
     Ok(tried)
 }
 
-/// How many of several changes one watch tells of, by the server's own count.
+/// Number of events from several changes under one watch, by the server's own count.
 async fn one_shot(site: CalibrationSite) -> Result<OneShot, String> {
     let server = site.servers.first().ok_or("no server")?.clone();
     let before = behaviour::fired(&server).await?;
@@ -196,8 +199,8 @@ async fn one_shot(site: CalibrationSite) -> Result<OneShot, String> {
 /// Measures everything.
 ///
 /// # Errors
-/// [`Error::Environment`] when no server grants a session, or a request fails; [`Error::Interrupted`] when it is told to
-/// stop. Its sessions, and with them their nodes, are gone in either case.
+/// [`Error::Environment`] if no server grants a session, or a request fails; [`Error::Interrupted`] if
+/// stopped. The sessions and their nodes are gone in either case.
 pub async fn calibrate(
     site: CalibrationSite,
     plan: CalibrationPlan,
@@ -205,13 +208,13 @@ pub async fn calibrate(
 ) -> Result<CalibrationResult, Error> {
     let (asked, token) = (site.servers.clone(), stop.clone());
     let is_limited = site.throttle.is_some();
-    // A question by `ruok` is a connection.
+    // Every `ruok` opens a connection.
     let asking = if is_limited { Slice { rounds: RUOK_WHEN_LIMITED, ..plan.alone } } else { plan.alone };
     let measured = with_sessions(site, SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
         let mut figures = Figures::of(on.sessions, plan.rest);
         let ended = token.run_until_cancelled(measure(on, &plan, &mut figures)).await;
-        let told = (on.sessions.addresses(), on.sessions.left_out.clone());
-        ended.transpose().map(|ended| ended.map(|()| (figures, told)))
+        let setup = (on.sessions.addresses(), on.sessions.left_out.clone());
+        ended.transpose().map(|ended| ended.map(|()| (figures, setup)))
     });
     let Some((figures, (addresses, missing))) = measured.await.map_err(Error::Environment)? else {
         return Err(Error::Interrupted);
@@ -276,8 +279,8 @@ fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> 
     RawRequest::ALL.map(figures).into()
 }
 
-/// All that sessions measure: a rehearsal whose figures are dropped, then in rounds, so that a drift of the machine meets
-/// all figures alike.
+/// All measurements with sessions: a discarded rehearsal, then rounds, so that a drift of the machine affects
+/// all figures equally.
 async fn measure(on: &On<'_>, plan: &CalibrationPlan, figures: &mut Figures) -> Result<(), String> {
     let (sessions, place) = (on.sessions, &on.site.place);
     figures.handoffs.prepare(sessions, place).await?;
@@ -314,7 +317,7 @@ async fn one_round(
 struct Words {
     role: String,
     ruok: Histogram,
-    /// Why it does not answer `ruok`.
+    /// Reason why the server does not answer `ruok`.
     silent: Option<String>,
 }
 
@@ -344,8 +347,8 @@ impl Words {
     }
 }
 
-/// Works with so many sessions on each server, on a thread of its own that drives the client library's reactor, as
-/// generator threads do.
+/// Works with several sessions per server, on a separate thread that drives the client library's reactor like
+/// a generator thread.
 async fn with_sessions<T, Work>(
     site: CalibrationSite,
     each: usize,
@@ -364,7 +367,7 @@ where
             sessions.close().await;
             worked
         };
-        // It isn't awaited when the program was told twice to stop.
+        // The receiver is gone if the program was stopped twice.
         let _ = sender.send(reactor::block_on(worked));
     });
     started.map_err(|error| format!("cannot start a thread: {error}"))?;
@@ -383,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_that_rests_on_too_little_is_not_stated_and_says_so() {
+    fn floor_with_too_few_handoffs_is_not_stated() {
         let stated = stated(handoffs(3), Duration::from_millis(1_200), None, &[]);
         assert_eq!(stated.handoff, None);
         let why = stated.missing.unwrap();
@@ -391,21 +394,21 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_took_no_part_is_named_beside_the_floor_of_the_others() {
+    fn servers_left_out_are_named_with_the_floor() {
         let stated = stated(handoffs(300), Duration::from_secs(1), None, &["zk3:2181: no session".into()]);
         assert_eq!(stated.handoff.map(|handoff| handoff.count), Some(300));
         assert_eq!(stated.missing.as_deref(), Some("zk3:2181: no session"));
     }
 
     #[test]
-    fn what_failed_half_way_is_no_floor() {
+    fn failed_measurement_gives_no_floor() {
         let stated = stated(handoffs(300), Duration::from_secs(1), Some("delete: no reply".into()), &[]);
         assert_eq!((stated.handoff, stated.missing.as_deref()), (None, Some("delete: no reply")));
     }
 
     proptest! {
         #[test]
-        fn what_is_planned_fits_into_the_time_that_there_is(seconds in 1_u64..600, servers in 1_usize..9) {
+        fn plan_fits_into_the_budget(seconds in 1_u64..600, servers in 1_usize..9) {
             let budget = Duration::from_secs(seconds);
             let plan = CalibrationPlan::within(budget, servers, None);
             let servers = u32::try_from(servers).unwrap();

@@ -1,4 +1,4 @@
-//! Requests of each kind on one server: one at a time, and as many at once as it takes.
+//! Requests of each kind on one server: one at a time, and as many at once as possible.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session};
 
 pub const SESSIONS: usize = 4;
 pub const IN_FLIGHT: usize = 16;
-/// Nodes that are created at once, at most: all of them go in one transaction if their session does.
+/// Maximum number of nodes created at once: all of them go in one transaction with their session.
 const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);
@@ -27,9 +27,9 @@ pub(super) struct AskedServer<'a> {
     pub(super) server: usize,
 }
 
-/// One request at a time: what each kind takes on a server that has nothing else to do.
+/// Requests one at a time: the time of each kind on an otherwise idle server.
 pub(super) struct Alone {
-    /// By the order of [`RawRequest::ALL`].
+    /// In the order of [`RawRequest::ALL`].
     requests: Vec<Histogram>,
     pub(super) watch: Histogram,
     pub(super) session_open: Histogram,
@@ -62,7 +62,7 @@ impl Alone {
             });
             on.sessions.at(on.server, request.name(), measured.await)?;
             if request == RawRequest::Delete {
-                // As many as were created, save for those that there was no time for.
+                // Deletes the nodes for which there was no time left.
                 let left = created.take();
                 let delete = async |path: &String| {
                     on.site.admit(1).await;
@@ -100,7 +100,7 @@ impl Alone {
     }
 }
 
-/// Takes samples until the time is over, there are enough, or nothing is left to do; but at least one.
+/// Takes samples until the time is over, there are enough, or nothing is left to do; at least one.
 async fn repeat(
     slice: Slice,
     samples: &mut Histogram,
@@ -125,7 +125,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Sends one; whether there was one to send.
+    /// Sends one request; returns false if nothing was left to send.
     async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let Nodes { parent, data, other } = self.nodes;
         match self.request {
@@ -158,7 +158,8 @@ impl Asked<'_> {
     }
 }
 
-/// One change of a node that a session of the same server watches: from the call to the arrival of the event.
+/// One change of a node watched by a session on the same server: time from the call to the arrival of the
+/// event.
 async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Option<u64>, Failure> {
     let (_, mut watch) = watcher.get_data_and_watch(path).await?;
     let mut notifications = Vec::new();
@@ -174,7 +175,7 @@ async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Opti
     Ok(notifications.last().map(|last| last.at.saturating_sub(begun)))
 }
 
-/// As many requests at once as a server takes, from several sessions: what came of each kind, added up over the rounds.
+/// As many requests at once as a server accepts, from several sessions; totals of each kind over the rounds.
 #[derive(Default)]
 pub(super) struct Saturated([Sum; RawRequest::ALL.len()]);
 
@@ -182,7 +183,7 @@ pub(super) struct Saturated([Sum; RawRequest::ALL.len()]);
 struct Sum {
     count: u64,
     lasted_us: u64,
-    /// Processor time of this thread; `None` once the system did not tell.
+    /// Processor time of this thread; `None` once the system failed to report it.
     busy_us: Option<u64>,
 }
 
@@ -234,7 +235,7 @@ impl Sum {
 struct Work<'a> {
     asked: Asked<'a>,
     answered: Cell<u64>,
-    /// Until when replies count: the end, or when one found nothing left to do.
+    /// Time until which replies count: the end, or the time at which nothing was left to do.
     until: Cell<Stamp>,
 }
 
@@ -245,7 +246,7 @@ impl Work<'_> {
         let workers = sessions.iter().flat_map(|session| (0..IN_FLIGHT).map(move |_| self.worker(session)));
         try_join_all(workers).await?;
         let ended = clock::now();
-        // The processor time is of a moment longer, until the last reply has come.
+        // Processor time was measured a little longer, until the last reply came.
         let share = |busy: u64| {
             let all = ended.saturating_sub(begun).max(1);
             let counted = self.until.get().saturating_sub(begun);
@@ -281,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_add_up_and_what_was_not_measured_has_no_rate() {
+    fn rounds_add_up_and_unmeasured_requests_have_no_rate() {
         let mut all = Saturated::default();
         assert_eq!(all.of(RawRequest::Create), None);
         all.0[0].add(Sum { count: 100, lasted_us: 50_000, busy_us: Some(10_000) });
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_s_processor_time_goes_on_while_it_works() {
+    fn busy_us_grows_while_the_thread_works() {
         let before = busy_us().unwrap();
         let end = clock::now() + 20_000;
         while clock::now() < end {}

@@ -1,5 +1,5 @@
-//! What measures and what is measured with: the same number of sessions on each server, all on one thread, and the nodes
-//! that requests are about.
+//! The setup of a calibration: the same number of sessions on each server, all on one thread, and the nodes
+//! that requests use.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -20,20 +20,20 @@ use zklockbench_zk::{EventKind, Failure, NodeKind, Observed, Session, Target, Wa
 pub struct CalibrationSite {
     pub target: Target,
     pub servers: Vec<String>,
-    /// A node that is there and empty; all that is made is made below it.
+    /// An existing empty node, above everything that is created.
     pub place: String,
-    /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
+    /// Interval of reads that keep servers awake, if they are the suite's own and affected.
     pub keep_awake: Option<Duration>,
-    /// The servers' data directories, where their transaction logs can be read.
+    /// Data directories of the servers, if their transaction logs are readable.
     pub logs: Vec<PathBuf>,
-    /// The ids of the servers' processes, where these are ours.
+    /// Process IDs of the servers, if they are the suite's own.
     pub processes: Vec<u32>,
-    /// What requests wait for, where their rate is limited.
+    /// Rate limiter of the requests, if there is one.
     pub throttle: Option<Arc<Throttle>>,
 }
 
 impl CalibrationSite {
-    /// Waits until so many requests may be sent.
+    /// Waits until that many requests may be sent.
     pub(super) async fn admit(&self, requests: u32) {
         if let Some(throttle) = &self.throttle {
             throttle.admit(requests).await;
@@ -53,15 +53,15 @@ impl CalibrationSite {
     }
 }
 
-/// How long a session may be cut off. It is long because nothing is gained by a short one.
+/// Session timeout, long because a short one has no benefit.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
-/// An event that has not come by then does not come.
+/// Time after which an event is considered lost.
 pub(super) const EVENT_WITHIN: Duration = Duration::from_millis(500);
 pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// How long closing may take where all sessions are closed together.
+/// Time limit for closing all sessions together.
 const ALL_CLOSED_WITHIN: Duration = Duration::from_secs(2);
-/// Of a larger ensemble the first so many are measured.
+/// Maximum number of servers that are measured.
 const SERVERS_AT_MOST: usize = 9;
 
 pub(super) struct OnServer {
@@ -71,14 +71,14 @@ pub(super) struct OnServer {
 
 pub(super) struct ServerSessions {
     pub(super) servers: Vec<OnServer>,
-    /// Which servers take no part, and why.
+    /// Servers left out, with the reason.
     pub(super) left_out: Vec<String>,
     awake: Vec<Task<Unread>>,
     close: CancellationToken,
 }
 
 impl ServerSessions {
-    /// Opens so many sessions on each server. A server that grants none is left out.
+    /// Opens that many sessions on each server. A server that grants none is left out.
     pub(super) async fn open(site: &CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
         let opened = join_all(used.iter().map(|address| on_server(site, address, each, within))).await;
@@ -147,11 +147,11 @@ async fn on_server(
 }
 
 pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, Failure> {
-    // What is wanted here is timed by the caller.
+    // The caller measures the time.
     target.open(SESSION_TIMEOUT, within, Observed::by_nobody()).await
 }
 
-/// Times a request to the arrival of its reply, in microseconds: without the time until this thread looks at it.
+/// Times a request until the arrival of its reply, in microseconds, excluding the lag of this thread.
 pub(super) async fn timed<T, Reply>(
     session: &Session,
     request: impl FnOnce() -> Reply,
@@ -198,7 +198,7 @@ pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
 pub(super) const DATA: &[u8] = &[b'x'; 16];
 const LISTED: [usize; 3] = [1, 100, 1_000];
 
-/// Three nodes with 1, 100 and 1,000 children, which belong to one of the sessions and go with it.
+/// Three nodes with 1, 100 and 1,000 children, which belong to one of the sessions and disappear with it.
 pub(super) struct Lists {
     place: String,
 }
@@ -212,7 +212,7 @@ impl Lists {
             let parent = lists.path(names);
             let made = async {
                 session.create(&parent, &[], NodeKind::Persistent).await?;
-                // As long as those of queue nodes.
+                // Names as long as those of queue nodes.
                 let prefix = format!("{parent}/n-");
                 let create = async |_| {
                     on.site.admit(1).await;
@@ -222,7 +222,7 @@ impl Lists {
             };
             sessions.at(0, "create", made.await)?;
         }
-        // A reader on another server then sees all of them.
+        // Readers on other servers then see all children.
         for server in 0..sessions.servers.len() {
             sessions.at(server, "sync", sessions.session(server, 0).sync(place).await)?;
         }
@@ -233,7 +233,7 @@ impl Lists {
         format!("{}/list-{names}", self.place)
     }
 
-    /// Which of them that request reads; `None` for those that read no list.
+    /// The list that the request reads; `None` for requests without a list.
     pub(super) fn of(&self, request: RawRequest) -> Option<String> {
         match request {
             RawRequest::GetChildren1 => Some(self.path(1)),
@@ -244,7 +244,7 @@ impl Lists {
     }
 }
 
-/// The nodes of one server that single requests are about.
+/// Nodes of one server for single requests.
 pub(super) struct Nodes {
     pub(super) parent: String,
     pub(super) data: String,
@@ -263,7 +263,7 @@ impl Nodes {
             let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
             sessions.at(server, "create", made)?;
         }
-        // A session on the same server has seen them, too, because it is there that the first one was answered.
+        // Other sessions on the same server see the nodes, too, because it answered the creates.
         Ok(())
     }
 }

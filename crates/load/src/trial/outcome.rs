@@ -1,4 +1,4 @@
-//! What a trial comes to: its record, from what its threads saw and what was looked at around them.
+//! Record of a trial, from its threads' data and the measurements around them.
 
 use std::collections::BTreeMap;
 use std::ops::Add as _;
@@ -29,14 +29,14 @@ use zklockbench_zk::keep_awake::Unread;
 
 const SLOW_DISK: &str =
     "they came faster than the disk took them; use a faster one for --out, or a lower rate";
-/// By how much the wall clock may be set during a trial. What the logs date is then taken to be uncertain by as much; beyond
-/// this, too little would be left to compare.
+/// Maximum adjustment of the wall clock during a trial. Times from the logs are then uncertain by the
+/// adjustment; beyond this, too little would be left to compare.
 const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
-/// For how long a server that is kept awake may be without a read until it is said.
+/// Time without a read after which a server that should be kept awake is reported.
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Conductor<'_> {
-    /// The record of a trial whose load is over and whose sessions are closed, but for what is for its judge.
+    /// Record of a trial whose load is over and whose sessions are closed, except for the judge's results.
     pub(super) async fn record(
         &mut self,
         connect_us: u64,
@@ -59,7 +59,7 @@ impl Conductor<'_> {
         let (kept, unchecked) = self.kept(seen.kept_out.entries, lost_notes).await;
         self.settle_closings(&mut seen);
         let interference = kept.as_ref().map(|kept| kept.interference.clone()).unwrap_or_default();
-        // What the logs tell is dated by that clock.
+        // The wall clock dates the logs.
         let is_dated = wall_was_set.is_none();
         health.invalid = health.invalid.or(wall_was_set);
         let overlaps = std::mem::take(&mut seen.overlaps);
@@ -95,10 +95,10 @@ impl Conductor<'_> {
             full_crew: self.full_crew(window),
             arrived,
             dispersion: self.shared.open.as_ref().map(|open| open.dispersion(window)).unwrap_or_default(),
-            steady: Some(self.counted_anew(steady)),
+            steady: Some(self.with_current_counts(steady)),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
-            // Contenders that were missing were missing from all that was measured; what happened later comes second.
+            // Missing contenders were missing from all measurements; later causes come second.
             cut_short: self.too_few.take().or(self.cut_short.take()),
             health,
             standstill,
@@ -106,7 +106,7 @@ impl Conductor<'_> {
             whole: recorder.whole,
             herd: (recorder.whole.unseen == 0 && !self.shared.drivers.are_there()).then(|| recorder.herd()),
             errors: std::mem::take(&mut seen.errors),
-            // These follow from the facts.
+            // Derived from the facts by the judge.
             violation_count: 0,
             violations: Vec::new(),
             excused: Excused::default(),
@@ -142,7 +142,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// What became of the arrivals of an open load. Those that were not taken are among the waits that were not served.
+    /// Outcomes of the arrivals of an open load. Arrivals that no session took count as unserved waits.
     fn arrived(&self, loaded: &Loaded, given_up: Stamp, recorder: &mut ThreadRecorder) -> Option<Arrived> {
         let window = loaded.window;
         let arrivals = self.shared.open.as_ref()?;
@@ -162,13 +162,14 @@ impl Conductor<'_> {
         Some(arrived)
     }
 
-    /// The same course, of whose last acquisitions some have become known since, where acquires are sent ahead.
-    fn counted_anew(&self, steady: Steady) -> Steady {
+    /// The same course with current counts: if acquires are sent ahead, some of its last acquisitions have
+    /// become known since.
+    fn with_current_counts(&self, steady: Steady) -> Steady {
         let (series, slots) = (&self.shared.series, steady.acquired.len());
         Steady { acquired: series.acquisitions(slots), wait_us: series.waits_us(slots), ..steady }
     }
 
-    /// Of a phase that acquisitions end, what was done while none had finished.
+    /// Part of a phase ended by acquisitions in which no contender had finished.
     fn full_crew(&self, window: Window) -> Option<FullCrew> {
         let ends_itself =
             self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
@@ -180,18 +181,18 @@ impl Conductor<'_> {
         })
     }
 
-    /// How long holds should be on average, where nothing but the generator's timers can make them longer.
+    /// Intended average hold time, if only the generator's timers can make holds longer.
     fn hold_by_timers(&self) -> Duration {
         if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
     }
 
-    /// Why the holds were not those that were asked for.
+    /// Deviations of the holds from the requested ones.
     fn wrong_holds(&self, short: ShortHolds, overlaps: u64, window: Window) -> Vec<String> {
         let short = (short.count > 0).then(|| {
             let holds = counted(short.count, "hold was", "holds were");
             format!("{holds} shorter than asked for, by up to {}", format_micros(short.lacked_us))
         });
-        // Where contenders were seen inside together, that is why.
+        // Overlapping holds explain a deviation.
         let excludes = overlaps == 0 && self.shared.entry.card.guarantees.exclusive;
         let measured_us = window.end.saturating_sub(window.start);
         let of_lock = |state: &LockState| {
@@ -202,13 +203,15 @@ impl Conductor<'_> {
         short.into_iter().chain(self.shared.lock_states.used().find_map(of_lock)).collect()
     }
 
-    /// Decides, now that every fault has ended, which holds lost their session because another closed it.
+    /// Decides, after every fault has ended, which holds lost their session because another contender closed
+    /// it.
     fn settle_closings(&self, seen: &mut Occurrences) {
         let closing = |contender: usize, session| self.shared.controls[contender].closing(session);
         seen.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
     }
 
-    /// Says which servers were not kept awake although they should be; not where faults of servers explain that.
+    /// Warns about servers that were not kept awake although they should be; not with faults on servers,
+    /// which explain it.
     fn warn_of_unread(&self, servers: &[ServerCounters]) {
         if self.shared.has_faults() {
             return;
@@ -227,7 +230,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Why the servers' logs, where they are read, don't say when it was by our clock.
+    /// Reason why times in the servers' logs are not comparable with the process clock.
     fn wall_was_set(&self, wall: WallClock) -> Option<String> {
         let set_by = wall.set_since(self.wall);
         (self.shared.reads_logs && set_by > WALL_MAY_MOVE).then(|| {
@@ -237,7 +240,7 @@ impl Conductor<'_> {
         })
     }
 
-    /// What was kept for the judge, and what of it could not be.
+    /// Stored data for the judge, and descriptions of missing parts.
     async fn kept(&mut self, entered: u64, lost: Lost) -> (Option<Kept>, Vec<String>) {
         let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
         let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
@@ -286,7 +289,7 @@ impl Conductor<'_> {
     }
 }
 
-/// Acquisitions, and those that could have been caught, before the ensemble's view is known.
+/// Evidence from the contenders' observations, before the ensemble's logs are compared.
 fn evidence(seen: &Occurrences) -> Evidence {
     Evidence {
         entries: seen.kept_out.entries,
@@ -332,7 +335,7 @@ fn whole_ms(time: Duration) -> i64 {
     i64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
 }
 
-/// What is recorded of a trial's drivers; `None` where the lock is the suite's own.
+/// Record of a trial's drivers; `None` if the lock is the suite's own.
 fn driver_record(shared: &Shared) -> Option<DriverRecord> {
     let (places, taken) = shared.drivers.places();
     let of_place = |(place, driver): (usize, &Driver)| {

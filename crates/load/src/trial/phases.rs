@@ -1,4 +1,5 @@
-//! The load of a trial: ramp, warm-up, the measured phase with its faults, and what is left to be served after it.
+//! The load of a trial: ramp, warm-up, the measured phase with its faults, and serving what is left
+//! afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,11 +21,11 @@ use zklockbench_ensemble::fault;
 use zklockbench_record::{Cause, Steady, WarmUpEnd};
 use zklockbench_scenario::{Load, TrialSpec};
 
-/// The window opens a moment after it is announced, so that every thread knows of it in time.
+/// Time between announcing and opening the window, so that every thread knows of it in time.
 const NOTICE: Duration = Duration::from_millis(20);
-/// An election on a slow host takes that long.
+/// Maximum time of an election on a slow host.
 const SERVED_AGAIN_WITHIN: Duration = Duration::from_secs(60);
-const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
+const WARM_UP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Conductor<'_> {
     pub(super) async fn load(&mut self) -> Loaded {
@@ -34,8 +35,8 @@ impl Conductor<'_> {
         if let Some(arrivals) = &self.shared.open {
             arrivals.begin_at(start);
         }
-        // Where nothing but the clock ends the warm-up, everybody knows from the beginning when that is. Workers must know,
-        // so that all of them measure the same part of the load.
+        // If only the clock ends the warm-up, its end is known from the start. Workers need that, so that all
+        // of them measure the same part of the load.
         let warm_up = match self.environment.rendezvous {
             None => (!spec.has_open_end()).then_some(spec.warm_up),
             Some(_) => Some(spec.warm_up_at_most.max(spec.warm_up)),
@@ -43,7 +44,7 @@ impl Conductor<'_> {
         let fixed = warm_up
             .map(|warm_up| (self.measures_from(start + clock::micros(spec.ramp_up + warm_up)), warm_up));
         self.shared.signals.start.send_replace(Some(start));
-        // A batch goes by signals, not by the clock, and must not begin before the window.
+        // A batch follows signals instead of the clock, and must not begin before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
         if let Some(rendezvous) = &self.environment.rendezvous {
             rendezvous.stamp(&Meets::Started.of_trial(spec.index)).await;
@@ -57,7 +58,7 @@ impl Conductor<'_> {
             None => self.warm_up_until_steady(&spec).await,
         };
         let begin = self.phase_begins("measure", spec.stop.lasts());
-        // A standstill before the measured phase counts only as far as it reaches into it.
+        // An outage before the measured phase counts only as far as it extends into it.
         let board = &self.shared.board;
         board.standstill_us.store(0, Ordering::Relaxed);
         board.acquired_before.store(board.acquired.load(Ordering::Acquire), Ordering::Release);
@@ -84,7 +85,7 @@ impl Conductor<'_> {
         window
     }
 
-    /// A warm-up until throughput and waits are steady, within its least and its longest time.
+    /// A warm-up until throughput and waits are steady, within its minimum and maximum length.
     async fn warm_up_until_steady(&mut self, spec: &TrialSpec) -> (Window, WarmUpEnd) {
         let begin = self.phase_begins("warm-up", Some(spec.warm_up));
         let longest = begin + clock::micros(spec.warm_up_at_most);
@@ -96,7 +97,7 @@ impl Conductor<'_> {
                 Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {
                     break WarmUpEnd::Cap;
                 }
-                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(LOOK_AT_WARM_UP_EVERY)).await,
+                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(WARM_UP_POLL_INTERVAL)).await,
             }
         };
         let window = self.measures_from(clock::now() + clock::micros(NOTICE));
@@ -105,7 +106,7 @@ impl Conductor<'_> {
         (window, ended)
     }
 
-    /// The course of the load, and how many arrivals of an open one were waiting.
+    /// Course of the load, and the backlog of an open one.
     fn course(&self, window: Window, warm_up_ended: WarmUpEnd, warm_up_us: u64) -> Steady {
         let (series, shared) = (&self.shared.series, &self.shared);
         let slots = series.ended(window.end);
@@ -123,7 +124,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Says what counts, and of an open load which arrivals are the last.
+    /// Announces the window and, for an open load, the end of its arrivals.
     fn measures_within(&self, window: Window) {
         self.shared.signals.window.send_replace(window);
         if let Some(arrivals) = &self.shared.open {
@@ -131,7 +132,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Of an open load: lets all that have come be served, within the time that they have. Returns how long that took.
+    /// Lets all arrivals of an open load be served within their time limit. Returns the time in microseconds.
     async fn serve_backlog(&mut self) -> u64 {
         let shared = Arc::clone(&self.shared);
         let (Some(arrivals), Some(open)) = (&shared.open, shared.spec.load.open()) else { return 0 };
@@ -144,7 +145,7 @@ impl Conductor<'_> {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
-        // What is left is counted; it is a result, and no failure.
+        // The rest is counted as a result, not as a failure.
         let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
         self.until_cut_short(bounded).await;
         self.phase_ended("backlog", begin)
@@ -159,11 +160,11 @@ impl Conductor<'_> {
         self.phase_ended(name, begin);
     }
 
-    /// Measures while the trial's faults fire; when it is over, all of them have been undone.
+    /// Measures while the trial's faults fire; when it returns, all faults have ended.
     async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
         let (environment, shared) = (self.environment, Arc::clone(&self.shared));
         let stop = CancellationToken::new();
-        // What measures changes the conductor meanwhile.
+        // Measuring borrows the conductor mutably.
         let elections = std::mem::take(&mut self.elections);
         let window = FaultWindow {
             begin: open,
@@ -190,7 +191,8 @@ impl Conductor<'_> {
         self.faults = faults;
     }
 
-    /// After faults, or where a lock seems to be stuck: lets the load go on until all have been served that want the lock.
+    /// After faults, or if a lock seems to be stuck: continues the load until all waiting contenders have
+    /// been served.
     async fn settle(&mut self, open: Stamp) {
         let settles = self.shared.has_faults() || progress::may_be_stuck(&self.shared);
         if self.cut_short.is_none() && settles {
@@ -221,7 +223,7 @@ impl Conductor<'_> {
                     batch::quiet(&shared).await;
                 }
                 Load::Closed => closed_loop_ends(&shared, close).await,
-                // Contenders that have no arrival left may end before the phase does.
+                // Contenders without an arrival left may end before the phase does.
                 Load::Open(_) => {
                     let left = Duration::from_micros(close.saturating_sub(clock::now()));
                     tokio::time::sleep(left).await;
@@ -233,9 +235,9 @@ impl Conductor<'_> {
             tokio::select! {
                 () = ends => {}
                 () = outlasted => {}
-                // What the clock ends needs no other bound.
+                // A phase that the clock ends needs no other limit.
                 why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
-                // Each contender has one turn in a batch, and all of them are counted.
+                // Each contender has one cycle in a batch, and all of them are counted.
                 () = tokio::time::sleep(COUNTING_LASTS), if counts && !is_batch => {}
             }
         };
@@ -246,8 +248,9 @@ impl Conductor<'_> {
     }
 }
 
-/// Waits until the load has outlasted its faults: its time is over, the last fault is healed, a lock was acquired since, and the
-/// load went on from there for as long as planned. Pending where the clock alone ends the load.
+/// Waits until the load has outlasted its faults: its time is over, the last fault has healed, a lock was
+/// acquired since, and the load continued from there as long as planned. Pending if only the clock ends the
+/// load.
 async fn outlasted(environment: &Environment, shared: &Shared, open: Stamp, healed: &CancellationToken) {
     let spec = &shared.spec;
     let Some(rest) = environment.rest_after_faults(spec) else { return std::future::pending().await };
@@ -268,7 +271,7 @@ fn reaches_servers(fault: &FaultChoice) -> bool {
 }
 
 async fn closed_loop_ends(shared: &Shared, close: Stamp) {
-    // With a time limit no contender finishes before it, save for those that cannot go on.
+    // With a time limit, only contenders that cannot continue finish early.
     let look_every = if close == Stamp::MAX { LOOK_EVERY } else { LOOK_EVERY * 20 };
     while clock::now() < close && Board::read(&shared.board.finished) < shared.count_own() {
         let left = Duration::from_micros(close.saturating_sub(clock::now()));

@@ -1,6 +1,6 @@
-//! History files: JSON lines, a header first. `docs/history.md` describes them for people.
+//! History files: JSON lines, starting with a header. `docs/history.md` describes them for users.
 //!
-//! [`HistoryWriter`] is what a run writes with; [`HistoryReader`] gives the events one by one and keeps none.
+//! [`HistoryWriter`] writes the history of a run; [`HistoryReader`] returns events one by one and keeps none.
 
 mod read;
 mod wire;

@@ -1,4 +1,4 @@
-//! Reading a history: its header, then event after event; and single lines again by their place.
+//! Reading a history: its header, then event after event; and single lines by their position.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use zklockbench_record::history::{Event, Header, LinePosition};
 
 const CHUNK: usize = 256 << 10;
 
-/// A history that is being read. It keeps one line at a time.
+/// A history being read. It keeps one line at a time.
 #[derive(Debug)]
 pub struct HistoryReader {
     path: PathBuf,
@@ -40,7 +40,7 @@ impl HistoryReader {
         Self::open_as(path, path)
     }
 
-    /// Opens a file that messages call by another name.
+    /// Opens a file under a different name for messages.
     pub fn open_as(file: &Path, path: &Path) -> Result<Self, Error> {
         let file = File::open(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
@@ -59,7 +59,7 @@ impl HistoryReader {
         &self.header
     }
 
-    /// The next event; `None` after the last, and at a last line that was cut off.
+    /// The next event; `None` after the last one, and at a last line that was cut off.
     pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
         let number = self.lines.number();
         let LineRead { place, text, ended } = match self.lines.next_line() {
@@ -77,12 +77,12 @@ impl HistoryReader {
         }
     }
 
-    /// The number of the last line, if it breaks off in its middle because its writer was killed.
+    /// Number of the last line, if it is cut off because the writer was killed.
     pub fn cut_off_at(&self) -> Option<u64> {
         self.cut
     }
 
-    /// The error for an event that is sound by itself but makes no sense where it stands.
+    /// The error for a valid event that contradicts its context.
     pub fn mistake(&self, line: u64, what: &str) -> Error {
         broken(&self.path, line, what)
     }
@@ -104,7 +104,7 @@ fn header(text: &[u8]) -> Result<Header, String> {
     HeaderLine::deserialize(&mut from).map_err(|error| without_line(&error))?.header()
 }
 
-/// The error says `at line 1 column 9`, but each line is parsed alone.
+/// Each line is parsed alone, so the error's `at line 1 column 9` would mislead.
 fn without_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -125,15 +125,15 @@ fn broken(path: &Path, line: u64, what: &str) -> Error {
     Error::usage(format!("{}:{line}: {what}; docs/history.md describes the format", path.display()))
 }
 
-/// The longest line that is read, in bytes. A header with thousands of locks fits.
+/// Maximum length of a line in bytes. A header with thousands of locks fits.
 const LONGEST: u64 = 4 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LineRead<'a> {
     place: LinePosition,
-    /// Its bytes, without the end of the line.
+    /// Bytes of the line without its end.
     text: &'a [u8],
-    /// Whether it has an end: the last line of a file that was cut off has none.
+    /// Whether the line is terminated; the last line of a truncated file is not.
     ended: bool,
 }
 
@@ -149,7 +149,7 @@ impl<R: BufRead> HistoryLines<R> {
         Self { input, buffer: Vec::new(), next: LinePosition { line: 1, offset: 0 } }
     }
 
-    /// The next line that is not empty; `None` after the last.
+    /// The next line that is not empty; `None` after the last one.
     fn next_line(&mut self) -> io::Result<Option<LineRead<'_>>> {
         loop {
             let place = self.next;

@@ -1,8 +1,8 @@
-//! The JSON of a history's lines. Phases, states and modes are the names of `Step`, `SessionState` and `Mode` in lower case, so
-//! that to rename one of these changes the file; all else is apart from the types that the suite works with.
+//! JSON of a history's lines. Phases, states and modes are the lower-case names of `Step`, `SessionState` and
+//! `Mode`, so renaming one of these changes the file. Everything else is independent of the suite's types.
 //!
-//! Fields that a reader does not know are passed over; operations that it does not know are mistakes, because a
-//! history without them would be another one.
+//! Readers ignore unknown fields. Unknown operations are errors, because a history without them would mean
+//! something else.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use zklockbench_record::history::{
     Acquire, Event, Header, LockClaim, LockKind, Release, SessionState, Step, What, Write,
 };
 
-/// What the first line says that this is.
+/// Name of the format in the first line.
 pub const FORMAT: &str = "zklockbench-history";
 pub const VERSION: u32 = 1;
 
@@ -42,7 +42,7 @@ enum KindWord {
     ReadWrite,
 }
 
-/// What tells a history's header before anything else of it is looked at.
+/// Format and version, parsed before the rest of the header.
 #[derive(Debug, Deserialize)]
 pub struct Versioned {
     pub format: String,
@@ -78,7 +78,7 @@ impl From<&Header> for HeaderLine {
     }
 }
 
-/// Any other line. What it lacks is absent, never `null` or 0.
+/// Any other line. Missing values are absent, never `null` or 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EventLine<'a> {
     t_us: u64,
@@ -148,7 +148,7 @@ impl EventLine<'_> {
         })
     }
 
-    /// Tokens and zxids are numbers of transactions, and of these none is negative.
+    /// Tokens and zxids are transaction numbers, which are never negative.
     fn check_zxids(&self) -> Result<(), String> {
         let given = [
             ("token", self.token),
@@ -184,7 +184,7 @@ impl EventLine<'_> {
                 deleted_zxid: self.deleted_zxid,
                 there_zxid: self.there_zxid,
             }),
-            // A resource that keeps the history itself writes one line for each write.
+            // A resource that records the history itself writes one line for each write.
             OpWord::Session | OpWord::Write => What::Write(Write {
                 lock,
                 step: self.phase.unwrap_or(Step::Ok),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_event_comes_back_as_it_was() {
+    fn every_kind_of_event_round_trips() {
         let lock = "a \"lock\"";
         for step in [Step::Invoke, Step::Ok, Step::Fail, Step::Unknown] {
             let (token, zxid) = (Some(5), Some(i64::MAX));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_left_out() {
+    fn default_values_are_omitted() {
         let (lock, step, claim) = ("a", Step::Invoke, LockClaim::WRITE);
         let usual = Acquire { lock, step, claim, depth: None, token: None, zxid: None };
         let event = Event { clock: None, session: None, state: None, ..event(What::Acquire(usual)) };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_comes_back_as_it_was() {
+    fn header_round_trips() {
         let locks = [
             ("a".to_owned(), LockKind::Mutex),
             ("b".to_owned(), LockKind::Semaphore(3)),

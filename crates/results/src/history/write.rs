@@ -1,4 +1,4 @@
-//! Writing a history: while it happens, that of a whole trial, or those of several workers as one.
+//! Writing a history: live, from a complete trial, or merged from several workers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -13,19 +13,19 @@ use zklockbench_core::error::Error;
 use zklockbench_record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What, Write};
 use zklockbench_record::{Deed, Moment, Moments, Trial};
 
-/// How long an event is kept back, so that one of another thread with an earlier stamp can still go before it.
+/// Time for which an event is buffered, so that an earlier event of another thread can be written first.
 const KEPT_BACK_US: u64 = 1_000_000;
 
-/// A history that is being written: the events of one clock.
+/// A history being written: the events of one clock.
 ///
-/// Threads stamp events before they hand them over, so they come a little out of order; the file has them in order.
-/// The header says that the history is not complete until [`HistoryWriter::finish`]. Dropped before, it leaves what
-/// it was given.
+/// Threads stamp events before they pass them on, so events arrive slightly out of order; the file has them
+/// in order. The header declares the history incomplete until [`HistoryWriter::finish`]. Dropping the writer
+/// earlier keeps the events so far.
 #[derive(Debug)]
 pub struct HistoryWriter {
     path: PathBuf,
     out: BufWriter<File>,
-    /// Where the header says `false`.
+    /// Offset of `false` in the header.
     complete_at: u64,
     waiting: BinaryHeap<Reverse<(u64, u64, String)>>,
     given: u64,
@@ -34,7 +34,7 @@ pub struct HistoryWriter {
 }
 
 impl HistoryWriter {
-    /// Begins a file that must not exist yet.
+    /// Creates a file that must not exist yet.
     pub fn create(path: &Path, header: &Header) -> Result<Self, Error> {
         Self::begin(path, header).map_err(|error| cannot("write", path, &error))
     }
@@ -47,16 +47,16 @@ impl HistoryWriter {
         let complete_at = complete_at.ok_or_else(|| io::Error::other("a header without `complete`"))? as u64;
         let mut out = BufWriter::new(File::create_new(path)?);
         writeln!(out, "{line}")?;
-        out.flush()?; // A reader of a file without events yet finds a header.
+        out.flush()?; // Readers of a file without events find a header.
         let path = path.to_owned();
         let waiting = BinaryHeap::new();
         Ok(Self { path, out, complete_at, waiting, given: 0, newest_us: 0, written_us: 0 })
     }
 
-    /// Writes one event. Events may come in any order within one second of their clock.
+    /// Writes one event. Events may arrive in any order within one second of their clock.
     ///
     /// # Errors
-    /// [`Error::Environment`] when the disk refuses, or when an event with a much later time was written already.
+    /// [`Error::Environment`] if writing fails, or if an event with a much later time was already written.
     pub fn write(&mut self, event: &Event<'_>) -> Result<(), Error> {
         if event.t_us < self.written_us {
             let late = self.newest_us - event.t_us;
@@ -85,7 +85,7 @@ impl HistoryWriter {
         Ok(())
     }
 
-    /// Writes what was kept back, and into the header that the history is complete.
+    /// Writes the buffered events, and declares the history complete in the header.
     pub fn finish(self) -> Result<(), Error> {
         self.close(true)
     }
@@ -108,15 +108,15 @@ impl HistoryWriter {
 
 impl Drop for HistoryWriter {
     fn drop(&mut self) {
-        // What can't be written now is missing from a history that says that it is not complete.
+        // Losses at this point are acceptable, because the history is declared incomplete.
         let _ = self.write_until(u64::MAX).and_then(|()| self.out.flush());
     }
 }
 
-/// One process made it, by one clock.
+/// Name of the only process, which has a single clock.
 const PROCESS: &str = "run";
 
-/// Writes what the contenders of a trial did, in the order of time, if that was kept.
+/// Writes the history of a trial in order of time, if it was recorded.
 pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Error> {
     let Some(history) = &trial.history else { return Ok(()) };
     let names: Vec<String> = (0..trial.spec.locks).map(|lock| format!("lock-{lock}")).collect();
@@ -143,7 +143,8 @@ pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Err
     writer.close(is_complete)
 }
 
-/// The places of moments that only say that the run gave up waiting: a stuck contender's last acquire has no end.
+/// Positions of moments that only record that the run stopped waiting: a stuck contender's last acquire has
+/// no end.
 fn waits_of_the_stuck(history: &Moments, trial: &Trial) -> io::Result<BTreeSet<usize>> {
     let stuck: BTreeSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
     let mut lasts = BTreeMap::new();
@@ -191,13 +192,13 @@ fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: 
 struct WorkerHistory {
     process: String,
     reader: HistoryReader,
-    /// The latest transaction that it has told of.
+    /// Latest transaction in the history so far.
     latest: i64,
 }
 
 impl WorkerHistory {
-    /// Its next event as a line, with the transaction by which it is put in order: that of the latest event that told one. What
-    /// contenders wrote to resources is left out, because each worker has resources of its own.
+    /// The next event as a line, with the transaction that orders it: the latest known one. Writes to
+    /// resources are left out, because each worker has its own resources.
     fn next(&mut self) -> Result<Option<(i64, String)>, Error> {
         loop {
             let Some(line) = self.reader.next_event()? else { return Ok(None) };
@@ -206,21 +207,21 @@ impl WorkerHistory {
                 Ok(event) => Event { process: &self.process, ..event },
                 Err(what) => return Err(self.reader.mistake(number, &what)),
             };
-            let told = match &event.what {
+            let zxid = match &event.what {
                 What::Write(_) => continue,
                 What::Acquire(acquire) => acquire.zxid.max(acquire.token),
                 What::Release(release) => release.deleted_from(),
                 What::Session => None,
             };
-            self.latest = self.latest.max(told.unwrap_or(0));
+            self.latest = self.latest.max(zxid.unwrap_or(0));
             let text = serde_json::to_string(&EventLine::from(&event)).map_err(Error::environment)?;
             return Ok(Some((self.latest, text)));
         }
     }
 }
 
-/// Writes the histories of these workers, each with its number, into one file that must not exist yet: in the order of
-/// the ensemble's transactions, since no two of them share a clock.
+/// Merges the histories of these workers, each with its number, into a new file. Events are in the order of
+/// the ensemble's transactions, because workers share no clock.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
         Ok(WorkerHistory {
