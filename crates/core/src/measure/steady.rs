@@ -1,6 +1,6 @@
 //! Whether a load was in a steady state: where its warm-up ended, and whether its queue went on growing.
 //!
-//! Both are arithmetic on what was seen, in its order; nothing here looks at a clock. `docs/arrivals.md` says how far the
+//! Both are arithmetic on what was seen, in its order; nothing here looks at a clock. `docs/workloads.md` says how far the
 //! answers can be trusted.
 
 use std::time::Duration;
