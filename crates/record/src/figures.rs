@@ -274,7 +274,7 @@ figures! {
         .explained("Jain's index, 1 is fair")
         .tracked();
     /// How many readers were inside at a time, on average over the measured phase and over all locks together; missing
-    /// when nobody read.
+    /// without reads.
     MEAN_READERS = amount("mean_readers", Better::Neither)
         .read(|trial| {
             let (counts, us) = (&trial.measured, trial.measured_us);

@@ -189,7 +189,7 @@ measures! {
     Uncontended: "uncontended";
     /// From the previous holder's release call to the next holder's return from acquire.
     Handoff: "handoff";
-    /// From one acquisition of a lock to the next, where somebody waited: hold and handoff. Not of locks that several may hold.
+    /// From one acquisition of a lock to the next, where a contender waited: hold and handoff. Not of locks that several may hold.
     Turn: "turn";
     /// From the release call to its return.
     Release: "release";
