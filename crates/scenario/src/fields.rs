@@ -449,8 +449,8 @@ macro_rules! scenario_keys {
                 r#""zk1:2181,zk2:2181/chroot""#, ["connection", "connect_string", "hosts", "address", "url"];
         }
         Client ClientKeys {
-            /// How many are of this kind, beside the shares of the others: 0.8 and 0.2, or 8 and 2. Of the
-            /// contenders, of which the first ones are of the first kind; in an open load of the arrivals.
+            /// How many are of this kind, relative to the shares of the others: 0.8 and 0.2, or 8 and 2. In an
+            /// open load a share of the arrivals; otherwise of the contenders, the first of the first kind.
             share: f64 = Factor(1e-6..=1e6), Required, "0.2", ["weight", "part", "ratio"];
             /// How long they hold a lock.
             hold: Distribution = Distribution, Absent("as at the top of the file"),

@@ -70,7 +70,7 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     - A replay has no warm-up, and `locks` is at least the number of locks that its file names.\n\
     - `warm_up_at_most` is at least `warm_up`, and no more where the rate changes with time (`day`, `ramp`, `steps`): \
     those begin with the measured phase.\n\
-    - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy that lets everybody in.\n\
+    - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy without exclusion.\n\
     - In a batch, `acquire_timeout` is longer than the holds of all others together.\n\
     - `repetitions_at_most` needs `precision`, and is at least as large as `repetitions`.\n\
     - `poll_interval` at the top needs a listed strategy that polls.\n\
