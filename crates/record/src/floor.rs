@@ -32,7 +32,7 @@ impl Timing {
     }
 }
 
-/// The floor of an ensemble. `docs/calibration.md` says how each figure is measured.
+/// The floor of an ensemble. `docs/capacity-planning.md` says how each figure is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     /// From one session's call of delete to the arrival of the event at another session that watches the node: over all

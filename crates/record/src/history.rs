@@ -1,6 +1,6 @@
 //! What every contender did, as events in the order of their time: a *history*.
 //!
-//! A history is judged long after it was made, and may come from other tools than this suite. `docs/history.md`
+//! A history is judged long after it was made, and may come from other tools than this suite. `docs/results-format.md`
 //! describes the file; these are its words.
 
 use std::collections::BTreeMap;

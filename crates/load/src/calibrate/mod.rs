@@ -2,7 +2,7 @@
 //! the cheapest handoff and the cheapest uncontended acquire that its requests allow.
 //!
 //! [`calibrate`] measures all of it, server by server, for `zklockbench calibrate`. [`floor`] measures the floor alone, in a
-//! second or so, for a run. Both work on one thread, so all times are of one clock; `docs/calibration.md` says how each
+//! second or so, for a run. Both work on one thread, so all times are of one clock; `docs/capacity-planning.md` says how each
 //! figure is measured. Nodes are made below the place that the caller gives, and removed by it.
 
 mod behaviour;

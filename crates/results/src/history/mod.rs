@@ -1,4 +1,4 @@
-//! History files: JSON lines, a header first. `docs/history.md` describes them for people.
+//! History files: JSON lines, a header first. `docs/results-format.md` describes them for people.
 //!
 //! [`HistoryWriter`] is what a run writes with; [`HistoryReader`] gives the events one by one and keeps none.
 
