@@ -1,4 +1,4 @@
-// Curator's locks as contenders of zklockbench, by version 1 of its driver protocol (docs/drivers.md).
+// Curator's locks as contenders of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
 //
 // Each contender has a thread and a CuratorFramework of its own: the thread owns the mutex, so acquire and release must come
 // from the same one. Locks.java says which locks there are; Baton.java and Count.java are locks of this suite's own in Java.

@@ -1,4 +1,4 @@
-// Go's lock as a contender of zklockbench, by version 1 of its driver protocol (docs/drivers.md).
+// Go's lock as a contender of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
 //
 // The lock is zk.Lock of github.com/samuel/go-zookeeper, whose Lock() knows no timeout, no cancellation and no way to learn
 // that the lock was lost. So this driver gives up for it: it answers that the wait is over, lets the call go on, and if that

@@ -1,4 +1,4 @@
-"""The protocol of docs/drivers.md for drivers in Python whose calls block: a thread for each contender.
+"""The protocol of docs/testing-your-client.md for drivers in Python whose calls block: a thread for each contender.
 
 A driver makes a subclass of `Contender` and calls `serve`. The main thread reads; it answers only what needs no waiting.
 """
@@ -131,7 +131,7 @@ class Contender:
 
 def serve(ready, contender):
     if os.environ.get("ZKLOCKBENCH_DRIVER") != "1":
-        sys.exit("a driver of zklockbench: run it by --driver (docs/drivers.md)")
+        sys.exit("a driver of zklockbench: run it by --driver (docs/testing-your-client.md)")
     # Whoever else prints must not write between the lines of the protocol.
     sys.stdout = sys.stderr
     contenders = {}

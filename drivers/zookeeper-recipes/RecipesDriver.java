@@ -1,4 +1,4 @@
-// The WriteLock of ZooKeeper's own recipes as a contender of zklockbench, by version 1 of its driver protocol (docs/drivers.md).
+// The WriteLock of ZooKeeper's own recipes as a contender of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
 //
 // lock() does not wait: a listener is called when the lock is held, by whoever called lock() or by the client's thread for
 // events. There nothing may wait for the client; it only notes the grant, and the contender's own thread does the rest.

@@ -32,7 +32,8 @@ pub struct Cli {
     /// Print the outcome as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Name a program whose locks can be contenders, e.g. --driver kazoo=drivers/kazoo/run (docs/drivers.md); may be repeated
+    /// Name a program whose locks can be contenders, e.g. --driver kazoo=drivers/kazoo/run
+    /// (docs/testing-your-client.md); may be repeated
     #[arg(long = "driver", global = true, value_name = "NAME=COMMAND", value_parser = drivers::named)]
     pub drivers: Vec<DriverCommand>,
     /// When to use colours
@@ -398,7 +399,8 @@ pub struct DriverArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum DriverCommands {
-    /// Try all that the protocol asks of a driver, on an ensemble, and say what is wrong (docs/drivers.md)
+    /// Try everything that the protocol requires of a driver, on an ensemble, and report what is wrong
+    /// (docs/testing-your-client.md)
     Check(DriverCheckArgs),
 }
 

@@ -246,7 +246,7 @@ pub struct Overrides {
     /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the exit code is 1 if it fails, 4 if it cannot be decided
     #[arg(long, value_name = "CONDITION")]
     pub gate: Vec<String>,
-    /// Let server faults hit the servers of --connect, by the commands in this file (docs/hosts.md)
+    /// Let server faults hit the servers of --connect, by the commands in this file (docs/operating.md)
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub hosts: Option<PathBuf>,
     /// Set any key, e.g. --set hold=5ms or --set ensemble.servers=5

@@ -1,4 +1,4 @@
-//! Whether a driver keeps the protocol: all that `docs/drivers.md` says of one is tried, a check at a time, and what that has
+//! Whether a driver keeps the protocol: all that `docs/testing-your-client.md` requires is tried, a check at a time, and what that has
 //! come to.
 //!
 //! It is not what trials speak to drivers by. That only has to notice that something is wrong; this has to find it, on purpose,
@@ -41,7 +41,7 @@ macro_rules! checks {
 
 checks! {
     OF_PROGRAM: OfProgram;
-    "ready": program::declares, "see \"What `ready` declares\" in docs/drivers.md";
+    "ready": program::declares, "see \"What `ready` declares\" in docs/testing-your-client.md";
     "flush": program::flushes, "flush standard output after each line";
     "unknown field": program::unknown_field, "ignore fields that you don't know";
     "unknown request": program::unknown_request, "answer what you don't know with \"err\":\"unsupported\"";

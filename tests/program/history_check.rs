@@ -249,7 +249,7 @@ fn with_strict_zombies_violate_in_a_run_as_they_do_in_a_history() {
 /// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
 #[test]
 fn the_example_of_the_documentation_is_what_the_program_says() {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/history.md");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/results-format.md");
     let text = std::fs::read_to_string(&page).unwrap();
     let history = text.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let bench = Bench::new();
@@ -262,7 +262,7 @@ fn the_example_of_the_documentation_is_what_the_program_says() {
     if std::env::var_os("ZKLOCKBENCH_UPDATE_DOCS").is_some() {
         std::fs::write(&page, &fresh).unwrap();
     }
-    assert!(std::fs::read_to_string(&page).unwrap() == fresh, "docs/history.md is stale; see above");
+    assert!(std::fs::read_to_string(&page).unwrap() == fresh, "docs/results-format.md is stale; see above");
 }
 
 /// The events of one process whose contenders take turns, as often as that.

@@ -1,4 +1,4 @@
-//! The arrivals of an open load, against the formulas of `docs/arrivals.md`.
+//! The arrivals of an open load, against the formulas of `docs/workloads.md`.
 
 use std::f64::consts::TAU;
 use std::time::Duration;

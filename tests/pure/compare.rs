@@ -1,4 +1,4 @@
-//! Two sides of runs are compared as `docs/compare.md` says, whatever the directories hold.
+//! Two sides of runs are compared as `docs/comparing-runs.md` says, whatever the directories hold.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -19,7 +19,7 @@ impl Schemas {
 }
 
 fn page() -> String {
-    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/drivers.md")).unwrap()
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/testing-your-client.md")).unwrap()
 }
 
 /// The lines of the whole session: whether a driver says it, and what it is. What continues a line is part of it.

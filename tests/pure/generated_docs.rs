@@ -38,33 +38,33 @@ fn with_part(name: &str, marker: &str, part: &str) -> String {
 
 #[test]
 fn the_page_on_locks_is_fresh() {
-    assert_fresh("docs/locks.md", &zklockbench_locks::reference());
+    assert_fresh("docs/reference/locks.md", &zklockbench_locks::reference());
 }
 
 #[test]
 fn the_page_on_faults_is_fresh() {
-    assert_fresh("docs/faults.md", &fault::reference());
+    assert_fresh("docs/reference/faults.md", &fault::reference());
 }
 
 #[test]
 fn the_page_on_figures_is_fresh() {
-    assert_fresh("docs/figures.md", &figures::reference());
+    assert_fresh("docs/reference/metrics.md", &figures::reference());
 }
 
 #[test]
 fn the_page_on_scenarios_is_fresh() {
     assert_fresh(
-        "docs/scenario.md",
+        "docs/reference/scenario-keys.md",
         &zklockbench_scenario::reference(&zklockbench_locks::cards(), &fault::cards()),
     );
 }
 
 #[test]
-fn the_readme_lists_every_exit_code() {
+fn the_page_on_ci_lists_every_exit_code() {
     let exits: String =
         Exit::ALL.iter().map(|(exit, meaning)| format!("| {} | {meaning} |\n", *exit as u8)).collect();
     let exits = format!("| code | meaning |\n|---:|---|\n{exits}");
-    assert_fresh("README.md", &with_part("README.md", "exit codes", &exits));
+    assert_fresh("docs/ci.md", &with_part("docs/ci.md", "exit codes", &exits));
 }
 
 #[test]
@@ -83,31 +83,76 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// Locks in the second column of the first table under a heading.
+fn recommended(page: &str, heading: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(file(page)).unwrap();
+    let (_, section) = text.split_once(heading).unwrap_or_else(|| panic!("{page} has no heading {heading}"));
+    let rows =
+        section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    rows.skip(2).filter_map(|row| row.split(" | ").nth(1)).flat_map(names).map(str::to_owned).collect()
+}
+
 #[test]
-fn the_readme_recommends_locks_that_there_are() {
-    let text = std::fs::read_to_string(file("README.md")).unwrap();
-    let (_, table) = text.split_once("## Which lock should I use?").unwrap();
-    let recommended = table.split("\n\n").nth(1).unwrap().lines().skip(2);
-    let recommended = recommended.filter_map(|row| row.split(" | ").nth(1));
+fn every_recommended_lock_exists() {
     let cards = zklockbench_locks::cards();
-    let unknown = recommended.flat_map(names).filter(|name| !cards.iter().any(|card| card.name == *name));
-    assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&str>::new());
+    for (page, heading) in [("README.md", "## Which lock?"), ("docs/choosing-a-lock.md", "## By need")] {
+        let mut names = recommended(page, heading);
+        assert!(names.len() >= 5, "{page}: {names:?}");
+        names.retain(|name| !cards.iter().any(|card| card.name == *name));
+        assert_eq!(names, Vec::<String>::new(), "{page}");
+    }
 }
 
-#[test]
-fn the_readme_shows_the_example_run_as_the_report_renders_it() {
+/// Rows of the example run's table, as the report renders them: the header, the line below it, and the rows with
+/// 20 contenders.
+fn example_rows() -> Vec<String> {
     let stored = zklockbench_results::read(&file("results/example")).unwrap();
-    let table = shown::markdown(&View::of(&stored));
-    let table = table.split("#### Conclusions").next().unwrap().split_once("\n\n").unwrap().1;
-    assert_fresh("README.md", &with_part("README.md", "example", &format!("{}\n", table.trim_end())));
+    let text = shown::markdown(&View::of(&stored));
+    let table = text.split("\n\n").find(|part| part.starts_with("| strategy | contenders |")).unwrap();
+    let rows = table.lines().enumerate();
+    rows.filter(|(at, row)| *at < 2 || cells(row)[1] == "20").map(|(_, row)| row.to_owned()).collect()
+}
+
+fn cells(row: &str) -> Vec<&str> {
+    row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
 #[test]
-fn the_readme_shows_the_table_of_faults_of_the_example_run() {
+fn the_page_on_reports_shows_the_example_run_as_rendered() {
+    let page = "docs/reading-the-report.md";
+    let rows: String = example_rows().iter().map(|row| format!("{row}\n")).collect();
+    assert_fresh(page, &with_part(page, "example", &rows));
+}
+
+#[test]
+fn the_readme_shows_the_example_run_with_20_contenders() {
+    let rows = example_rows();
+    let header = cells(&rows[0]);
+    let column = |name: &str| header.iter().position(|cell| *cell == name).unwrap();
+    let columns =
+        ["strategy", "acq/s", "wait p50", "requests/acq", "notifications/acq", "verdict"].map(column);
+    let rows: String = rows[2..]
+        .iter()
+        .map(|row| {
+            let row = cells(row);
+            let [strategy, rate, wait, requests, notifications, verdict] = columns.map(|column| row[column]);
+            format!("| {strategy} | {rate} | {wait} | {requests} + {notifications} | {verdict} |\n")
+        })
+        .collect();
+    let part = format!(
+        "| strategy | acquisitions/s | median wait | requests + notifications per acquisition | exclusion |\n\
+         | --- | ---: | ---: | ---: | --- |\n{rows}"
+    );
+    assert_fresh("README.md", &with_part("README.md", "quick example", &part));
+}
+
+#[test]
+fn the_page_on_reports_shows_the_table_of_faults_of_the_example_run() {
     let stored = zklockbench_results::read(&file("results/example-faults")).unwrap();
     let text = shown::markdown(&View::of(&stored));
     let table = text.split("\n\n").find(|part| part.starts_with("| strategy | fault |")).unwrap();
-    assert_fresh("README.md", &with_part("README.md", "faults example", &format!("{table}\n")));
+    let page = "docs/reading-the-report.md";
+    assert_fresh(page, &with_part(page, "faults example", &format!("{table}\n")));
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn containers_have_every_fault_but_those_that_drop_what_one_server_sends_to_anot
 fn servers_that_the_suite_did_not_start_are_never_disturbed() {
     for card in &fault::cards() {
         let message = format!(
-            "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken take commands of your own: --hosts FILE (docs/hosts.md)",
+            "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken take commands of your own: --hosts FILE (docs/operating.md)",
             card.name
         );
         let expected: &[&str] = match card.needs {

@@ -1,4 +1,4 @@
-//! Locks of drivers: another program takes them, and is asked to by the protocol of `docs/drivers.md`.
+//! Locks of drivers: another program takes them, and is asked to by the protocol of `docs/testing-your-client.md`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The list of strategies, one line each, and `docs/locks.md`, made from their descriptions; with it the strategies that
+//! The list of strategies, one line each, and `docs/reference/locks.md`, made from their descriptions; with it the strategies that
 //! drivers have, and those of several, of which each contender uses one.
 
 use std::collections::BTreeMap;
@@ -124,7 +124,8 @@ pub fn driven(name: &str) -> Option<&'static DrivenLock> {
 pub fn reference() -> String {
     let mut text = String::from(
         "# Locks\n\n\
-         Generated from the code; `zklockbench strategies NAME` prints the same.\n\n\
+         Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit. It lists every \
+         lock;\n`zklockbench strategies NAME` prints the same for one.\n\n\
          | strategy | how | exclusive | read side | order of arrival | reentrant | protected | waits by |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
@@ -137,9 +138,9 @@ pub fn reference() -> String {
 fn events() -> String {
     let rows = Event::ALL.iter().map(|event| format!("| {} | {} |\n", event.name(), event.meaning()));
     format!(
-        "\nThe table under each card says what the lock does after these events, as far as they can happen to it, and with \
-         which\nerror an acquire fails. `tests/locks/matrix/cards.rs` brings each about before a real server and compares. \
-         Whose acquire or\nrelease fails on a lost connection ends its session.\n\n\
+        "\nThe table under each card lists what the lock does after each event that can affect it, and the error with which an \
+         acquire\nfails. `tests/locks/matrix/cards.rs` causes each event on a real server and compares. A contender whose \
+         acquire or release\nfails on a lost connection ends its session.\n\n\
          | event | what happens |\n|---|---|\n{}",
         rows.collect::<String>()
     )
@@ -183,7 +184,7 @@ fn section(card: &LockCard) -> String {
     }
     for after in card.after {
         let with = after.with.map(|with| format!(" with `{with}`")).unwrap_or_default();
-        text += &format!("\n| after{with} | what comes of it |\n|---|---|\n");
+        text += &format!("\n| after{with} | outcome |\n|---|---|\n");
         text.extend(after.rows(&card.after[0]).iter().map(|row| format!("| {} | {} |\n", row.after, row.it)));
     }
     text

@@ -146,7 +146,7 @@ fn connected(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Opti
         "leave out the fault: commands end, start and pause servers, but cut no links between them"
     } else {
         "leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken \
-         take commands of your own: --hosts FILE (docs/hosts.md)"
+         take commands of your own: --hosts FILE (docs/operating.md)"
     };
     let is_wrong = draft.places.has("connect") && needs.reaches_servers() && !by_command;
     is_wrong.then(|| sink.error(fault.span.clone(), message, help))

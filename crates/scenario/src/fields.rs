@@ -220,7 +220,7 @@ pub const PROCESSES: &[Process] = &[
         takes_rate: false,
         example: r#"{ replay = "trace.csv" }"#,
         doc: "as a file has them: CSV with `time`, `lock` and `hold`, or a history of this suite (`*.jsonl`); \
-              [arrivals.md](arrivals.md) has the format",
+              [workloads](../workloads.md#replay) describes the format",
     },
 ];
 
@@ -341,7 +341,7 @@ macro_rules! scenario_keys {
             /// `closed`: each contender acquires over and over. `batch`: the first holds until all are
             /// queued, then each acquires once, which makes totals exact. `open`: arrivals keep coming,
             /// however slow the lock is, and the contenders are the sessions that serve them; see
-            /// [arrivals.md](arrivals.md).
+            /// [workloads](../workloads.md).
             load: LoadWord = Word(LoadWord::WORDS), Default(r#""closed""#),
                 r#""closed""#, ["load_model", "mode"];
             /// Average arrivals per second, over all contenders and locks. Open load only.
@@ -424,7 +424,7 @@ macro_rules! scenario_keys {
                 ["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"];
             /// How small an error rate the acquisitions of each trial must exclude for a verdict of *held*:
             /// `0.99@1%` means that a lock that errs at 1 % of its acquisitions would have been caught with
-            /// probability 0.99 ([methodology.md](methodology.md#did-it-exclude)). Otherwise the verdict is
+            /// probability 0.99 ([methodology](../methodology.md)). Otherwise the verdict is
             /// *unknown*.
             evidence: Sensitivity = Sensitivity, Default(r#""0.99@100%""#),
                 r#""0.99@1%""#, ["sensitivity", "proof", "error_rate", "evidence_needed"];
@@ -449,8 +449,8 @@ macro_rules! scenario_keys {
                 r#""zk1:2181,zk2:2181/chroot""#, ["connection", "connect_string", "hosts", "address", "url"];
         }
         Client ClientKeys {
-            /// How many are of this kind, beside the shares of the others: 0.8 and 0.2, or 8 and 2. Of the
-            /// contenders, of which the first ones are of the first kind; in an open load of the arrivals.
+            /// How many are of this kind, relative to the shares of the others: 0.8 and 0.2, or 8 and 2. In an
+            /// open load a share of the arrivals; otherwise of the contenders, the first of the first kind.
             share: f64 = Factor(1e-6..=1e6), Required, "0.2", ["weight", "part", "ratio"];
             /// How long they hold a lock.
             hold: Distribution = Distribution, Absent("as at the top of the file"),
@@ -495,7 +495,7 @@ macro_rules! scenario_keys {
                 r#""500ms""#, ["random", "spread"];
         }
         Gate GateKeys {
-            /// What must be true of the results: [gates.md](gates.md) has the grammar.
+            /// What must be true of the results: [Gates](../ci.md#gates) has the grammar.
             require = Gate, Required,
                 r#""wait.p99 < 50ms""#,
                 ["check", "condition", "expect", "assert", "that", "threshold", "gate"];

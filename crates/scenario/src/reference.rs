@@ -11,7 +11,7 @@ use super::read::written;
 use zklockbench_core::catalog::fault::{Ends, FaultCard};
 use zklockbench_core::catalog::{LockCard, Param, ParamKind};
 
-/// Markdown for `docs/scenario.md`.
+/// Markdown for `docs/reference/scenario-keys.md`.
 pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let mut page = String::from(INTRODUCTION);
     for section in Section::ALL {
@@ -35,7 +35,9 @@ fn introduction(section: Section) -> &'static str {
     }
 }
 
-const INTRODUCTION: &str = "# The scenario file\n\n\
+const INTRODUCTION: &str = "# Scenario keys\n\n\
+    Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit. It lists every key of\n\
+    a scenario file, with its values and its default.\n\n\
     A scenario is a TOML file. `zklockbench validate FILE` shows its trials, how long they take and every error \
     in it; `zklockbench schema` prints a JSON Schema for editors.\n\n\
     Durations are text with a unit: `\"20ms\"`, `\"1s\"`, `\"2m 30s\"`; only `\"0\"` needs none.\n\n";
@@ -68,7 +70,7 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     - A replay has no warm-up, and `locks` is at least the number of locks that its file names.\n\
     - `warm_up_at_most` is at least `warm_up`, and no more where the rate changes with time (`day`, `ramp`, `steps`): \
     those begin with the measured phase.\n\
-    - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy that lets everybody in.\n\
+    - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy without exclusion.\n\
     - In a batch, `acquire_timeout` is longer than the holds of all others together.\n\
     - `repetitions_at_most` needs `precision`, and is at least as large as `repetitions`.\n\
     - `poll_interval` at the top needs a listed strategy that polls.\n\
@@ -143,7 +145,7 @@ fn kind(kind: &KeyKind) -> String {
         KeyKind::Path => "path".to_owned(),
         KeyKind::Connect => "connect string".to_owned(),
         KeyKind::Fault => "[fault](#faults)".to_owned(),
-        KeyKind::Gate => "[condition](gates.md)".to_owned(),
+        KeyKind::Gate => "[condition](../ci.md#gates)".to_owned(),
         KeyKind::Target => "word of its [fault](#faults)".to_owned(),
     }
 }
@@ -215,7 +217,7 @@ fn values(param: &Param) -> String {
 
 fn faults(cards: &[FaultCard]) -> String {
     let mut section = String::from(
-        "## Faults\n\n[faults.md](faults.md) says how each is injected, verified and ended.\n\n\
+        "## Faults\n\n[Faults](faults.md) describes how each is injected, verified and ended.\n\n\
          | fault | what | target | duration |\n|---|---|---|---|\n",
     );
     for card in cards {

@@ -2,7 +2,7 @@
 //! lock or the host is.
 //!
 //! Of several workers every one draws the whole load and keeps its [`Slice`], so that all parts together are the load that
-//! one worker would make. `docs/arrivals.md` has the formulas.
+//! one worker would make. `docs/workloads.md` has the formulas.
 
 use std::f64::consts::TAU;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Arrivals from a file: CSV in, arrivals by their time out. `docs/arrivals.md` describes the format for people.
+//! Arrivals from a file: CSV in, arrivals by their time out. `docs/workloads.md` describes the format.
 //!
 //! It opens no files and knows no other format: their readers tell a [`TraceBuilder`]
 //! what arrives.

@@ -94,7 +94,7 @@ impl SweepQuestion {
         if over.iter().any(|over| over.variable == Variable::Rate) && !has_rate {
             return Err(Error::usage(
                 "rate cannot be swept: the scenario has no `rate` of all its contenders; say load = \"open\" and rate = …, \
-                 with arrivals that have one rate (docs/arrivals.md)",
+                 with arrivals that have one rate (docs/workloads.md)",
             ));
         }
         let text = toml::to_string(&base).map_err(Error::usage)?;

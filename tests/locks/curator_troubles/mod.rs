@@ -1,5 +1,5 @@
 //! Known troubles of Curator's mutex: reproduced here, or shown absent. Each name says the trouble's number, whose
-//! client, and what was found. docs/curator-troubles.md tells of them.
+//! client, and what was found. docs/known-client-bugs.md describes them.
 
 mod crowd;
 mod expiry;

@@ -1,7 +1,7 @@
 //! Locks that are written after others' code, and that code itself by its driver, before the same real server: whatever
 //! happens to them, they send the same requests in the same order, or the lock's card says why not.
 //!
-//! `docs/conformance.md` is made of it: `scripts/conformance`. What every lock's card says of such events is compared in
+//! `docs/reference/conformance.md` is made of it: `scripts/conformance`. What every lock's card says of such events is compared in
 //! `cards`.
 
 mod cards;

@@ -59,7 +59,7 @@ impl Race {
     }
 }
 
-const TOKEN: &str = "A node that is found again after a lost reply is looked at once, for its fencing token";
+const TOKEN: &str = "A node that is found again after a lost reply is read once, for its fencing token";
 const SESSION_GOES: &str = "Java's client opens another session when one has expired, and an acquire goes on with a \
                             new node; here it fails, and the caller opens another.";
 const NO_SERVER: &str =

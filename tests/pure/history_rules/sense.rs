@@ -15,7 +15,7 @@ const TURN: &str = "mutex
 fn after_turn(event: &str) -> String {
     let told = refused(&format!("{TURN}\n{event}"));
     assert!(told.contains("history.jsonl:10: "), "{told}");
-    assert!(told.ends_with("docs/history.md describes the format"), "{told}");
+    assert!(told.ends_with("docs/results-format.md describes the format"), "{told}");
     told
 }
 

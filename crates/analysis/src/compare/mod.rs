@@ -2,7 +2,7 @@
 //!
 //! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the tests,
 //! `test` makes one, `judge` says what follows from it, `figures` names those that are compared and which of them decide,
-//! `comparison` has the family of them; `docs/compare.md` says the same for users.
+//! `comparison` has the family of them; `docs/comparing-runs.md` says the same for users.
 
 mod both_sides;
 mod comparison;

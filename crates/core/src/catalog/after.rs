@@ -86,12 +86,12 @@ impl Event {
                 "timed out in back-off",
                 "As list's reply lost, and the patience ends before the pause that follows, if one does.",
             ],
-            Self::OwnNodeDeleted => ["own node deleted", "Somebody deletes the nodes of a waiter."],
-            Self::ForeignChild => ["foreign child", "A node that is nobody's place stands in the directory."],
+            Self::OwnNodeDeleted => ["own node deleted", "Another client deletes the nodes of a waiter."],
+            Self::ForeignChild => ["foreign child", "The directory has a node that is not in the queue."],
             Self::NoDirectory => ["no directory", "The lock's directory is missing when it comes."],
             Self::DirectoryDeleted => [
                 "directory deleted",
-                "Somebody deletes the lock's directory with all that is in it, while one holds and one waits.",
+                "Another client deletes the lock's directory with its contents, while one contender holds and one waits.",
             ],
         }
     }
@@ -150,7 +150,7 @@ impl Outcome {
             Self::GoesOn if is_of_release => "succeeds".into(),
             Self::GoesOn => "gets the lock".into(),
             Self::WithoutNode => {
-                "gets the lock without a node, so the next to come may be let in beside it".into()
+                "gets the lock without a node, so the next to come may be let in as well".into()
             }
             Self::Fails(with) => format!("fails: {}; {GONE}", with.in_words()),
             Self::FailsAndLeaves(with) => format!("fails: {}; {LEFT}", with.in_words()),

@@ -1,4 +1,4 @@
-//! The list of faults, one line each, and `docs/faults.md`, made from their descriptions.
+//! The list of faults, one line each, and `docs/reference/faults.md`, made from their descriptions.
 
 use super::{
     FaultEntry, bandwidth, burst, clock_jump, counter_near_end, crash, delay, drop_reply, drop_request,
@@ -45,8 +45,9 @@ pub fn find(name: &str) -> Option<&'static FaultEntry> {
 pub fn reference() -> String {
     let mut text = String::from(
         "# Faults\n\n\
-         Generated from the code; `zklockbench faults NAME` prints the same. [scenario.md](scenario.md) says \
-         how to put them into a scenario.\n\n\
+         Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit. It lists \
+         every\nfault; `zklockbench faults NAME` prints the same for one. [Scenario keys](scenario-keys.md#faults) shows how to \
+         put a fault into a scenario.\n\n\
          | fault | what | hits | ends | needs |\n\
          |---|---|---|---|---|\n",
     );

@@ -33,8 +33,8 @@ pub const ENTRY: Entry = Entry {
                 name: OWNER,
                 kind: ParamKind::OneOf(&["session", VALUE]),
                 default: "session",
-                doc: "By what it knows its node again after a lost reply: by the session that made it, or by an id of its own, \
-                      which is the node's value.",
+                doc: "How it recognises its node after a lost reply: by the session that made it, or by an id that is the node's \
+                      value.",
             },
             Param {
                 name: "wait",

@@ -27,7 +27,7 @@ pub const PARAMS: [Param; 2] = [
         name: "order",
         kind: ParamKind::OneOf(&["same", "rotated"]),
         default: "same",
-        doc: "Whether everybody takes the members in the same order, or each contender starts at the next one.",
+        doc: "Whether all contenders take the members in the same order, or each starts at the next one.",
     },
 ];
 

@@ -1,4 +1,4 @@
-//! What the suite and a driver say to each other: JSON lines, version 1. `docs/drivers.md` is the specification.
+//! What the suite and a driver say to each other: JSON lines, version 1. `docs/testing-your-client.md` is the specification.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -30,8 +30,8 @@ pub const RELEASE: Param = Param {
     name: "release",
     kind: ParamKind::OneOf(&["grant", COUNT]),
     default: "grant",
-    doc: "What a holder does that waited and doesn't know who is behind: grant; or, after releases that found nobody, \
-          delete and count.",
+    doc: "What a holder does that waited and doesn't know which contender is behind: grant; or, after releases that \
+          found none, delete and count.",
 };
 
 pub const ENTRY: Entry = Entry {

@@ -12,7 +12,7 @@ use zklockbench_core::catalog::{BatchCost, Guarantees, Holders, LockCard, Params
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "count-semaphore",
-        summary: "a semaphore whose leases are the lowest nodes of a queue: one request while there is room",
+        summary: "a semaphore whose leases are the lowest nodes of a queue: one request while a lease is free",
         source: "this suite",
         details: include_str!("count_semaphore.md").trim_ascii_end(),
         guarantees: Guarantees {

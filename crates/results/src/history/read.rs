@@ -122,7 +122,7 @@ fn unreadable(path: &Path, line: u64, error: &std::io::Error) -> Error {
 
 fn broken(path: &Path, line: u64, what: &str) -> Error {
     let what = one_line(what);
-    Error::usage(format!("{}:{line}: {what}; docs/history.md describes the format", path.display()))
+    Error::usage(format!("{}:{line}: {what}; docs/results-format.md describes the format", path.display()))
 }
 
 /// Maximum length of a line in bytes. A header with thousands of locks fits.
