@@ -2,7 +2,7 @@
 //!
 //! A metric needs only one entry. Gates, `--figure`, the columns of the main table and of `summary.csv`,
 //! `derived` in a trial's file and `figures` in `summary.json` follow from it. So do charts, comparisons, CI
-//! output and `docs/figures.md`.
+//! output and `docs/reference/metrics.md`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ impl Timing {
     }
 }
 
-/// The floor of an ensemble. See `docs/calibration.md` for how each part is measured.
+/// The floor of an ensemble. See `docs/capacity-planning.md` for how each part is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     /// Time from one session's call of delete to the arrival of the event at another session that watches the

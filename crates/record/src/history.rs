@@ -1,6 +1,6 @@
 //! A *history*: every contender's actions as events in order of time.
 //!
-//! A history is judged long after it was recorded, and may come from other tools. `docs/history.md` describes
+//! A history is judged long after it was recorded, and may come from other tools. `docs/results-format.md` describes
 //! the file format; these are its types.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Steady state of a load: where its warm-up ended, and whether its queue kept growing.
 //!
-//! Both answers are arithmetic on ordered samples; no clock is read. See `docs/arrivals.md` for their error
+//! Both answers are arithmetic on ordered samples; no clock is read. See `docs/workloads.md` for their error
 //! rates.
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //!
 //! [`calibrate`] measures everything, server by server, for `zklockbench calibrate`. [`floor`] only measures
 //! the floor, in about a second, for a run. Both work on one thread, so all times come from one clock;
-//! `docs/calibration.md` describes each measurement. Nodes are created below a directory of the caller, which
+//! `docs/capacity-planning.md` describes each measurement. Nodes are created below a directory of the caller, which
 //! also removes them.
 
 mod behaviour;
