@@ -13,7 +13,8 @@ pub struct CellReadings {
     pub observed: Option<Observed>,
     /// Why nothing follows from it, each as a clause; empty when something does.
     pub doubts: Vec<String>,
-    /// That repetitions are missing, which mends nothing that every repetition has to meet and one has not.
+    /// Repetitions that did not run or don't count. They change nothing if every repetition must meet the limit and one
+    /// misses it.
     pub missing: Option<String>,
 }
 
@@ -31,19 +32,25 @@ impl CellReadings {
         if ran.is_empty() {
             return Self { observed: None, doubts: vec!["it did not run".into()], missing: None };
         }
-        let missing =
+        let mut missing =
             (ran.len() < repetitions).then(|| format!("only {} of {repetitions} repetitions ran", ran.len()));
         if let Some((trial, why)) = unsound.first().and_then(|trial| Some((trial, trial.unsound()?)))
             && !all_count
         {
             let all = ran.len();
             let first = format!("repetition {} of {all} is {why}", trial.spec.repetition);
-            doubts.push(match unsound.len() {
+            let spoiled = match unsound.len() {
                 1 => first,
                 count => {
                     format!("{first}; and {} more", counted(count - 1, "repetition is", "repetitions are"))
                 }
-            });
+            };
+            match worst {
+                Worst::Median => doubts.push(spoiled),
+                Worst::Of(..) => {
+                    missing = Some(missing.into_iter().chain([spoiled]).collect::<Vec<_>>().join("; "))
+                }
+            }
         }
         let mut readings = Vec::new();
         for trial in zklockbench_record::measured_in(figure, counting) {
