@@ -1,4 +1,4 @@
-//! The list of faults, one line each, and `docs/faults.md`, made from their descriptions.
+//! The list of faults, one line each, and `docs/faults.md`, generated from their descriptions.
 
 use super::{
     FaultEntry, bandwidth, burst, clock_jump, counter_near_end, crash, delay, drop_reply, drop_request,
@@ -8,7 +8,7 @@ use super::{
 use zklockbench_core::catalog::fault::FaultCard;
 use zklockbench_core::units::capitalised;
 
-/// Every kind, in the order in which lists show them.
+/// Every kind of fault, in the order of listings.
 pub const FAULTS: &[FaultEntry] = &[
     kill::ENTRY,
     restart::ENTRY,
@@ -99,7 +99,7 @@ mod tests {
     use zklockbench_core::catalog::fault::Targets;
 
     #[test]
-    fn every_kind_has_a_name_of_its_own_and_can_be_found_by_it() {
+    fn every_kind_is_found_by_its_unique_name() {
         for card in cards() {
             assert_eq!(cards().iter().filter(|other| other.name == card.name).count(), 1, "{}", card.name);
             assert_eq!(find(card.name).map(|found| found.card.summary), Some(card.summary));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_hits_one_of_its_own_words_unless_a_scenario_says_otherwise() {
+    fn default_target_is_one_of_the_words_of_its_kind() {
         for card in cards() {
             let fixed = card.targets == Targets::Fixed;
             assert_eq!(fixed, card.default_target.is_empty(), "{}", card.name);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_says_how_it_is_injected_proved_and_ended_and_what_a_right_lock_does() {
+    fn every_kind_documents_injection_proof_end_and_a_correct_lock() {
         for card in cards() {
             for part in ["Inject: ", "\nProof: ", "\n\nA correct lock: "] {
                 assert!(card.details.contains(part), "{}: {part}", card.name);
