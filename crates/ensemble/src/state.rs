@@ -1,5 +1,5 @@
 //! What checks saw of servers and links, or why not: proof that a fault took effect, and that it ended. Also
-//! the state of servers (down, serving, or up without serving), whether an ensemble is whole, and which
+//! the state of servers (down, serving, or up without serving), whether an ensemble is healthy, and which
 //! server leads.
 
 use std::future::Future;
@@ -117,7 +117,7 @@ pub fn is_whole(roles: &[Role]) -> bool {
     second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
-/// Waits until the ensemble is whole. `broken` is called between checks and may end the wait.
+/// Waits until the ensemble is healthy. `broken` is called between checks and may end the wait.
 pub async fn become_whole(
     addresses: &[String],
     deadline: Instant,
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_allow_only_srvr_are_whole_with_one_leader_of_the_latest_epoch() {
+    fn servers_that_allow_only_srvr_are_healthy_with_one_leader_of_the_latest_epoch() {
         let of = |state, epoch| Role { epoch: Some(epoch), ..role(state, None) };
         let (leader, follower) = (of("leader", 5), of("follower", 5));
         assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn three_servers_are_whole_with_one_leader_and_both_followers_in_step() {
+    fn three_servers_are_healthy_with_one_leader_and_both_followers_in_step() {
         let (leader, follower) = (role("leader", Some(2)), role("follower", None));
         assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
         assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn observers_belong_to_a_whole_ensemble_but_are_not_followers() {
+    fn observers_belong_to_a_healthy_ensemble_but_are_not_followers() {
         let (leader, follower) = (role("leader", Some(1)), role("follower", None));
         let observer = role("observer", None);
         assert!(is_whole(&[leader.clone(), follower.clone(), observer.clone()]));
@@ -325,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn ensemble_with_a_silent_server_is_not_whole() {
+    fn ensemble_with_a_silent_server_is_not_healthy() {
         let silent = Role { state: Err("refused".into()), ..role("", None) };
         assert!(!is_whole(&[role("follower", None), role("leader", Some(2)), silent]));
     }
 
     #[test]
-    fn single_server_is_whole_when_standalone() {
+    fn single_server_is_healthy_when_standalone() {
         assert!(is_whole(&[role("standalone", None)]));
         assert!(!is_whole(&[role("follower", None)]));
     }
