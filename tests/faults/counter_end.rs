@@ -1,4 +1,5 @@
-//! Locks at the end of their directory's sequence counter, where numbers are no longer unique, on real servers.
+//! Locks at the end of their directory's sequence counter, where numbers are no longer unique, on real
+//! servers.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -22,16 +23,16 @@ use crate::support::trials::{self, Course};
 /// Locks whose order is not a sequence number.
 const WITHOUT_NUMBERS: [&str; 2] = ["ephemeral-node", "ephemeral-child"];
 const CONTENDERS: usize = 4;
-/// Creates in each directory until its counter is used up.
+/// Number of creates in each directory until its counter is used up.
 const LEFT: i32 = 12;
-/// Failed acquires after which a contender stops.
+/// Number of failed acquires after which a contender stops.
 const FAILURES: usize = 3;
 
 fn with(params: &[(&str, &str)]) -> Params {
     params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
 }
 
-/// Every lock that numbers its nodes, and the other ways in which some join.
+/// Every lock that numbers its nodes, and the other ways in which some of them join.
 fn locks() -> Vec<(&'static str, Params)> {
     let exclusive = STRATEGIES.iter().map(|entry| entry.card).filter(|card| card.guarantees.exclusive);
     let numbered = exclusive.filter(|card| !WITHOUT_NUMBERS.contains(&card.name));
@@ -128,11 +129,11 @@ async fn contend(
 }
 
 #[test]
-fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is_used_up() {
+fn locks_fail_by_name_and_still_exclude_once_the_counter_is_used_up() {
     let servers = Builder::new_current_thread().enable_all().build().unwrap();
     let local = servers.block_on(breakable::plain());
     let (connect, locks) = (local.connect(), locks());
-    // Given a directory for each lock, with what the lock makes in it
+    // Given a directory for each lock, with everything the lock creates in it
     let paths: Vec<(String, Vec<String>)> = reactor::block_on(async {
         join_all(locks.iter().map(async |(name, params)| {
             let scene = scene(&connect).await;
@@ -145,7 +146,7 @@ fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is
         .await
     });
     let directories: Vec<String> = paths.iter().flat_map(|(_, directories)| directories.clone()).collect();
-    // When their counters are near the end, and contenders go on until each has failed a few times
+    // When the counters are near their end, and contenders go on until each has failed a few times
     servers.block_on(take_near_the_end(&local, &directories));
     reactor::block_on(async {
         join_all(locks.iter().zip(&paths).map(async |(lock, (path, _))| {
@@ -157,7 +158,7 @@ fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is
                 wrong: Cell::new(None),
             };
             join_all((0..CONTENDERS).map(|number| contend(number, lock, &scene, &entered, &connect))).await;
-            // Then no two were inside, and nothing is left
+            // Then no two contenders were inside, and no node is left
             let (name, params) = lock;
             println!("{name} {params:?}: {} acquired before the counter was used up", entered.acquired.get());
             assert_eq!(entered.wrong.take(), None, "{name} {params:?}");
@@ -170,7 +171,7 @@ fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is
 }
 
 #[tokio::test]
-async fn a_trial_whose_locks_reach_the_end_of_their_counter_reports_it_and_is_not_violated() {
+async fn trial_with_a_used_up_counter_reports_it_and_is_not_violated() {
     let local = breakable::plain().await;
     let plan = trials::plan(
         "strategies = [\"count\", \"curator-mutex\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"4s\"\n\
