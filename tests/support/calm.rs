@@ -1,38 +1,38 @@
-//! Tests begin when the host has processor time to spare. One that begins while others have all of it misses its deadlines
-//! and makes them miss theirs; so where the host is slow, fewer run at a time.
+//! Delays tests until the host has processor time to spare. A test on a saturated host misses its deadlines,
+//! and makes others miss theirs; so on a slow host fewer tests run at a time.
 
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The share of the processors' time that has to be idle.
+/// Share of the processors' time that must be idle.
 const IDLE_AT_LEAST: f64 = 0.2;
-/// Over how long that is looked at; the test that began last shows by then what it takes.
+/// Observation window; by its end the load of the last test that began is visible.
 const WINDOW: Duration = Duration::from_millis(100);
-/// What was seen before that says nothing of now.
+/// Age at which an earlier observation no longer counts.
 const LONGEST_WINDOW: Duration = Duration::from_secs(3);
-/// The longest that a test waits: what else the host does may have no end.
+/// Longest wait of a test: other load of the host may have no end.
 const AT_MOST: Duration = Duration::from_secs(15);
-/// The longest that all tests of a binary wait together.
+/// Longest total wait of all tests of a binary.
 const ALL_AT_MOST: Duration = Duration::from_secs(150);
 
-/// What is known from the test that was let in last.
+/// Observations since the last test was admitted.
 struct Gate {
-    /// When that was, and the host's times then.
+    /// Time of the last observation, and the host's processor times then.
     last: Option<(Instant, Times)>,
-    /// What all tests of this binary have waited.
+    /// Total wait of all tests of this binary.
     waited: Duration,
 }
 
 static GATE: Mutex<Gate> = Mutex::new(Gate { last: None, waited: Duration::ZERO });
 
 thread_local! {
-    /// Every test has a thread of its own, and waits once, before it has anything that would run out meanwhile.
+    /// Set in each test's thread after its only wait, which comes before it has anything that could time out.
     static LET_IN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits for that, at a test's first call. One test after the other is let in.
+/// Waits for idle processors, on a test's first call. Tests are admitted one after the other.
 pub fn wait() {
     if LET_IN.replace(true) {
         return;
@@ -59,12 +59,13 @@ struct Times {
 }
 
 impl Times {
-    /// Where the system tells (Linux).
+    /// Reads the times, on systems that report them (Linux).
     fn now() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         let ticks = |field: &str| field.parse::<u64>().ok();
         let fields: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).map_while(ticks).collect();
-        // user nice system idle iowait irq softirq steal; guest time is part of user. What is nice gives way.
+        // user nice system idle iowait irq softirq steal; guest time is part of user. Nice time counts as
+        // idle, as it yields.
         Some(Self {
             idle: fields.get(1)? + fields.get(3)? + fields.get(4)?,
             all: fields.iter().take(8).sum(),
