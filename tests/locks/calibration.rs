@@ -16,13 +16,13 @@ use crate::support::ensemble::{self, Alone};
 use crate::support::trials::unique;
 
 /// A workspace on servers that no other test uses meanwhile.
-struct Ground {
+struct Setup {
     alone: Alone,
     target: Target,
     workspace: Workspace,
 }
 
-impl Ground {
+impl Setup {
     async fn new() -> Self {
         let alone = ensemble::alone_of(3).await;
         let target = Target { connect: alone.connect(), access: Access::default() };
@@ -96,7 +96,7 @@ fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
 #[tokio::test]
 async fn rest_precedes_each_handoff_and_is_not_timed() {
     // Given a rest that is longer than a handoff on any host
-    let ground = Ground::new().await;
+    let setup = Setup::new().await;
     let rest = Duration::from_millis(100);
     let rest_us = rest.as_micros() as f64;
     let short =
@@ -104,10 +104,10 @@ async fn rest_precedes_each_handoff_and_is_not_timed() {
     // When the same is measured with and without the rest
     let mut took = Vec::new();
     for rest in [None, Some(rest)] {
-        let place = ground.workspace.place(if rest.is_some() { "rested" } else { "at-once" }).await.unwrap();
+        let place = setup.workspace.place(if rest.is_some() { "rested" } else { "at-once" }).await.unwrap();
         let begun = Instant::now();
         let plan = CalibrationPlan { rest, ..short };
-        let measured = calibrate(ground.site(&place), plan, &CancellationToken::new()).await.unwrap();
+        let measured = calibrate(setup.site(&place), plan, &CancellationToken::new()).await.unwrap();
         took.push(begun.elapsed());
         // Then the timings don't include it
         let floor = &measured.floor;
@@ -116,17 +116,17 @@ async fn rest_precedes_each_handoff_and_is_not_timed() {
     }
     // And there was one before each of 9 handoffs and 3 acquires, three times
     assert!(took[1] > rest * (9 + 3) * 3, "{took:?}");
-    ground.tidy().await;
+    setup.tidy().await;
 }
 
 #[tokio::test]
 #[ignore = "long: a whole calibration, and another one to warm up"]
 async fn timings_of_a_calibration_are_consistent() {
     // Given warm servers, and a calibration with fixed numbers
-    let ground = Ground::new().await;
+    let setup = Setup::new().await;
     let never = CancellationToken::new();
-    ground.calibrate(exactly(40, 40, 1), &never).await.unwrap();
-    let second = Ground { workspace: ground.workspace.clone(), ..ground };
+    setup.calibrate(exactly(40, 40, 1), &never).await.unwrap();
+    let second = Setup { workspace: setup.workspace.clone(), ..setup };
     let place = second.workspace.place("again").await.unwrap();
     // When it has measured
     let measured = calibrate(second.site(&place), exactly(40, 60, 2), &never).await.unwrap();
@@ -179,14 +179,14 @@ async fn timings_of_a_calibration_are_consistent() {
 
 #[tokio::test]
 async fn floor_stays_within_its_time_and_leaves_no_node() {
-    let ground = Ground::new().await;
+    let setup = Setup::new().await;
     // As long as a run allows; on a busy host too few handoffs fit, which is reported, and the time is
     // extended.
     let mut within = Duration::from_millis(1_200);
     let measured = loop {
-        let place = ground.workspace.place("floor").await.unwrap();
-        let measured = floor(ground.site(&place), within, &CancellationToken::new()).await;
-        ground.workspace.clear(&place).await.unwrap();
+        let place = setup.workspace.place("floor").await.unwrap();
+        let measured = floor(setup.site(&place), within, &CancellationToken::new()).await;
+        setup.workspace.clear(&place).await.unwrap();
         println!("{measured:?}");
         let took = Duration::from_micros(measured.took_us);
         assert!(took < 2 * within + ROUND, "{took:?} of {within:?}");
@@ -202,22 +202,22 @@ async fn floor_stays_within_its_time_and_leaves_no_node() {
     let [all, same, other] = [measured.handoff, measured.handoff_same_server, measured.handoff_other_server]
         .map(|timing| timing.unwrap().count);
     assert!(all >= 18 && all == same + other && other == 2 * same, "{measured:?}");
-    assert_eq!(ground.ephemerals().await, 0);
-    assert!(ground.tidy().await.is_empty());
+    assert_eq!(setup.ephemerals().await, 0);
+    assert!(setup.tidy().await.is_empty());
 }
 
 #[tokio::test]
 async fn missing_server_is_named_and_the_others_are_measured() {
-    let ground = Ground::new().await;
-    let place = ground.workspace.place("floor").await.unwrap();
-    let mut site = ground.site(&place);
+    let setup = Setup::new().await;
+    let place = setup.workspace.place("floor").await.unwrap();
+    let mut site = setup.site(&place);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     site.servers[0].clone_from(&silent);
     let measured = floor(site, Duration::from_secs(3), &CancellationToken::new()).await;
     assert!(measured.handoff.is_some(), "{measured:?}");
     assert!(measured.missing.unwrap().starts_with(&format!("no session on {silent}")));
-    ground.tidy().await;
+    setup.tidy().await;
 }
 
 #[tokio::test]
@@ -241,32 +241,32 @@ async fn floor_of_a_missing_ensemble_has_a_reason() {
 
 #[tokio::test]
 async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
-    let ground = Ground::new().await;
+    let setup = Setup::new().await;
     let stop = CancellationToken::new();
     let soon = async {
         // In the middle of the calibration: its nodes for lists of a thousand names exist
-        while ground.ephemerals().await < 1_000 {
+        while setup.ephemerals().await < 1_000 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         stop.cancel();
     };
-    let (ended, ()) = tokio::join!(ground.calibrate(exactly(10_000, 10_000, 1), &stop), soon);
+    let (ended, ()) = tokio::join!(setup.calibrate(exactly(10_000, 10_000, 1), &stop), soon);
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
-    assert_eq!(ground.ephemerals().await, 0);
+    assert_eq!(setup.ephemerals().await, 0);
     // Leftovers are the caller's to remove, as after a run
-    let root = ground.workspace.root().to_owned();
-    let client = ground.target.client(Duration::from_secs(10)).await.unwrap();
-    ground.tidy().await;
+    let root = setup.workspace.root().to_owned();
+    let client = setup.target.client(Duration::from_secs(10)).await.unwrap();
+    setup.tidy().await;
     assert_eq!(client.check_stat(&root).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn failed_request_ends_a_calibration_with_request_and_server() {
-    let ground = Ground::new().await;
-    let site = ground.site("/there/is/no/such/place");
+    let setup = Setup::new().await;
+    let site = setup.site("/there/is/no/such/place");
     let ended = calibrate(site, exactly(1, 1, 1), &CancellationToken::new()).await;
     let Err(Error::Environment(why)) = ended else { panic!("{ended:?}") };
     assert!(why.starts_with("create on 127.0.0.1:") && why.ends_with("no node"), "{why}");
-    assert_eq!(ground.ephemerals().await, 0);
-    ground.tidy().await;
+    assert_eq!(setup.ephemerals().await, 0);
+    setup.tidy().await;
 }

@@ -76,7 +76,7 @@ impl LogFollower {
             self.servers = directories.iter().map(server).collect();
         }
         for place in 0..self.servers.len() {
-            if self.servers[place].look(self.since)? {
+            if self.servers[place].poll(self.since)? {
                 let bit = 1 << place;
                 self.waiting.values_mut().for_each(|(_, servers)| *servers &= !bit);
                 self.waiting.retain(|_, (_, servers)| *servers != 0);
@@ -149,7 +149,7 @@ fn epoch(zxid: i64) -> i64 {
 impl Server {
     /// Lists the logs. Returns whether the server discarded transactions that it had written, so that all its
     /// logs must be read again.
-    fn look(&mut self, since: SystemTime) -> io::Result<bool> {
+    fn poll(&mut self, since: SystemTime) -> io::Result<bool> {
         let found = logs(&self.directory)?;
         let oldest = found.keys().next().copied();
         // Servers purge their oldest logs and discard from the newest.

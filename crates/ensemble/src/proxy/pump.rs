@@ -241,7 +241,7 @@ impl<'a> Pump<'a> {
 
 /// Returns whether the peer has closed its end, even if unread bytes come before that.
 pub fn has_hung_up(socket: &TcpStream) -> bool {
-    is_told_closed(socket).unwrap_or_else(|| {
+    kernel_reports_closed(socket).unwrap_or_else(|| {
         let ready = socket.ready(Interest::READABLE).now_or_never();
         ready.is_some_and(|ready| ready.map_or(true, |ready| ready.is_read_closed()))
     })
@@ -250,15 +250,15 @@ pub fn has_hung_up(socket: &TcpStream) -> bool {
 /// Asks the kernel: the runtime's view of a socket is as old as its last poll. Not every system reports an
 /// end that has unread bytes before it.
 #[cfg(target_os = "linux")]
-fn is_told_closed(socket: &TcpStream) -> Option<bool> {
+fn kernel_reports_closed(socket: &TcpStream) -> Option<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
-    let told = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    told.is_ok().then(|| asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR))
+    let polled = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok().then(|| asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_told_closed(_: &TcpStream) -> Option<bool> {
+fn kernel_reports_closed(_: &TcpStream) -> Option<bool> {
     None
 }
 

@@ -101,7 +101,7 @@ impl ApacheWriteLock {
             if let Err(why @ (AcquireError::TimedOut | AcquireError::Cancelled)) = made {
                 return Err(why);
             }
-            let mut watch = match tried(patience, async || self.look(session).await).await? {
+            let mut watch = match tried(patience, async || self.check(session).await).await? {
                 Seen::First => return Ok(()),
                 Seen::PredecessorGone => continue,
                 Seen::Behind(watch) => watch,
@@ -115,7 +115,7 @@ impl ApacheWriteLock {
     }
 
     /// Checks the queue once, and joins it on the first call.
-    async fn look(&mut self, session: &Session) -> Result<Seen, Failure> {
+    async fn check(&mut self, session: &Session) -> Result<Seen, Failure> {
         let names = loop {
             if self.id.is_none() {
                 self.id = Some(find_or_join(session, &self.lock).await?);
