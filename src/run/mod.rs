@@ -1,5 +1,5 @@
-//! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how. And series of runs, each of
-//! which is a process of its own.
+//! The loop over the trials of a run: each trial is run, judged and recorded, until the run ends. Also series
+//! of runs, each in its own process.
 
 mod precision;
 pub mod series;
@@ -22,16 +22,16 @@ use precision::Figures;
 
 #[derive(Debug)]
 pub enum RunEvent<'a> {
-    /// A trial is there already, as the run is resumed.
+    /// The trial already exists, as the run is resumed.
     AlreadyThere(&'a TrialSpec),
-    /// What the trial's lock sends and receives is counted before it, in a trial of its own.
+    /// The traffic of the trial's lock is counted first, in a separate trial.
     Counts(&'a TrialSpec),
     TrialBegins(&'a TrialSpec),
     Within(zklockbench_load::EnvironmentEvent<'a>),
     TrialEnded(&'a Trial),
-    /// The figures are not as precise as the scenario asks, so these trials are added.
+    /// The metrics are less precise than the scenario asks, so these trials are added.
     RoundAdded(&'a [TrialSpec], &'a Precision),
-    /// The generator spoiled some trials, so these are made in their place.
+    /// The generator spoiled some trials, so these replace them.
     MadeAgain(&'a [TrialSpec]),
 }
 
@@ -39,20 +39,20 @@ pub struct RunContext<'a> {
     pub environment: &'a Environment,
     pub stop: &'a CancellationToken,
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
-    /// Which server that was started for the run has ended by itself, if one has.
+    /// Describes a server of the run that has ended by itself, if any.
     pub server_ended: &'a dyn Fn() -> Option<String>,
-    /// Whether it is counted on the wire what locks send and receive: once for each strategy and number of contenders.
+    /// Whether to count locks' traffic on the wire, once for each strategy and number of contenders.
     pub counts: bool,
-    /// Takes a trial, with its histograms, and says why the run need not go on, if it need not.
+    /// Takes a trial with its histograms; returns why the run need not go on, if so.
     pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
 
 pub struct Ran {
-    /// Every trial that ran, judged, without its histograms, which are on disk.
+    /// Trials that ran, judged, without their histograms, which are on disk.
     pub trials: Vec<Trial>,
-    /// How many were to run, rounds that were added among them, but not those made in place of others.
+    /// Number of planned trials, including added rounds but not replacements.
     pub planned: usize,
-    /// How precise the figures are, where the scenario asks for that.
+    /// Precision of the metrics, if the scenario asks for one.
     pub precision: Option<Precision>,
     pub outcome: RunOutcome,
 }
@@ -62,15 +62,15 @@ impl Ran {
         zklockbench_judge::of_run(&self.trials, self.planned)
     }
 
-    /// What that run has come to.
+    /// The run with its outcome.
     pub fn ended(&self, run: Run) -> Run {
         let (precision, outcome) = (self.precision.clone(), self.outcome.clone());
         Run { planned_trials: self.planned, precision, outcome, ..run }
     }
 }
 
-/// Whether a trial takes place anew where its run is resumed: the end of the run cut it short. One that found a violation stays,
-/// because that is found.
+/// Returns whether a resumed run must repeat this trial, because the end of the run cut it short. A trial
+/// with a violation stays, because the violation was found.
 pub fn is_unfinished(trial: &Trial) -> bool {
     let ended = |cut: &CutShort| {
         matches!(cut.cause, Cause::Interrupted | Cause::EnsembleLost | Cause::EnsembleOverloaded)
@@ -78,7 +78,8 @@ pub fn is_unfinished(trial: &Trial) -> bool {
     trial.cut_short.as_ref().is_some_and(ended) && !matches!(trial.judged.verdict, Verdict::Violated(_))
 }
 
-/// What these trials come to if they are all that the plan asks for, with its precision; `None` where some are missing.
+/// Result of these trials if they are all that the plan and its precision require; `None` if some are
+/// missing.
 pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
     let mut figures =
         plan.scenario.precision.map(|asked| Figures::of(asked, plan.scenario.repetitions, &plan.round(1)));
@@ -99,14 +100,14 @@ pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
     is_over.then(|| Ran { trials: there.to_vec(), planned, precision, outcome: RunOutcome::COMPLETE })
 }
 
-/// How many trials there are, those in place of others not counted.
+/// Number of trials, without replacements.
 fn slots(trials: &[Trial]) -> usize {
     trials.iter().filter(|trial| trial.spec.makes_up_for.is_none()).count()
 }
 
-/// Runs the trials of a plan one after the other, and hands each to the writer, until all ran and their figures are as
-/// precise as the scenario asks, or something ends the run early. That is its outcome, and no error: what ran till then is
-/// kept. Trials that are there already do not run.
+/// Runs the trials of a plan one after the other and hands each to the writer. Ends when the metrics are as
+/// precise as the scenario asks, or early: that is an outcome, not an error, and finished trials are kept.
+/// Trials in `there` do not run again.
 pub async fn run(
     plan: &TrialPlan,
     there: Vec<Trial>,
@@ -131,18 +132,19 @@ pub async fn run(
 struct UnderWay<'a> {
     writer: &'a mut RunWriter,
     context: &'a RunContext<'a>,
-    /// Their figures, where it depends on them whether more follow.
+    /// Metrics of the trials, if they decide whether rounds are added.
     figures: Option<Figures>,
-    /// Those that are recorded, in the order of their numbers.
+    /// Recorded trials, in the order of their numbers.
     trials: Vec<Trial>,
     planned: usize,
     rounds: u32,
-    /// A trial that breaks servers is never repeated.
+    /// Whether trials that break servers are never repeated.
     spares_servers: bool,
 }
 
 impl UnderWay<'_> {
-    /// Runs the rounds of the plan and those that its precision takes; gives how the run ends when it can't go on.
+    /// Runs the rounds of the plan and those that its precision requires; the error is the outcome of an
+    /// early end.
     async fn run_all(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         self.planned = plan.trials.len();
         let mut round = 1;
@@ -157,11 +159,11 @@ impl UnderWay<'_> {
             self.run_round(&trials).await?;
             round += 1;
         }
-        // Whether a trial was spoiled is known once all workers' parts are one.
+        // Whether a trial was spoiled is known only once all workers' parts are merged.
         if self.context.environment.rendezvous.is_some() { Ok(()) } else { self.make_again(plan).await }
     }
 
-    /// Makes up for the trials that the generator spoiled. They are not planned: each takes the place of another.
+    /// Reruns the trials that the generator spoiled. Each rerun replaces another trial, so it is not planned.
     async fn make_again(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         let mut again = Again::of(plan, self.planned);
         let earlier = self.trials.iter().filter(|trial| trial.spec.makes_up_for.is_some());
@@ -178,7 +180,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Names the reason for which invalid trials were not rerun, if there are any.
+    /// Reports why invalid trials were not rerun, if there are any.
     fn note_spared(&self, again: &Again) {
         let spared = again.spoiled(&self.trials).filter(|trial| !again.may_rerun(trial)).count();
         if spared > 0 {
@@ -188,7 +190,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// How precise the figures are, where that is not enough.
+    /// Precision of the metrics, if it is not enough.
     fn more_wanted(&self) -> Option<Precision> {
         let figures = self.figures.as_ref()?;
         Some(figures.precision(self.rounds)).filter(|so_far| figures.wants_more(so_far))
@@ -214,7 +216,7 @@ impl UnderWay<'_> {
         Ok(())
     }
 
-    /// Whether a trial need not run; its figures are then noted as if it just had.
+    /// Returns whether a trial need not run; records its metrics as if it just had.
     fn is_there(&mut self, spec: &TrialSpec) -> bool {
         let mut there = self.trials.iter_mut();
         let is_final = |trial: &Trial| {
@@ -225,7 +227,7 @@ impl UnderWay<'_> {
             return false;
         };
         self.figures.iter_mut().for_each(|figures| figures.note(trial));
-        // It is told again with the next trial.
+        // If true, the reason is reported after the next trial.
         (self.context.hopeless)(trial);
         trial.histograms.clear();
         true
@@ -261,7 +263,7 @@ impl UnderWay<'_> {
         hopeless.map_or(Ok(()), |why| Err(RunOutcome::gate_failed(why)))
     }
 
-    /// What the lock of a trial sends and receives, where the trial is the one to have it: the first sound one of its repetitions.
+    /// Traffic of a trial's lock, if this trial records it: the first valid repetition does.
     async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
         let RunContext { environment, stop, tell, counts, .. } = *self.context;
         let cell = CellKey::of(spec);
@@ -269,7 +271,7 @@ impl UnderWay<'_> {
         if !counts || repetitions().any(|trial| trial.is_sound() && trial.on_the_wire().is_some()) {
             return Ok(None);
         }
-        // The figures of those others don't count; but nothing of what was counted is timed.
+        // An earlier count of another repetition is reused, because counts do not depend on time.
         if let Some(counting) = repetitions().find_map(Trial::on_the_wire) {
             return Ok(Some(counting.clone()));
         }
@@ -298,14 +300,14 @@ impl UnderWay<'_> {
         Ok(Some(counting))
     }
 
-    /// Says, too, when a server of our own has ended.
+    /// Outcome of an aborted run; also names a server of the run that has ended.
     fn aborted(&self, what: &str) -> RunOutcome {
         let ended = (self.context.server_ended)();
-        // What follows from a server's end comes after it.
+        // The consequences of a server's end are named after it.
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))
     }
 
-    /// Writes a trial down, with what the run comes to so far, and keeps it without what would fill the memory.
+    /// Records a trial and the run's results so far, and keeps the trial without its large parts.
     fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
         self.forget_earlier(trial.spec.index)?;
         self.writer.trial(&trial)?;
@@ -321,7 +323,7 @@ impl UnderWay<'_> {
         written.and(self.writer.so_far(so_far))
     }
 
-    /// Gives up what there is of a trial that has been made again.
+    /// Drops the earlier record of a trial that was rerun.
     fn forget_earlier(&mut self, index: usize) -> Result<(), Error> {
         let before = self.trials.len();
         self.trials.retain(|trial| trial.spec.index != index);
@@ -348,19 +350,19 @@ impl UnderWay<'_> {
 
 const TIMES_AT_MOST: usize = 3;
 
-/// Trials whose figures the generator spoiled are made again at the end of the run, where what disturbed them may be
-/// over; this is how much of that is left.
+/// Limits for rerunning trials that the generator spoiled, at the end of the run, when the disturbance may be
+/// over.
 ///
-/// It looks at no value: a trial is invalid by what was seen of the generator and its host. (`ab` makes up for blocks by
-/// the same rule.) Where the host spoils so many that it is no place to measure, some stay invalid, and count as that.
+/// No value decides that: a trial is invalid by what was seen of the generator and its host. (`ab` replaces
+/// blocks by the same rule.) If a host spoils too many trials, some stay invalid and count as such.
 struct Again {
     times: usize,
     trials: usize,
-    /// Trials that break servers are not rerun.
+    /// Whether trials that break servers are not rerun.
     spares_servers: bool,
 }
 
-/// Whether the run does not start its servers, so that each fault may hit them only once.
+/// Returns whether the run does not start its servers, so that each fault may hit them only once.
 fn spares_servers(plan: &TrialPlan) -> bool {
     plan.scenario.ensemble.is_external()
 }
@@ -374,7 +376,7 @@ impl Again {
         Self { times: TIMES_AT_MOST, trials: planned, spares_servers: spares_servers(plan) }
     }
 
-    /// The invalid trials that no other replaces.
+    /// Invalid trials without a replacement.
     fn spoiled<'a>(&self, ran: &'a [Trial]) -> impl Iterator<Item = &'a Trial> {
         let replaced = Trial::replaced(ran);
         ran.iter().filter(move |trial| trial.is_spoiled() && !replaced.contains(&trial.spec.index))
@@ -384,8 +386,7 @@ impl Again {
         !self.spares_servers || !trial.spec.faults.iter().any(|one| breaks_servers(&one.kind))
     }
 
-    /// The trials that follow those that ran, in the order of running; none where there is nothing to make up for, or where
-    /// that was tried often enough.
+    /// Replacements to run next, in order; empty if nothing is spoiled or the limit is reached.
     fn next(&mut self, ran: &[Trial]) -> Vec<TrialSpec> {
         let spoiled = self.spoiled(ran).filter(|trial| self.may_rerun(trial)).take(self.trials);
         let spoiled: Vec<TrialSpec> = spoiled.map(|trial| trial.spec.clone()).collect();
@@ -399,12 +400,12 @@ impl Again {
     }
 }
 
-/// Gives back to the system what a trial used and freed. The allocator of glibc keeps it, and the threads of the next trial
-/// take other memory than those of the last: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
+/// Returns memory that a trial used and freed to the system. glibc's allocator keeps it, and the threads of
+/// the next trial use other arenas: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "a function of C")]
 pub fn give_back_memory() {
-    // SAFETY: it touches nothing but what is free, and takes the allocator's own locks.
+    // SAFETY: it touches only free memory, and takes the allocator's own locks.
     unsafe { libc::malloc_trim(0) };
 }
 

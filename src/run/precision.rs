@@ -1,11 +1,12 @@
-//! Whether the figures of a run are as precise as its scenario asks: repetitions are added until they are.
+//! Whether the metrics of a run are as precise as its scenario asks; repetitions are added until they are.
 //!
-//! Of each strategy at each contender count the figure is taken of every sound repetition: the throughput in a closed load,
-//! the mean handoff in a batch, the mean wait in an open load. The interval is Student's for the mean of their logarithms,
-//! because what disturbs a repetition makes it slower or faster by a share, not by an amount.
+//! For each strategy and contender count, every valid repetition yields a metric: the throughput under closed
+//! load, the mean handoff in a batch, the mean wait under open load. The interval is Student's for the mean
+//! of their logarithms, because a disturbance makes a repetition slower or faster by a share, not by an
+//! amount.
 //!
-//! A run that stops at the first narrow interval stops where the spread happens to look small. So it may stop after a few
-//! numbers of repetitions only, and what the intervals leave out is spent over these ([`Looks`]).
+//! A run that stops at the first narrow interval stops where the spread happens to look small. So it may stop
+//! only after certain numbers of repetitions, which share the error probability of the intervals ([`Looks`]).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -15,14 +16,14 @@ use zklockbench_record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
 use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_stats::Looks;
 
-/// Of fewer repetitions an interval says nothing of use: with two, Student's factor is 12.7.
+/// With fewer repetitions an interval is useless: with two, Student's factor is 12.7.
 const REPETITIONS_AT_LEAST: usize = 3;
-/// What the intervals of all looks leave out together.
+/// Error probability of the intervals of all looks together.
 const OUTSIDE: f64 = 0.05;
 
 struct CellLogarithms {
     key: CellKey,
-    /// The logarithm of the figure of each sound repetition.
+    /// Logarithm of the metric of each valid repetition.
     logarithms: Vec<f64>,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// For a run with at least so many repetitions.
+    /// Metrics of a run with at least this many repetitions.
     pub(super) fn of(asked: zklockbench_scenario::Precision, repetitions: u32, round: &[TrialSpec]) -> Self {
         let cell = |spec: &TrialSpec| CellLogarithms { key: CellKey::of(spec), logarithms: Vec::new() };
         Self {
@@ -43,7 +44,8 @@ impl Figures {
         }
     }
 
-    /// Takes the figure of a trial that has ended, with its histograms. A cut-short or invalid one counts for nothing.
+    /// Records the metric of a trial that has ended, with its histograms. Cut-short or invalid trials are
+    /// ignored.
     pub(super) fn note(&mut self, trial: &Trial) {
         if !trial.is_sound() {
             return;
@@ -80,26 +82,27 @@ impl Figures {
     }
 }
 
-/// The numbers of repetitions after which a run may stop.
+/// Numbers of repetitions after which a run may stop.
 fn looks(repetitions: u32, at_most: u32) -> Looks {
     Looks::growing(repetitions.max(REPETITIONS_AT_LEAST as u32), at_most)
 }
 
-/// What is to be precise of a trial; `None` where not measured.
+/// Metric of a trial that must be precise; `None` if not measured.
 fn figure(trial: &Trial) -> Option<f64> {
-    // The mean wait of a queue that grew is missing: it would only say how long the trial was.
+    // The mean wait of a growing queue is missing: it would only reflect the length of the trial.
     let of = |figure: Figure| trial.reading(figure).ok().map(|reading| reading.value);
     let mean = |measure| of(Figure::Latency(measure, Statistic::Mean));
     match trial.spec.load {
         Load::Closed => of(THROUGHPUT.figure()),
-        // Its throughput is that of the conductor, who lets contenders queue up one by one. Alone there is no handoff.
+        // A batch's throughput is the conductor's, which lets contenders queue one by one. A lone contender
+        // has no handoff.
         Load::Batch => mean(Measure::Handoff).or_else(|| mean(Measure::Wait)),
         Load::Open(_) => mean(Measure::Wait),
     }
 }
 
-/// How far the interval of the mean that leaves out so much reaches up, as a share of the mean. (It reaches down less.) `None`
-/// of too few.
+/// Upper half width of the interval of the mean, as a share of the mean. (The lower one is narrower.) `None`
+/// with too few repetitions.
 fn half_width(logarithms: &[f64], outside: f64) -> Option<f64> {
     if logarithms.len() < REPETITIONS_AT_LEAST {
         return None;
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_factor_is_the_one_of_the_printed_tables() {
+    fn student_factor_agrees_with_printed_tables() {
         for (freedom, factor) in [(2.0, 4.303), (4.0, 2.776), (9.0, 2.262), (29.0, 2.045)] {
             let student = StudentsT::new(0.0, 1.0, freedom).unwrap();
             assert!((student.inverse_cdf(0.975) - factor).abs() < 5e-4, "{freedom}");
@@ -133,25 +136,27 @@ mod tests {
     }
 
     #[test]
-    fn three_figures_give_the_interval_that_is_worked_out_by_hand() {
-        // Logarithms -0.1, 0 and 0.1 have a deviation of 0.1: 4.303 * 0.1 / √3 = 0.2484, and e to that is 1.282.
+    fn interval_of_three_figures_agrees_with_a_manual_calculation() {
+        // Logarithms -0.1, 0 and 0.1 have a deviation of 0.1: 4.303 * 0.1 / √3 = 0.2484, and e to that is
+        // 1.282.
         let half = half_width(&[-0.1, 0.0, 0.1], 0.05).unwrap();
         assert!((half - 0.282).abs() < 1e-3, "{half}");
     }
 
     #[test]
-    fn of_two_repetitions_nothing_is_said_and_of_equal_ones_that_they_are_exact() {
+    fn half_width_is_unknown_for_two_repetitions_and_zero_for_equal_ones() {
         assert_eq!(half_width(&logarithms(&[10.0, 10.0]), 0.05), None);
         assert_eq!(half_width(&logarithms(&[10.0, 10.0, 10.0]), 0.05), Some(0.0));
     }
 
-    /// What became of simulated runs whose repetitions spread by `sigma`, as shares, and their mean number of repetitions.
+    /// Outcomes of simulated runs whose repetitions spread by `sigma`, as shares, and their mean number of
+    /// repetitions.
     #[derive(Debug, Default)]
     struct Stopped {
         reached: f64,
-        /// Of all runs: the interval does not hold the true mean.
+        /// Share of runs whose interval does not contain the true mean.
         missed: f64,
-        /// Of all runs: it was reached, and the mean is farther from the true one than was asked.
+        /// Share of runs that reached the precision although their mean is farther from the true one.
         outside: f64,
         rounds: f64,
     }
@@ -159,7 +164,7 @@ mod tests {
     fn simulated(sigma: f64, asked: f64, at_most: u32) -> Stopped {
         const RUNS: u32 = 4_000;
         let looks = looks(3, at_most);
-        // The factors of Student's t depend on the look alone.
+        // The factors of Student's t depend only on the look.
         let factors: Vec<Option<f64>> = (0..=at_most)
             .map(|rounds| {
                 let student = StudentsT::new(0.0, 1.0, f64::from(rounds) - 1.0).ok()?;
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_mean_in_95_of_100_runs_although_they_decide_when_to_stop() {
+    fn intervals_contain_the_mean_in_95_percent_of_runs_despite_early_stopping() {
         for (sigma, asked, at_most) in [
             (0.05, 0.03, 30),
             (0.10, 0.03, 30),
@@ -220,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn another_unit_changes_nothing_and_a_repetition_in_the_middle_narrows_the_interval(
+        fn interval_is_independent_of_units_and_narrowed_by_a_central_repetition(
             figures in proptest::collection::vec(1.0..1e6_f64, 3..12),
             unit in 1e-3..1e3_f64,
         ) {

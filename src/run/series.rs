@@ -1,8 +1,8 @@
-//! A series of runs in one directory, each as a process of its own, and listed in one file as it ends. The process ends
-//! with this one, and is asked to end when the user stops.
+//! A series of runs in one directory, each in its own process and listed in one file when it ends. The
+//! processes end with this one, and are asked to end when the user stops.
 //!
-//! The command that was cut short goes on when it is given again with `--resume DIR`: it asks for the same runs in the same
-//! order, and those that are listed are not run again.
+//! A command that was cut short is resumed with `--resume DIR`: it asks for the same runs in the same order,
+//! and does not repeat the listed ones.
 
 #![expect(
     clippy::disallowed_methods,
@@ -30,7 +30,7 @@ use zklockbench_results::{VersionedFile, layout};
 
 /// Poll interval; long, so that polling does not disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a run may take to end in order once it was asked to.
+/// Time a run gets to end cleanly once asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 const FILE: VersionedFile = VersionedFile {
@@ -40,19 +40,19 @@ const FILE: VersionedFile = VersionedFile {
     remedy: "the file is incomplete or damaged: start again without --resume",
 };
 
-/// What is asked for, and where it goes.
+/// The request for a series, and where it is stored.
 pub struct Opening<'a> {
-    /// `ab`, `plan`, `torture`.
+    /// `ab`, `plan` or `torture`.
     pub command: &'static str,
-    /// Where the directory is made.
+    /// Parent of the series' directory.
     pub parent: &'a Path,
     pub name: &'a str,
-    /// The directory of a series that is to go on.
+    /// Directory of the series to resume.
     pub resume: Option<&'a Path>,
-    /// The question. A series goes on only if it is still the same.
+    /// The question of the series, which must be the same when it is resumed.
     pub asked: Value,
     pub folders: Folders,
-    /// Whether names of its runs have to differ from those of all others, because they share an ensemble.
+    /// Whether run names must be unique across series, because they share an ensemble.
     pub shares_ensemble: bool,
 }
 
@@ -71,7 +71,7 @@ impl RunPlace {
 #[derive(Debug, Clone, Copy)]
 pub struct Folders {
     pub runs: &'static str,
-    /// Of what the runs said.
+    /// Folder of the runs' output.
     pub logs: &'static str,
     pub scenarios: &'static str,
 }
@@ -84,7 +84,7 @@ struct SeriesFile {
     asked: Value,
     #[serde(with = "as_utc")]
     started_at: SystemTime,
-    /// How long it has taken, in microseconds, of all its parts where it was resumed.
+    /// Time spent so far, in microseconds, including all parts of a resumed series.
     spent_us: u64,
     resumed_after: Vec<usize>,
     runs: BTreeMap<String, ListedRun>,
@@ -97,11 +97,11 @@ struct ListedRun {
     took_us: u64,
 }
 
-/// The directory of several runs, with the scenarios that they had and what they said.
+/// Directory of several runs, with their scenarios and their output.
 pub struct SeriesDirectory {
     path: PathBuf,
     folders: Folders,
-    /// Held as long as they go on; `None` on a file system that has no locks.
+    /// Lock held while the series runs; `None` on a file system without locks.
     _lock: Option<File>,
 }
 
@@ -110,14 +110,14 @@ pub struct Series {
     file: SeriesFile,
     spent_before: u64,
     began: Instant,
-    /// What the names of its runs begin with.
+    /// Prefix of the names of its runs.
     prefix: String,
-    /// Nothing has run: dropping it removes the directory.
+    /// Whether nothing has run yet: dropping it then removes the directory.
     is_new: bool,
 }
 
 pub struct ChildEnd {
-    /// Its exit code; `None` where a signal ended it.
+    /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     pub took: Duration,
 }
@@ -130,7 +130,7 @@ impl ChildEnd {
 
 /// A run that has ended, now or before the series was resumed.
 pub struct DoneRun {
-    /// Where its results are, if it left any.
+    /// Directory of the results, if it left any.
     pub directory: PathBuf,
     pub ended: ChildEnd,
     pub said: PathBuf,
@@ -158,7 +158,7 @@ impl DoneRun {
 }
 
 impl SeriesDirectory {
-    /// Takes it, so that no other series goes on there.
+    /// Locks the directory, so that no other series runs there.
     pub fn take(path: PathBuf, folders: Folders) -> Result<Self, Error> {
         let directory = Self { _lock: lock(&path)?, path, folders };
         let Folders { runs, logs, scenarios } = folders;
@@ -166,7 +166,7 @@ impl SeriesDirectory {
         Ok(directory)
     }
 
-    /// Refuses a folder that leads elsewhere. Those that are missing are made when they are needed.
+    /// Refuses a folder that is not a directory, such as a link. Missing folders are created when needed.
     pub fn check(&self, folder: &str) -> Result<(), Error> {
         let path = self.path.join(folder);
         match path.symlink_metadata() {
@@ -188,7 +188,7 @@ impl SeriesDirectory {
         Ok(path)
     }
 
-    /// A directory for the logs of servers that is not there yet.
+    /// New path for a directory of server logs.
     pub fn server_logs(&self, of: &str) -> PathBuf {
         free(&self.path.join(layout::SERVER_LOGS), of)
     }
@@ -202,8 +202,8 @@ impl SeriesDirectory {
         Ok(self.folder(self.folders.logs)?.join(format!("{name}.txt")))
     }
 
-    /// Runs a command, which leaves its results at that place, and keeps what it says under that name. When `stop` is cancelled
-    /// it is asked to end.
+    /// Runs a command that leaves its results at `place`, and saves its output as `name`. Asks it to end when
+    /// `stop` is cancelled.
     pub async fn run(
         &self,
         place: &RunPlace,
@@ -221,7 +221,7 @@ impl SeriesDirectory {
 }
 
 impl Series {
-    /// Begins a series, or opens one that is to go on.
+    /// Starts a series, or opens one to resume.
     pub fn open(opening: &Opening<'_>) -> Result<Self, Error> {
         let prefix = match opening.shares_ensemble {
             true => format!("{}-{:08x}-", opening.command, rand::random::<u32>()),
@@ -247,7 +247,7 @@ impl Series {
             file,
             prefix,
         };
-        // Before anything runs, so that a series that is killed can go on.
+        // Written before anything runs, so that a killed series can be resumed.
         series.write()?;
         Ok(series)
     }
@@ -260,7 +260,7 @@ impl Series {
         self.file.started_at
     }
 
-    /// How long it has taken, with its parts before it was resumed.
+    /// Time spent so far, including the parts before it was resumed.
     pub fn spent(&self) -> Duration {
         Duration::from_micros(self.spent_before).saturating_add(self.began.elapsed())
     }
@@ -277,7 +277,8 @@ impl Series {
         self.file.runs.contains_key(key)
     }
 
-    /// Forgets runs that have to be made again, with others that are missing, before anything runs. Their directories stay.
+    /// Forgets runs that must be repeated because others are missing, before anything runs. Their directories
+    /// stay.
     pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
         self.file.runs.retain(|key, _| !is(key));
         let count = self.count();
@@ -288,7 +289,7 @@ impl Series {
         self.is_new = false;
     }
 
-    /// Writes the scenario of a run, and gives its file. That of a run that has ended must be the same.
+    /// Writes the scenario of a run; returns its file. The scenario of a run that has ended must be the same.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         if !self.has(key) {
             return self.directory.scenario(key, text);
@@ -309,7 +310,8 @@ impl Series {
         self.directory.server_logs(of)
     }
 
-    /// Runs a command as the run of that key, unless that run is listed. When `stop` is cancelled it is asked to end.
+    /// Runs a command as the run with this key, unless that is listed. Asks it to end when `stop` is
+    /// cancelled.
     pub async fn run(
         &mut self,
         key: &str,
@@ -333,7 +335,7 @@ impl Series {
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let place = RunPlace { parent: runs, name: name.clone() };
         let done = self.directory.run(&place, &name, command(&place)?, stop).await;
-        // One that left nothing is worth another try.
+        // A run that left nothing is worth another attempt.
         if let Ok(DoneRun { ended: ChildEnd { code, took }, .. }) = &done
             && directory.is_dir()
         {
@@ -371,14 +373,14 @@ fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
     }
 }
 
-/// The list of a series that is to go on.
+/// List of runs of the series to resume.
 fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     let file: SeriesFile = FILE.read(path)?;
     let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE.name).display())));
     if file.command != opening.command {
         return refuse(&format!("it is of another command: resume it by `zklockbench {}`", file.command));
     }
-    // As it would be read.
+    // Compare with the value as it would be read back.
     let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(
@@ -392,7 +394,7 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     }
 }
 
-/// Takes a series for itself, where the file system has locks.
+/// Locks a series for this process, if the file system has locks.
 fn lock(path: &Path) -> Result<Option<File>, Error> {
     let lock = File::open(path).map_err(Error::cannot("open", path))?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -404,13 +406,13 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-/// A path below a folder that is not there yet: of that name, or with a number behind it.
+/// New path in a folder: with this name, or with a number appended.
 fn free(folder: &Path, name: &str) -> PathBuf {
     let names = std::iter::once(name.to_owned()).chain((2_u32..).map(|again| format!("{name}-{again}")));
     names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
 }
 
-/// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.
+/// Runs a command to its end, with its stderr written to `said`. Asks it to end when `stop` is cancelled.
 async fn run_child(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<ChildEnd, Error> {
     let program = command.get_program().to_owned();
     let cannot =
@@ -442,7 +444,7 @@ struct Running(Child);
 impl Running {
     fn ask_to_end(&self) {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // It may just have ended.
+            // The process may just have ended.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -475,7 +477,7 @@ mod tests {
         }
     }
 
-    /// Leaves a directory, as a run does.
+    /// Command that leaves a directory, as a run does.
     fn leaves(place: &RunPlace) -> Result<Command, Error> {
         let mut command = Command::new("mkdir");
         command.arg(place.directory());
@@ -487,17 +489,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ran_is_not_run_again_when_the_series_goes_on() {
-        // Given a series of which one run has ended, and another has left nothing
+    async fn resumed_series_does_not_repeat_listed_runs() {
+        // Given a series in which one run has ended and another has left nothing
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x\ny")).unwrap();
         let first = series.run("001", leaves, &stop).await.unwrap();
         series.run("002", |_| Ok(Command::new("false")), &stop).await.unwrap();
         let path = series.path().to_owned();
         drop(series);
-        // When it goes on
+        // When it is resumed
         let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
-        // Then the first is there as it was, and the second is tried again, under a name of its own
+        // Then the first run is as it was, and the second is tried again, under a new name
         let again = series.run("001", must_not_run, &stop).await.unwrap();
         assert_eq!((again.directory, again.ended.code), (first.directory, Some(0)));
         assert!(!series.has("002"));
@@ -507,7 +509,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_goes_on_only_with_the_question_it_was_started_with_and_only_once_at_a_time() {
+    async fn series_resumes_only_with_the_same_question_and_once_at_a_time() {
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x")).unwrap();
         series.run("001", leaves, &stop).await.unwrap();
@@ -520,14 +522,14 @@ mod tests {
     }
 
     #[test]
-    fn a_series_of_which_nothing_ran_leaves_nothing() {
+    fn series_without_runs_leaves_nothing() {
         let parent = tempfile::tempdir().unwrap();
         drop(Series::open(&opening(parent.path(), None, "x")).unwrap());
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_list_that_leads_elsewhere_is_refused() {
+    fn list_with_a_foreign_directory_is_refused() {
         let parent = tempfile::tempdir().unwrap();
         let run = ListedRun { directory: "../x".into(), exit_code: Some(0), took_us: 1 };
         let asked = opening(parent.path(), None, "x");
@@ -545,7 +547,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn its_exit_code_and_what_it_said_are_kept() {
+    async fn exit_code_and_stderr_are_kept() {
         let said = tempfile::NamedTempFile::new().unwrap();
         let ended =
             run_child(shell("echo why >&2; exit 4"), said.path(), &CancellationToken::new()).await.unwrap();
@@ -554,7 +556,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_asked_to_end_when_the_user_stops_and_may_do_so_in_its_own_way() {
+    async fn child_is_asked_to_end_and_may_clean_up() {
         let (said, stop) = (tempfile::NamedTempFile::new().unwrap(), CancellationToken::new());
         let script = "trap 'echo tidied >&2; exit 130' TERM; echo ready >&2; while :; do sleep 0.05; done";
         let running = run_child(shell(script), said.path(), &stop);
@@ -571,7 +573,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_nobody_waits_any_more_it_is_killed() {
+    async fn child_is_killed_when_its_future_is_dropped() {
         let said = tempfile::NamedTempFile::new().unwrap();
         let stop = CancellationToken::new();
         let running = run_child(shell("echo $$ >&2; exec sleep 60"), said.path(), &stop);

@@ -1,4 +1,4 @@
-//! Locks that are broken on purpose: what each of them does wrong is found by the check that is there for it.
+//! Locks that are broken on purpose: the check for each flaw finds it.
 
 use crate::support::breakable;
 use crate::support::trials;
@@ -16,13 +16,13 @@ use zklockbench_zk::{Failure, Session};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// It enters without waiting for anybody.
+    /// Enters without waiting.
     EntersEarly,
-    /// Its release leaves the node behind.
+    /// Release leaves the node behind.
     NeverReleases,
-    /// Its release deletes the next one's node, too.
+    /// Release deletes the next contender's node, too.
     ReleasesTwice,
-    /// It takes a lock for its own that it held when its session ended.
+    /// Goes on with a lock that it held when its session ended.
     IgnoresExpiry,
 }
 
@@ -33,7 +33,7 @@ struct Queue {
 }
 
 thread_local! {
-    /// What each contender of this thread held when it last released in vain.
+    /// Lock that each contender of this thread held when its last release failed.
     static HELD: RefCell<HashMap<(String, usize), Held>> = RefCell::default();
 }
 
@@ -55,7 +55,7 @@ impl Strategy for Queue {
         }
         loop {
             let names = session.get_children(&self.lock).await?;
-            // Whoever does not find itself in the list takes itself for the first.
+            // A contender that is missing from the list takes itself for the first.
             if node.nearest_before(&names, 1).unwrap_or_default().is_empty() {
                 break;
             }
@@ -97,7 +97,7 @@ const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, 
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// Four contenders for three seconds, in which the session of one that is that is expired now and then.
+/// Four contenders for three seconds; the session of a contender of this kind expires now and then.
 fn spec(target: &str) -> TrialSpec {
     let lines = format!(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
@@ -112,7 +112,7 @@ async fn run(spec: &TrialSpec, entry: Entry) -> Trial {
     trials::run_beside(&local, spec, entry, trials::uninterrupted()).await
 }
 
-/// A trial in which holders are hit.
+/// Runs a trial in which holders are hit.
 async fn trial(entry: Entry) -> Trial {
     run(&spec("holder"), entry).await
 }
@@ -122,7 +122,7 @@ fn is_violated(trial: &Trial) -> bool {
 }
 
 #[tokio::test]
-async fn who_enters_early_is_seen_by_the_others_and_in_the_servers_logs() {
+async fn early_entry_is_found_by_the_contenders_and_in_the_server_logs() {
     let trial = trial(ENTERS_EARLY).await;
     assert!(is_violated(&trial), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.unwrap();
@@ -131,8 +131,9 @@ async fn who_enters_early_is_seen_by_the_others_and_in_the_servers_logs() {
 }
 
 #[tokio::test]
-async fn who_never_releases_leaves_all_stuck_behind_a_node_that_is_named() {
-    // Given anybody hit, because nobody would be the holder for long, and no patience with who is stuck from then on
+async fn lock_that_never_releases_leaves_contenders_stuck_behind_a_named_node() {
+    // Given any contender as the target, because holders do not last long, and short waits for stuck
+    // contenders
     let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
     let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
     assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.judged.verdict);
@@ -144,13 +145,13 @@ async fn who_never_releases_leaves_all_stuck_behind_a_node_that_is_named() {
 }
 
 #[tokio::test]
-async fn who_deletes_the_next_ones_node_lets_two_in() {
+async fn lock_that_deletes_the_next_node_admits_two_holders() {
     let trial = trial(RELEASES_TWICE).await;
     assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.judged.verdict);
 }
 
 #[tokio::test]
-async fn who_ignores_that_its_session_has_ended_enters_beside_another() {
+async fn lock_that_ignores_its_expired_session_is_violated() {
     let trial = trial(IGNORES_EXPIRY).await;
     assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
     assert!(

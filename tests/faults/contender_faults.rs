@@ -1,4 +1,4 @@
-//! What becomes of a lock when its contenders are broken on purpose: they die, stand still, or lose their sessions.
+//! Locks whose contenders are broken on purpose: they die, freeze, or lose their sessions.
 
 use crate::support::breakable;
 use crate::support::trials;
@@ -28,7 +28,7 @@ fn fault(kind: &str, target: &'static str) -> FaultChoice {
     }
 }
 
-/// Four contenders with sessions of 1 s, each holding for some milliseconds, for so many seconds.
+/// Four contenders with sessions of 1 s, each holding for 40 ms.
 fn spec(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
     held_for("40ms", strategy, seconds, faults)
 }
@@ -43,13 +43,13 @@ fn held_for(hold: &str, strategy: &str, seconds: u32, faults: &[FaultChoice]) ->
     spec
 }
 
-/// Each hits only contenders of its own, so all are broken at the same time.
+/// Runs the trials at the same time, since each fault hits only contenders of its own trial.
 async fn broken(plan: &[TrialSpec]) -> Vec<Trial> {
     let local = breakable::plain().await;
     trials::run_side_by_side(&local, plan).await
 }
 
-/// The same with each of these locks.
+/// Runs a trial with each of these locks.
 async fn each_broken(strategies: &[&str], seconds: u32, faults: &[FaultChoice]) -> Vec<Trial> {
     let plan: Vec<_> =
         strategies.iter().map(|strategy| spec(&format!("\"{strategy}\""), seconds, faults)).collect();
@@ -61,7 +61,7 @@ fn assert_kept(trial: &Trial) {
     assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
     assert_eq!(trial.stuck, [], "{name}");
     assert_eq!(trial.orphans, Some(0), "{name}");
-    // And by the servers' own logs, whatever the contenders believed.
+    // The servers' own logs agree, whatever the contenders believed.
     if let Some(order) = &trial.ensemble_order {
         assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
         println!("{name}: {} entries after the deletion of the node before", order.checked);
@@ -72,8 +72,8 @@ fn assert_kept(trial: &Trial) {
     }
 }
 
-/// The locks that are safe by their own description and let one in at a time, but for those whose contenders
-/// queue within their process first: who stands still there keeps its neighbours out, too.
+/// Locks that exclude by their own description and have one holder, except those whose contenders queue
+/// within their process first: there, a frozen contender blocks its neighbours, too.
 fn mutexes() -> impl Iterator<Item = &'static str> {
     let is_one = |entry: &&zklockbench_locks::Entry| {
         let given = entry.card.guarantees;
@@ -84,7 +84,7 @@ fn mutexes() -> impl Iterator<Item = &'static str> {
 }
 
 #[tokio::test]
-async fn a_holder_that_dies_is_succeeded_when_its_session_has_timed_out_and_not_before() {
+async fn dead_holder_is_succeeded_only_after_its_session_timeout() {
     let strategies = ["predecessor-watch", "curator-mutex", "ephemeral-node", "baton"];
     let trials = each_broken(&strategies, 4, &[fault("crash", "holder")]).await;
     for (strategy, trial) in strategies.iter().zip(&trials) {
@@ -100,12 +100,13 @@ async fn a_holder_that_dies_is_succeeded_when_its_session_has_timed_out_and_not_
 }
 
 #[tokio::test]
-async fn a_holder_that_stands_still_for_too_long_is_a_zombie_and_its_writes_are_turned_away() {
+async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused() {
     let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
     let frozen = |strategy: &str| {
-        // A poller looks often enough to see that the lock is free while the zombie still believes.
+        // Polling must be frequent enough to see that the lock is free while the zombie still believes that
+        // it holds.
         let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-        // Held for long enough that a contender that is seen to hold still does once it stands still.
+        // Holds are long enough that a contender that is seen to hold still does once it is frozen.
         held_for("100ms", &format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
     };
     let trials = broken(&mutexes().map(frozen).collect::<Vec<_>>()).await;
@@ -113,10 +114,10 @@ async fn a_holder_that_stands_still_for_too_long_is_a_zombie_and_its_writes_are_
         assert_kept(trial);
         let (excused, fencing) = (trial.excused, trial.fencing);
         println!("{strategy}: {excused:?} {fencing:?} {:?}", trial.faults[0]);
-        // Then two were inside, as both believed
+        // Then two contenders were inside, as both believed
         assert!(excused.zombies > 0, "{strategy}: {excused:?}");
         assert!(excused.longest_unsafe_us > 100_000, "{strategy}: {excused:?}");
-        // And what the zombie wrote when it went on was refused, where the lock gives its holders a token
+        // And the zombie's later writes were refused, if the lock gives its holders a token
         if fencing.writes > 0 {
             assert!(fencing.stale > 0, "{strategy}: {fencing:?}");
             assert_eq!(fencing.stale_rejected, fencing.stale, "{strategy}: {fencing:?}");
@@ -127,15 +128,15 @@ async fn a_holder_that_stands_still_for_too_long_is_a_zombie_and_its_writes_are_
 }
 
 #[tokio::test]
-async fn a_process_does_not_hand_on_what_it_has_lost_while_one_of_it_stood_still_or_died() {
-    // Given two processes of two, of which every other holder holds by its neighbour's node
+async fn cohort_does_not_hand_over_a_lock_that_its_process_has_lost() {
+    // Given two processes of two contenders, in which every other holder holds by its neighbour's node
     let cohort = "{ name = \"cohort\", contenders_per_process = 2, max_local_turns = 2 }";
     let freeze = FaultChoice { duration: Some(2 * SECOND), ..fault("freeze", "holder") };
     let often = |kind| FaultChoice { times: 3, every: SECOND, ..fault(kind, "holder") };
     let faults = [freeze.clone(), freeze.clone(), freeze.clone(), freeze, often("crash"), often("expire")];
-    // When a holder stands still for longer than its session lasts, dies, or loses its session
+    // When a holder freezes for longer than its session lasts, dies, or loses its session
     let trials = broken(&faults.map(|fault| spec(cohort, 5, &[fault]))).await;
-    // Then nobody is let in by a node that is gone
+    // Then no contender is admitted by a node that is gone
     for trial in &trials {
         let (excused, fencing) = (trial.excused, trial.fencing);
         println!("{}: {excused:?} {fencing:?}", trial.faults[0].kind);
@@ -146,7 +147,7 @@ async fn a_process_does_not_hand_on_what_it_has_lost_while_one_of_it_stood_still
 }
 
 #[tokio::test]
-async fn a_holder_that_stands_still_for_less_than_its_timeout_keeps_the_lock() {
+async fn holder_frozen_for_less_than_its_timeout_keeps_the_lock() {
     let freeze = FaultChoice { duration: Some(SECOND / 4), ..fault("freeze", "holder") };
     let trial = each_broken(&["predecessor-watch"], 2, &[freeze]).await.remove(0);
     assert_kept(&trial);
@@ -155,8 +156,8 @@ async fn a_holder_that_stands_still_for_less_than_its_timeout_keeps_the_lock() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_expired_from_outside_frees_the_lock_at_once() {
-    // Given sessions that live for longer than a recovery takes on a busy host
+async fn expired_session_frees_the_lock_at_once() {
+    // Given sessions that outlast a recovery on a busy host
     let session_timeout = 10 * SECOND;
     let expire = [FaultChoice { times: 5, every: SECOND / 2, ..fault("expire", "holder") }];
     let strategies = ["predecessor-watch", "curator-mutex", "kazoo", "ticket"];
@@ -170,13 +171,14 @@ async fn a_session_that_is_expired_from_outside_frees_the_lock_at_once() {
             println!("{strategy}: next acquisition {:?} us after the session had gone", fault.recovered_us);
             assert!(fault.recovered_us.unwrap() < 6_000_000, "{strategy}: {fault:?}");
         }
-        // On a busy host one that has not been told yet still counts as the holder, and is hit once more.
+        // On a busy host a contender that has not been notified yet still counts as the holder, and is hit
+        // again.
         assert!(trial.sessions.rejoined >= 3, "{strategy}: {:?}", trial.sessions);
     }
 }
 
 #[tokio::test]
-async fn a_waiter_that_dies_does_not_stop_those_behind_it() {
+async fn dead_waiter_does_not_block_the_waiters_behind_it() {
     let crash = FaultChoice { times: 3, every: SECOND / 2, ..fault("crash", "waiter") };
     let strategies = ["predecessor-watch", "go-zookeeper", "ahead", "parent-watch"];
     let trials = each_broken(&strategies, 4, &[crash]).await;
@@ -187,8 +189,8 @@ async fn a_waiter_that_dies_does_not_stop_those_behind_it() {
 }
 
 #[tokio::test]
-async fn every_acquire_has_one_outcome_whatever_becomes_of_contender_and_hold() {
-    // Given waiters that give up, and waiters and holders that die
+async fn every_acquire_has_exactly_one_outcome() {
+    // Given waiters that time out, and waiters and holders that die
     let crash = |target| {
         format!(
             "[[fault]]\nkind = \"crash\"\ntarget = \"{target}\"\nat = \"500ms\"\n\
@@ -203,23 +205,23 @@ async fn every_acquire_has_one_outcome_whatever_becomes_of_contender_and_hold() 
     );
     // When the trial is over
     let trial = trials::run_with_history(&lines).await;
-    // Then as many outcomes were counted as acquires were called
+    // Then each acquire has exactly one outcome
     let history = trial.history.as_ref().unwrap();
     let moments = history.iter().unwrap().map(Result::unwrap);
     let calls = moments.filter(|moment| matches!(moment.deed, Deed::Asks(_))).count();
     let outcomes = trial.whole.outcomes;
     let ended: u64 = Outcome::ALL.into_iter().map(|outcome| outcomes.get(outcome)).sum();
     assert_eq!(ended, calls as u64, "{outcomes:?}");
-    // A waiter that is to die may have its lock, or its timeout, a moment before.
+    // A waiter chosen to die may get its lock, or time out, a moment before.
     assert!((1..=2).contains(&outcomes.get(Outcome::Crashed)), "{outcomes:?}");
     assert!(outcomes.get(Outcome::TimedOut) > 0, "{outcomes:?}");
-    // And the holds that were lost are counted apart
+    // And lost holds are counted separately
     assert!(trial.whole.lost_while_held >= 2, "{:?}", trial.whole.lost_while_held);
 }
 
 #[tokio::test]
-async fn a_fault_that_cannot_be_done_leaves_the_trial_unknown() {
-    // Given nobody who ever waits
+async fn fault_without_a_target_makes_the_trial_unknown() {
+    // Given a target that does not exist
     let mut plan = trials::plan(
         "strategies = [\"no-lock\"]\ncontenders = 2\nhold = \"1ms\"\nduration = \"500ms\"\n\
          session_timeout = \"2s\"\n",
@@ -237,26 +239,26 @@ async fn a_fault_that_cannot_be_done_leaves_the_trial_unknown() {
 }
 
 #[tokio::test]
-async fn a_fault_whose_time_never_comes_leaves_the_trial_unknown() {
+async fn fault_that_never_fires_makes_the_trial_unknown() {
     // Given a fault that waits for more acquisitions than there can be
     let never = FaultChoice { start: Start::AfterAcquisitions(1_000_000), ..fault("reset", "any") };
     let trial = each_broken(&["curator-mutex"], 1, &[never]).await.remove(0);
-    // Then it is told, and that it was never done
-    let [told] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
-    assert!(!told.proved, "{told:?}");
-    assert!(told.proof.starts_with("it never fired: the load was over after "), "{}", told.proof);
-    assert_eq!((told.effective_us, told.ended_us, told.recovered_us), (None, None, None));
+    // Then the report contains the fault, and that it never fired
+    let [reported] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+    assert!(!reported.proved, "{reported:?}");
+    assert!(reported.proof.starts_with("it never fired: the load was over after "), "{}", reported.proof);
+    assert_eq!((reported.effective_us, reported.ended_us, reported.recovered_us), (None, None, None));
     assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)), "{:?}", trial.judged.verdict);
 }
 
 #[tokio::test]
-async fn fault_that_the_end_of_the_load_cuts_short_leaves_the_trial_unknown() {
-    // Given a freeze that is to last for almost as long as the load, and begins after some acquisitions
+async fn fault_cut_short_by_the_end_of_the_load_makes_the_trial_unknown() {
+    // Given a freeze of almost the length of the load, which begins after some acquisitions
     let late = "strategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"10ms\"\nduration = \"3s\"\n\
                 warm_up = \"500ms\"\nsession_timeout = \"2s\"\n[[fault]]\nkind = \"freeze\"\ntarget = \"holder\"\n\
                 after_acquisitions = 15\nduration = \"2990ms\"\n";
     let trial = broken(&trials::plan(late)).await.remove(0);
-    // Then it was undone with the load, no zombie came of it, and the reason is in the verdict
+    // Then it was undone with the load, without a zombie, and the verdict contains the reason
     let [freeze] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
     assert!(!freeze.proved && freeze.left.is_none(), "{freeze:?}");
     assert!(freeze.proof.contains("the load ended"), "{freeze:?}");
@@ -265,26 +267,26 @@ async fn fault_that_the_end_of_the_load_cuts_short_leaves_the_trial_unknown() {
 }
 
 #[tokio::test]
-async fn what_a_holder_has_started_beside_itself_dies_with_it() {
-    // Given holders that go on listing beside their hold, as the article's class does
+async fn background_tasks_of_a_holder_die_with_it() {
+    // Given holders that list the queue in the background, as the article's class does
     let lines = "strategies = [{ name = \"parent-watch\", while_holding = \"relist\" }]\ncontenders = 8\n\
                  hold = \"50ms\"\nduration = \"12s\"\nsession_timeout = \"3s\"\n[[fault]]\nkind = \"crash\"\n\
                  target = \"holder\"\nat = \"500ms\"\ntimes = 3\nevery = \"3500ms\"\n";
-    // When three of them die
+    // When three holders die
     let trial = broken(&trials::plan(lines)).await.remove(0);
-    // Then the trial goes on, and the lock with it
+    // Then the trial and its lock go on
     assert_kept(&trial);
     assert_eq!(trial.faults.len(), 3);
 }
 
 #[tokio::test]
-async fn a_connection_fault_hits_its_contender_also_in_its_next_session() {
-    // Given a contender, alone, that is refused for five times as long as its session lasts without a connection
+async fn connection_fault_also_hits_the_next_session_of_its_contender() {
+    // Given a single contender whose connections are refused for five times the session timeout
     let refuse =
         FaultChoice { target: Target::Contender(0), duration: Some(5 * SECOND), ..fault("refuse", "any") };
     let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 12, &[refuse]) }];
     let trial = broken(&plan).await.remove(0);
-    // Then it gets no lock by another session either, until the fault is undone
+    // Then it gets no lock in another session, either, until the fault is undone
     assert_kept(&trial);
     let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
     assert!(gap > 9 * SECOND / 2, "it was served again after {gap:?}");

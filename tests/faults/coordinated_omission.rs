@@ -1,11 +1,12 @@
-//! What a closed loop hides: while nobody is served, nobody asks.
+//! What a closed loop hides: during an outage, contenders do not send new requests.
 
 use zklockbench_core::measure::Measure;
 use zklockbench_record::Trial;
 
 use crate::support::{breakable, trials};
 
-/// The leader, without which nothing is committed, is held still for two seconds, four seconds into the measured phase.
+/// Pauses the leader, without which nothing is committed, for two seconds, four seconds into the measured
+/// phase.
 const STALL: &str = "strategies = [\"predecessor-watch\"]\nhold = \"15ms\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n\
                      duration = \"16s\"\nsession_timeout = \"10s\"\n\
                      [[fault]]\nkind = \"pause\"\ntarget = \"leader\"\nat = \"4s\"\nduration = \"2s\"\n";
@@ -22,24 +23,24 @@ fn wait(trial: &Trial, quantile: f64) -> f64 {
 
 #[tokio::test]
 #[ignore = "long: a stall of many seconds, measured against arithmetic"]
-async fn waits_of_an_open_loop_agree_with_the_arithmetic_and_a_closed_one_hides_the_stall() {
-    // Given 27 arrivals a second, half of what the lock can do, and two seconds in which nobody is served
+async fn open_loop_waits_agree_with_the_arithmetic_and_a_closed_loop_hides_the_outage() {
+    // Given 27 arrivals a second, half of the lock's capacity, and an outage of two seconds
     let open = run("contenders = 16\nload = \"open\"\nrate = 27\narrivals = \"constant\"\n").await;
     let stall = open.longest_gap_us().unwrap() as f64 / 1e6;
     assert!((1.8..6.0).contains(&stall), "{stall}");
-    // Then whoever came in those seconds is among the waits: a tenth of all waited for long
+    // Then arrivals during the outage are among the waits: a tenth of all waits is long
     assert!(wait(&open, 0.9) > 0.3 * stall && wait(&open, 0.99) > 0.7 * stall, "{}", wait(&open, 0.9));
     agrees_with_the_arithmetic(&open, stall);
-    // And in a closed loop through the same stall 95 % of the waits know nothing of it
+    // And in a closed loop with the same outage, 95 % of the waits do not show it
     let closed = run("contenders = 4\n").await;
     assert!(closed.longest_gap_us().unwrap() > 1_800_000);
     assert!(wait(&closed, 0.95) < 0.5 * wait(&open, 0.95), "{} {}", wait(&closed, 0.95), wait(&open, 0.95));
 }
 
-/// Whoever comes at the beginning waits for all of the stall, and each that comes later for less: the queue that has gathered
-/// is served as fast as the lock can, while others go on coming.
+/// Arrivals at the start of the outage wait for all of it, later ones for less: the queue that has built up
+/// is served at the lock's rate, while others keep arriving.
 fn agrees_with_the_arithmetic(open: &Trial, stall: f64) {
-    // A machine that other tests keep busy stalls in other ways, too, and its handoffs take what they take.
+    // On a machine that other tests keep busy there are other outages, and handoffs take longer.
     let idle = open.health.host_idle_share.unwrap_or(0.0);
     if idle < 0.4 {
         println!("not compared to the last: the host was idle for {idle} of the time only");

@@ -171,7 +171,7 @@ fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is
 }
 
 #[tokio::test]
-async fn a_trial_whose_locks_reach_the_end_of_their_counter_reports_it_and_is_not_violated() {
+async fn trial_with_a_used_up_counter_reports_it_and_is_not_violated() {
     const USED_UP: &str = "acquire: the directory's counter is used up";
     for lock in ["count", "curator-mutex"] {
         let (mut trial, mut warnings) = near_end(lock, 4).await;

@@ -1,7 +1,8 @@
-//! What becomes of a lock whose contenders go on with their session when they can't know whether a request was done.
+//! Locks whose contenders go on with their session when the outcome of a request is unknown.
 //!
-//! A node that is left then stays for as long as its session lives. Locks that find theirs again go on; behind the
-//! others everybody is stuck, and the trial says so, with the names of the node and of whose it is.
+//! A node left behind then stays as long as its session lives. Locks that find their nodes again go on.
+//! Behind the nodes of other locks every contender is stuck, and the trial reports that with the names of the
+//! node and its owner.
 
 use crate::support::ensemble;
 use crate::support::trials;
@@ -12,10 +13,11 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 use zklockbench_scenario::{Settling, TrialSpec};
 
-/// A trial of that lock in which one contender loses that. Sessions live long enough that none ends by itself.
+/// A trial of this lock in which one contender loses a message. Sessions are too long to expire during it.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-    // Locks that join and leave by a multi: the second holder grants the lock to the next contender by its next multi.
+    // Locks that join and leave by a multi: the second holder's next multi grants the lock to the next
+    // contender.
     let (hold, target, (duration, start)) = if request == "multi" {
         ("500ms", "holder", ("4s", "after_acquisitions = 2"))
     } else {
@@ -34,8 +36,8 @@ async fn run(plan: &[TrialSpec]) -> Vec<Trial> {
     trials::run_side_by_side(&local, plan).await
 }
 
-/// Those who are stuck only wait, so shorter sessions are safe. Sessions that nobody uses would have ended by the time
-/// at which it is judged.
+/// Runs trials whose contenders get stuck. Stuck contenders only wait, so shorter sessions are safe; unused
+/// sessions have ended by the time of the verdict.
 async fn run_stuck(plan: &[TrialSpec]) -> Vec<Trial> {
     let session_timeout = Duration::from_secs(4);
     let settling = Settling { progress: Duration::from_secs(6), orphans: Duration::from_secs(5) };
@@ -55,7 +57,7 @@ fn complaint(trial: &Trial, what: &str) -> String {
     )
 }
 
-/// What is wrong when all should have been served. The contender that is hit goes on with its session.
+/// Complaint unless all contenders were served. The contender that is hit goes on with its session.
 fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_proved = trial.faults[0].proved;
     let is_whole = trial.stuck.is_empty() && trial.orphans == Some(0) && trial.sessions.rejoined == 0;
@@ -65,7 +67,7 @@ fn unless_it_went_on(trial: &Trial) -> Option<String> {
     (!is_right).then(|| complaint(trial, "did not go on"))
 }
 
-/// What is wrong when everybody should be stuck behind a node that the one that was hit has left.
+/// Complaint unless every contender is stuck behind a node that the contender that was hit left behind.
 fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
     let fault = &trial.faults[0];
     let hit = fault.target.split(" (").next().unwrap();
@@ -76,7 +78,7 @@ fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
         let says = if hit == format!("contender {}", one.contender) { itself } else { other };
         let first = blocker.split(' ').next().unwrap_or_default();
         println!("{}: contender {} behind {blocker}", trial.spec.strategy.label, one.contender);
-        // In a race nobody has a node but who holds.
+        // In a race only the holder has a node.
         let stands_behind =
             one.node.as_deref().map_or(first.ends_with("lock"), |node| !first.ends_with(node));
         let is_behind = one.position.is_none_or(|before| before > 0);
@@ -101,7 +103,7 @@ fn locks() -> impl Iterator<Item = LockCard> {
 const CREATE_REPLY: (&str, &str) = ("drop-reply", "create");
 
 #[tokio::test]
-async fn every_protected_lock_finds_the_node_whose_create_went_unanswered_and_nobody_is_stuck() {
+async fn protected_locks_find_the_node_of_an_unanswered_create() {
     let protected = locks().filter(|card| card.guarantees.protection != Protection::None);
     let plan: Vec<_> = protected.map(|card| spec(card.name, CREATE_REPLY, "keep-session")).collect();
     let trials = run(&plan).await;
@@ -110,7 +112,7 @@ async fn every_protected_lock_finds_the_node_whose_create_went_unanswered_and_no
 }
 
 #[tokio::test]
-async fn behind_such_a_node_of_an_unprotected_lock_all_are_stuck_while_its_session_lives() {
+async fn unprotected_locks_are_stuck_behind_the_node_of_an_unanswered_create() {
     let unprotected = locks()
         .filter(|card| card.guarantees.protection == Protection::None && card.name != DELETES_IN_PASSING);
     let plan: Vec<_> = unprotected.map(|card| spec(card.name, CREATE_REPLY, "keep-session")).collect();
@@ -119,18 +121,18 @@ async fn behind_such_a_node_of_an_unprotected_lock_all_are_stuck_while_its_sessi
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
 }
 
-/// The client library's own lock tells the failure, but has found the node and deletes it in passing.
+/// The client library's own lock reports the failure, but has found the node and deletes it in passing.
 const DELETES_IN_PASSING: &str = "crate-lock";
 
 #[tokio::test]
-async fn the_client_librarys_own_lock_fails_and_deletes_what_it_had_made() {
+async fn lock_of_the_client_library_fails_and_deletes_its_node() {
     let trial = run(&[spec(DELETES_IN_PASSING, CREATE_REPLY, "keep-session")]).await.remove(0);
     assert_eq!(unless_it_went_on(&trial), None);
     assert_eq!(trial.errors.get("acquire: connection loss"), Some(&1), "{:?}", trial.errors);
 }
 
 #[tokio::test]
-async fn a_contender_that_ends_its_session_instead_takes_the_node_with_it() {
+async fn ending_the_session_deletes_the_node_of_an_unanswered_create() {
     let trial = run(&[spec("predecessor-watch", CREATE_REPLY, "end-session")]).await.remove(0);
     assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)));
     assert_eq!(
@@ -141,7 +143,7 @@ async fn a_contender_that_ends_its_session_instead_takes_the_node_with_it() {
     );
 }
 
-/// Locks whose release is not sent again, and the request by which they leave.
+/// Locks that do not resend their release, and the request by which they leave.
 const LEAVES_ONCE: &[(&str, &str)] = &[
     ("ephemeral-node", "delete"),
     ("ephemeral-child", "delete"),
@@ -157,7 +159,7 @@ const LEAVES_ONCE: &[(&str, &str)] = &[
     ("ticket", "multi"),
 ];
 
-/// Locks whose release is sent again.
+/// Locks that resend their release, and the request by which they leave.
 const LEAVES_FOR_CERTAIN: &[(&str, &str)] = &[
     ("curator-mutex", "delete"),
     ("curator-semaphore-mutex", "delete"),
@@ -173,7 +175,7 @@ const LEAVES_FOR_CERTAIN: &[(&str, &str)] = &[
     ("atomic-multi", "multi"),
 ];
 
-/// Not sent again, but the next acquire finds the node by its session's number, and holds by it.
+/// Not resent, but the next acquire finds the node by its session's id, and holds by it.
 const FINDS_IT_LATER: (&str, &str) = ("apache-write-lock", "delete");
 
 fn lost_on_the_way((name, request): &(&'static str, &'static str)) -> TrialSpec {
@@ -181,7 +183,7 @@ fn lost_on_the_way((name, request): &(&'static str, &'static str)) -> TrialSpec 
 }
 
 #[test]
-fn every_lock_that_excludes_is_asked_how_it_leaves() {
+fn every_exclusive_lock_is_in_one_of_the_lists() {
     let mut asked: Vec<&str> = LEAVES_ONCE
         .iter()
         .chain(LEAVES_FOR_CERTAIN)
@@ -199,20 +201,20 @@ fn every_lock_that_excludes_is_asked_how_it_leaves() {
 }
 
 #[tokio::test]
-async fn behind_the_node_of_a_release_that_was_lost_and_not_sent_again_all_are_stuck() {
+async fn contenders_are_stuck_behind_a_lost_release_that_is_not_resent() {
     let trials = run_stuck(&LEAVES_ONCE.iter().map(lost_on_the_way).collect::<Vec<_>>()).await;
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn a_release_that_was_lost_is_sent_again_by_locks_that_leave_for_certain_or_its_node_is_found_later() {
+async fn lost_release_is_resent_or_its_node_is_found_later() {
     let certain = LEAVES_FOR_CERTAIN.iter().chain([&FINDS_IT_LATER]);
     let trials = run(&certain.map(lost_on_the_way).collect::<Vec<_>>()).await;
     assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn a_release_that_was_done_and_not_answered_leaves_no_node_whatever_the_contender_thinks_of_it() {
+async fn unanswered_release_leaves_no_node() {
     let names = ["predecessor-watch", "parent-watch", "curator-mutex", "kazoo", "ahead"];
     let lost = |name: &&str| spec(name, ("drop-reply", "delete"), "keep-session");
     let trials = run(&names.iter().map(lost).collect::<Vec<_>>()).await;

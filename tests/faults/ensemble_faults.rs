@@ -1,4 +1,4 @@
-//! Faults that are done to the servers of a real ensemble: each takes effect, is seen to, and ends.
+//! Faults of the servers of a real ensemble: each takes effect, is seen to, and ends.
 
 use crate::support::breakable;
 use crate::support::ensemble;
@@ -27,7 +27,7 @@ async fn nodes(local: &Local, server: usize) -> i64 {
 }
 
 #[tokio::test]
-async fn a_killed_leader_is_replaced_in_a_later_epoch_and_follows_when_it_is_back() {
+async fn killed_leader_is_replaced_in_a_later_epoch_and_follows_once_restarted() {
     let local = breakable::plain().await;
     // Given a leader
     let first = local.leader_and_epoch().await.unwrap();
@@ -35,33 +35,33 @@ async fn a_killed_leader_is_replaced_in_a_later_epoch_and_follows_when_it_is_bac
     local.serves(first.server).await.unwrap();
     // When it is killed
     local.kill(first.server).await.unwrap();
-    // Then it is seen to be down, and another leads
+    // Then it is seen to be down, and another server leads
     assert!(!local.is_running(first.server).await);
     local.is_down(first.server).await.unwrap();
     assert!(local.serves(first.server).await.is_err() && local.whole().await.is_err());
     let second = another_leads(&local, first).await;
-    // And when it is started again, it follows
+    // And once started again, it follows
     local.start(first.server).await.unwrap();
     assert!(local.is_down(first.server).await.is_err());
     whole(&local).await;
     assert_eq!(local.leader_and_epoch().await.unwrap().server, second.server);
-    // And nothing of this is told as a server that ended by itself
+    // And none of this is reported as a server that ended by itself
     assert_eq!(local.ended(), None);
 }
 
 #[tokio::test]
-async fn a_paused_leader_is_silent_and_is_no_leader_any_more_when_it_goes_on() {
+async fn paused_leader_is_silent_and_does_not_lead_once_resumed() {
     let local = breakable::plain().await;
     let first = local.leader_and_epoch().await.unwrap();
     assert!(local.is_silent(first.server).await.is_err());
-    // When it is held still
+    // When it is paused
     local.pause(first.server).await.unwrap();
     let seen = local.is_silent(first.server).await.unwrap();
     assert!(seen.contains("is stopped") && seen.contains("did not answer"), "{seen}");
     assert!(local.is_running(first.server).await && local.is_down(first.server).await.is_err());
-    // Then another leads
+    // Then another server leads
     let second = another_leads(&local, first).await;
-    // And when it goes on, the other still does
+    // And once resumed, it does not lead again
     local.resume(first.server).await.unwrap();
     assert!(local.is_silent(first.server).await.is_err());
     whole(&local).await;
@@ -70,13 +70,13 @@ async fn a_paused_leader_is_silent_and_is_no_leader_any_more_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_in_order_comes_back_with_its_data_and_its_log_goes_on() {
+async fn cleanly_stopped_server_keeps_its_data_and_appends_to_its_log() {
     let local = breakable::plain().await;
     write(&local, 20).await;
     let server = a_follower(&local).await;
     let log = local.directory().join(format!("logs/server-{server}.log"));
     let before = std::fs::read_to_string(&log).unwrap();
-    // When it is asked to end, even while it is held still
+    // When it is asked to end, even while it is paused
     local.pause(server).await.unwrap();
     local.stop(server).await.unwrap();
     local.is_down(server).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_server_that_ends_in_order_comes_back_with_its_data_and_its_log_goes_o
 }
 
 #[tokio::test]
-async fn a_wiped_follower_fetches_everything_from_the_leader() {
+async fn wiped_follower_fetches_everything_from_the_leader() {
     let local = breakable::plain().await;
     write(&local, 50).await;
     let (leader, server) = (local.leader().await.unwrap(), a_follower(&local).await);
@@ -104,7 +104,7 @@ async fn a_wiped_follower_fetches_everything_from_the_leader() {
     // When it is started
     local.start(server).await.unwrap();
     whole(&local).await;
-    // Then it has what the leader has
+    // Then it has the leader's data
     let expected = nodes(&local, leader).await;
     assert!(expected > 50, "{expected}");
     until("as many nodes", || async {
@@ -115,7 +115,7 @@ async fn a_wiped_follower_fetches_everything_from_the_leader() {
 }
 
 #[tokio::test]
-async fn without_a_majority_nobody_serves_until_it_is_back() {
+async fn no_server_serves_without_a_majority() {
     let local = breakable::plain().await;
     assert!(local.nobody_serves().await.is_err());
     // When a majority is killed
@@ -124,12 +124,12 @@ async fn without_a_majority_nobody_serves_until_it_is_back() {
     for server in &lost {
         local.kill(*server).await.unwrap();
     }
-    // Then nobody serves, though one process is there, and nobody leads
+    // Then no server serves or leads, although one process is running
     let seen = until("nobody serves", || local.nobody_serves()).await;
     assert!(seen.contains("2 are down"), "{seen}");
     assert_eq!(local.pids().len(), 1);
     assert!(local.leader().await.is_err() && local.followers().await.is_err());
-    // And with them back, all do
+    // And once the majority is back, all serve
     for server in &lost {
         local.start(*server).await.unwrap();
     }
@@ -137,19 +137,19 @@ async fn without_a_majority_nobody_serves_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_by_itself_is_told_and_one_that_is_ended_is_not() {
+async fn only_a_server_that_ends_by_itself_is_reported() {
     let local = breakable::plain().await;
     let [first, second] = local.pids()[..2] else { panic!("three run") };
     local.kill(1).await.unwrap();
     assert!(!is_alive(first));
     assert_eq!(local.ended(), None);
-    // When a process is killed by somebody else
+    // When a process is killed from outside
     let pid = rustix::process::Pid::from_raw(i32::try_from(second).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let told =
         until("the end is told", || async { local.ended().ok_or_else(|| "not told".to_owned()) }).await;
     assert!(told.contains("server 2 ended"), "{told}");
-    // Then it can be started again, and is news no more
+    // Then it can be started again, and is no longer reported
     local.start(2).await.unwrap();
     assert_eq!(local.ended(), None);
     local.start(1).await.unwrap();
@@ -157,11 +157,11 @@ async fn a_server_that_ends_by_itself_is_told_and_one_that_is_ended_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_one_fault_starts_is_not_ended_by_another_before_it_has_started() {
+async fn stop_waits_until_a_concurrent_start_is_done() {
     // Given a server that is down
     let local = breakable::plain().await;
     local.kill(1).await.unwrap();
-    // When it is started, and stopped as soon as its process is there
+    // When it is started, and stopped as soon as its process exists
     let stopped = async {
         until("its process is there", || async {
             if local.is_running(1).await { Ok(()) } else { Err("not yet".to_owned()) }
@@ -179,7 +179,7 @@ async fn a_server_that_one_fault_starts_is_not_ended_by_another_before_it_has_st
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_says_why() {
+async fn impossible_actions_return_a_reason() {
     let local = ensemble::start(1).await;
     assert!(local.start(1).await.unwrap_err().contains("it runs already"));
     assert!(local.wipe(1).await.unwrap_err().contains("while it runs"));
@@ -193,10 +193,10 @@ async fn what_cannot_be_done_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_whose_port_is_taken_is_started_once_it_is_free() {
+async fn server_starts_once_its_taken_port_is_free() {
     let local = Arc::new(ensemble::start(1).await);
     local.kill(1).await.unwrap();
-    // Given somebody else on its port
+    // Given another listener on its port
     let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
     assert!(local.is_down(1).await.unwrap_err().contains("somebody listens"));
     // When it is started, and the port becomes free
@@ -211,7 +211,7 @@ async fn a_server_whose_port_is_taken_is_started_once_it_is_free() {
 }
 
 #[tokio::test]
-async fn a_closed_ensemble_is_gone_for_all_who_share_it_be_servers_paused_or_down() {
+async fn closing_a_shared_ensemble_ends_paused_and_stopped_servers() {
     let local = Arc::new(ensemble::start(3).await);
     let shared = Arc::clone(&local);
     let (pids, data) = (local.pids(), local.directory().to_path_buf());
@@ -225,7 +225,7 @@ async fn a_closed_ensemble_is_gone_for_all_who_share_it_be_servers_paused_or_dow
 }
 
 #[tokio::test]
-async fn a_dropped_ensemble_leaves_no_paused_process() {
+async fn dropped_ensemble_leaves_no_paused_process() {
     let local = ensemble::start(3).await;
     let pids = local.pids();
     local.pause(2).await.unwrap();
@@ -250,19 +250,19 @@ async fn owner() {
 }
 
 #[tokio::test]
-async fn when_the_suite_is_killed_no_server_stays_neither_paused_nor_started_again() {
-    // Given a process whose ensemble has one server started again and one held still
+async fn servers_end_when_the_suite_is_killed() {
+    // Given a process whose ensemble has a restarted server and a paused one
     let mut owner = Owner::start("ensemble_faults::owner");
     let pids: Vec<u32> = owner.told[1..].iter().map(|pid| pid.parse().unwrap()).collect();
     assert!(pids.len() == 3 && pids.iter().all(|pid| is_alive(*pid)));
-    // When it is killed, so that nothing of its own is run
+    // When it is killed, so that none of its own code runs
     owner.kill();
-    // Then the system ends the servers
+    // Then the kernel ends the servers
     eventually(WITHIN, || async {
         if pids.iter().any(|pid| is_alive(*pid)) { Err("a server is alive".to_owned()) } else { Ok(()) }
     })
     .await
     .unwrap();
-    // Another ensemble may have tidied up already.
+    // Another ensemble may have removed the directory already.
     let _ = std::fs::remove_dir_all(&owner.told[0]);
 }

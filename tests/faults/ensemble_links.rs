@@ -1,4 +1,4 @@
-//! Servers that are cut off from each other by the kernel itself: cuts are seen, and heal without a trace.
+//! Servers that the kernel cuts off from each other: cuts are seen, and heal without a trace.
 
 #![cfg(target_os = "linux")] // network namespaces
 
@@ -17,12 +17,12 @@ fn can_live_apart() -> bool {
 /// The interface on this machine that leads to the namespaces of an ensemble's network, and ends with them.
 struct Interface {
     name: String,
-    /// No other interface ever gets it, though one may get the name.
+    /// Unique index, unlike the name, which another interface may get later.
     index: String,
 }
 
 impl Interface {
-    /// That of an ensemble's network. Its number is in the addresses, too.
+    /// The interface of an ensemble's network, whose number is also in the servers' addresses.
     fn of(local: &Local) -> Self {
         Self::named(&format!("zklb{}", local.addresses()[0].split('.').nth(2).unwrap()))
     }
@@ -40,20 +40,20 @@ fn index_of(interface: &str) -> Option<String> {
     std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("ifindex")).ok()
 }
 
-/// The network namespace in which a process lives.
+/// Network namespace of a process.
 fn namespace_of(pid: u32) -> std::path::PathBuf {
     std::fs::read_link(format!("/proc/{pid}/ns/net")).unwrap()
 }
 
 #[tokio::test]
-async fn an_isolated_leader_is_replaced_and_follows_when_it_is_back() {
+async fn isolated_leader_is_replaced_and_follows_once_it_is_back() {
     let Some(local) = breakable::apart().await else { return };
     let first = local.leader_and_epoch().await.unwrap();
     until("all reach each other", || local.all_reach()).await;
     assert!(local.is_isolated(first.server).await.is_err());
     // When it is taken off the network
     local.isolate(first.server).await.unwrap();
-    // Then nothing gets there, its process lives on, and another leads
+    // Then nothing reaches it, its process lives on, and another server leads
     local.is_isolated(first.server).await.unwrap();
     assert!(local.is_running(first.server).await && local.serves(first.server).await.is_err());
     let second = another_leads(&local, first).await;
@@ -66,19 +66,19 @@ async fn an_isolated_leader_is_replaced_and_follows_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_cut_is_in_one_direction() {
+async fn cut_is_one_way() {
     let Some(local) = breakable::apart().await else { return };
     let (leader, follower) = (local.leader().await.unwrap(), a_follower(&local).await);
-    // When nothing more gets from the leader to a follower
+    // When nothing gets from the leader to a follower any more
     local.cut(leader, follower).await.unwrap();
-    // Then the other direction is open, and all other ways are
+    // Then the opposite direction and all other links still work
     local.is_cut(leader, follower).await.unwrap();
     assert!(local.reaches(leader, follower).await.is_err() && local.all_reach().await.is_err());
     local.reaches(follower, leader).await.unwrap();
     let third = 6 - leader - follower;
     local.reaches(leader, third).await.unwrap();
     local.reaches(third, follower).await.unwrap();
-    // And the ensemble is not whole until it is healed
+    // And the ensemble is not whole until the cut is healed
     until("not whole", || async {
         match local.whole().await {
             Ok(seen) => Err(seen),
@@ -93,7 +93,7 @@ async fn a_cut_is_in_one_direction() {
 }
 
 #[tokio::test]
-async fn with_one_server_between_two_that_are_cut_off_a_majority_still_serves() {
+async fn majority_serves_when_two_servers_see_only_the_third() {
     let Some(local) = breakable::apart().await else { return };
     // Given two servers that see only the third
     let [one, other] = local.followers().await.unwrap()[..] else { panic!("two follow") };
@@ -101,7 +101,7 @@ async fn with_one_server_between_two_that_are_cut_off_a_majority_still_serves() 
         local.cut(from, to).await.unwrap();
         local.is_cut(from, to).await.unwrap();
     }
-    // Then somebody leads whom a majority follows
+    // Then a server with a majority leads
     until("somebody leads", || local.leader()).await;
     // And an isolation and all cuts are healed at once
     local.isolate(one).await.unwrap();
@@ -109,13 +109,13 @@ async fn with_one_server_between_two_that_are_cut_off_a_majority_still_serves() 
     local.heal_all().await.unwrap();
     local.all_reach().await.unwrap();
     whole(&local).await;
-    // And to heal what is not cut does no harm
+    // And healing a link that is not cut does no harm
     local.heal(one, other).await.unwrap();
     local.heal_all().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_lives_apart_is_killed_paused_and_started_like_any_other() {
+async fn server_in_its_own_namespace_can_be_killed_paused_and_started() {
     let Some(local) = breakable::apart().await else { return };
     let server = a_follower(&local).await;
     local.kill(server).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_server_that_lives_apart_is_killed_paused_and_started_like_any_other()
 }
 
 #[tokio::test]
-async fn nothing_of_a_network_is_left_after_its_close_or_drop() {
+async fn closed_or_dropped_network_leaves_nothing_behind() {
     if !can_live_apart() {
         return;
     }
@@ -153,7 +153,7 @@ async fn nothing_of_a_network_is_left_after_its_close_or_drop() {
 }
 
 #[tokio::test]
-async fn each_server_lives_in_a_namespace_of_its_own() {
+async fn each_server_has_its_own_namespace() {
     let Some(local) = breakable::apart().await else { return };
     let pids = local.pids().into_iter().chain([std::process::id()]);
     let namespaces: std::collections::BTreeSet<_> = pids.map(namespace_of).collect();
@@ -173,7 +173,7 @@ async fn owner() {
 }
 
 #[tokio::test]
-async fn of_a_process_that_was_killed_neither_servers_nor_network_are_left() {
+async fn killed_process_leaves_no_servers_or_network_behind() {
     if !can_live_apart() {
         return;
     }
@@ -203,7 +203,7 @@ async fn servers_that_share_a_network_cannot_be_cut_off() {
 }
 
 #[tokio::test]
-async fn a_server_has_no_link_to_itself_or_to_one_that_is_not_there() {
+async fn links_to_itself_or_to_a_missing_server_are_refused() {
     if !can_live_apart() {
         return;
     }

@@ -1,5 +1,6 @@
-//! Every kind of fault against real servers: it is done, seen to take effect, undone, and the lock keeps what it
-//! promises: nobody enters before the node of the holder before was deleted, nobody is stuck, nothing is left behind.
+//! Every kind of fault against real servers: it is injected, seen to take effect, and undone. The lock keeps
+//! its promise: no contender enters before the previous holder's node was deleted, none is stuck, and no node
+//! is left behind.
 
 use crate::support::breakable::{self, Breakable};
 use crate::support::depth;
@@ -13,7 +14,7 @@ use zklockbench_ensemble::fault;
 use zklockbench_record::Trial;
 use zklockbench_scenario::TrialSpec;
 
-/// What each kind is asked for, beside its name, and how long the measured phase has to be for it.
+/// Parameters of each kind besides its name, and the length of the measured phase in seconds.
 const ASKED: &[(&str, &str, u32)] = &[
     ("kill", "target = \"leader\"\nduration = \"2s\"", 4),
     ("restart", "target = \"leader\"\nduration = \"2s\"", 4),
@@ -39,13 +40,13 @@ const ASKED: &[(&str, &str, u32)] = &[
     ("burst", "duration = \"500ms\"", 3),
 ];
 
-/// How much later than it served a new leader may be seen, at most.
+/// Largest delay with which a new leader may be seen.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Locks of each way to wait; the kinds take turns with them.
+/// Locks with different ways to wait; the kinds of faults use them alternately.
 const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];
 
-/// Locks that join by count, while they do: with pauses, so that they are often alone.
+/// Locks that join by count while they are often alone, which takes pauses.
 const BY_COUNT: [&str; 4] = [
     "\"count\"",
     "{ name = \"curator-mutex\", join = \"count\" }",
@@ -53,7 +54,7 @@ const BY_COUNT: [&str; 4] = [
     "{ name = \"ahead\", join = \"count\" }",
 ];
 
-/// The trial in which that kind is asked for of a lock.
+/// A trial of a lock under this kind of fault.
 fn spec(strategy: &str, load: &str, (kind, asked, seconds): (&str, &str, u32)) -> TrialSpec {
     let lines = format!(
         "strategies = [{strategy}]\n{load}\nhold = \"50ms\"\nduration = \"{seconds}s\"\n\
@@ -62,7 +63,7 @@ fn spec(strategy: &str, load: &str, (kind, asked, seconds): (&str, &str, u32)) -
     trials::plan(&lines).remove(0)
 }
 
-/// The kinds that need something of that sort, and their places among all.
+/// Kinds with such needs, and their positions among all kinds.
 fn asked(
     needs: impl Fn(Capability) -> bool,
 ) -> impl Iterator<Item = (usize, (&'static str, &'static str, u32))> {
@@ -70,13 +71,13 @@ fn asked(
     ASKED.iter().copied().enumerate().filter(move |(_, (kind, ..))| is_meant(kind))
 }
 
-/// The trials of these kinds, each with the lock whose turn it is.
+/// Trials of these kinds, each with the next lock.
 fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let of = |number: usize| format!("\"{}\"", LOCKS[number % LOCKS.len()]);
     asked(needs).map(|(number, asked)| spec(&of(number), "contenders = 6", asked)).collect()
 }
 
-/// The same with locks that join by count. Joins and releases are lost instead of creates and deletes.
+/// Like [`plan`] with locks that join by count. Joins and releases are lost instead of creates and deletes.
 fn plan_by_count(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let trial = |(number, (kind, asked, seconds)): (usize, (&str, &str, u32))| {
         let asked = asked.replace("\"create\"", "\"join\"").replace("\"delete\"", "\"release\"");
@@ -90,7 +91,8 @@ fn needs_links(capability: Capability) -> bool {
     matches!(capability, Capability::Isolation | Capability::Links)
 }
 
-/// One after the other, because each has the servers for itself; on two ensembles, because most of it is waiting.
+/// Runs trials one after the other, because each needs the servers for itself; on two ensembles, to shorten
+/// the waits.
 async fn break_servers([one, other]: [Breakable; 2], plan: &[TrialSpec]) {
     let half = async |local: Breakable, plan: &[TrialSpec]| {
         for spec in plan {
@@ -122,15 +124,15 @@ fn assert_kept(trial: &Trial) {
 }
 
 #[test]
-fn every_kind_is_asked_for_here() {
+fn every_kind_is_tested_here() {
     let asked: Vec<&str> = ASKED.iter().map(|(kind, ..)| *kind).collect();
     let kinds: Vec<&str> = fault::FAULTS.iter().map(|entry| entry.card.name).collect();
     assert_eq!(asked, kinds);
 }
 
 #[tokio::test]
-async fn under_every_fault_of_contenders_and_their_connections_the_locks_keep_their_promise() {
-    // Each hits only contenders of its own, so all are done at the same time.
+async fn locks_keep_their_promise_under_every_fault_of_contenders_and_connections() {
+    // Each hits only contenders of its own trial, so all run at the same time.
     let plan = plan(|capability| !capability.reaches_servers());
     let local = breakable::plain().await;
     let trials = trials::run_side_by_side(&local, &plan).await;
@@ -157,20 +159,20 @@ async fn locks_that_join_by_count_keep_their_promise_under_every_fault_of_server
 }
 
 #[tokio::test]
-async fn under_every_fault_of_servers_the_locks_keep_their_promise() {
+async fn locks_keep_their_promise_under_every_fault_of_servers() {
     let plan = plan(|capability| capability.reaches_servers() && !needs_links(capability));
     let both = [breakable::apart_if_possible().await, breakable::apart_if_possible().await];
     break_servers(both, &plan).await;
 }
 
 #[tokio::test]
-async fn under_every_fault_of_links_the_locks_keep_their_promise() {
+async fn locks_keep_their_promise_under_every_fault_of_links() {
     let (Some(one), Some(other)) = (breakable::apart().await, breakable::apart().await) else { return };
     break_servers([one, other], &plan(needs_links)).await;
 }
 
 #[tokio::test]
-async fn fifty_contenders_go_on_by_themselves_when_the_leader_is_killed() {
+async fn fifty_contenders_recover_without_errors_when_the_leader_is_killed() {
     let local = breakable::plain().await;
     for repetition in 0..depth::of(1, 5) {
         let lines = "strategies = [\"curator-mutex\"]\ncontenders = 50\nhold = \"1ms\"\nduration = \"6s\"\n\
@@ -178,8 +180,8 @@ async fn fifty_contenders_go_on_by_themselves_when_the_leader_is_killed() {
                      duration = \"2s\"\n";
         let trial = trials::run_side_by_side(&local, &trials::plan(lines)).await.remove(0);
         assert_kept(&trial);
-        // No error that a user would have to handle, and no session lost: an election is shorter than a timeout, also on a
-        // host that takes ten seconds over it.
+        // No error for users to handle, and no lost session: an election is shorter than a timeout, even on a
+        // host on which it takes ten seconds.
         assert!(trial.errors.is_empty(), "{:?}", trial.errors);
         assert_eq!((trial.sessions.expired, trial.sessions.rejoined), (0, 0));
         let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());

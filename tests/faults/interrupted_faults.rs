@@ -1,4 +1,4 @@
-//! However a trial is interrupted, each fault is undone: one in effect, and one that is just being done.
+//! Each fault is undone when a trial is interrupted, whether the fault is in effect or still being injected.
 
 use crate::support::breakable::{self, Breakable};
 use crate::support::{depth, trials};
@@ -15,7 +15,7 @@ use zklockbench_load::EnvironmentEvent;
 use zklockbench_record::{Cause, FaultRecord, Trial};
 use zklockbench_scenario::TrialSpec;
 
-/// A trial in which that happens early and lasts longer than anybody waits.
+/// A trial with this fault, which comes early and would last longer than any test.
 fn spec(card: &FaultCard) -> TrialSpec {
     let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
     trials::plan(&format!(
@@ -26,7 +26,7 @@ fn spec(card: &FaultCard) -> TrialSpec {
     .remove(0)
 }
 
-/// The kinds that need something of that sort.
+/// Kinds of faults with such needs.
 fn kinds(needs: impl Fn(Capability) -> bool) -> Vec<FaultCard> {
     fault::cards().into_iter().filter(|card| needs(card.needs)).collect()
 }
@@ -39,13 +39,13 @@ fn needs_servers(capability: Capability) -> bool {
     capability.reaches_servers() && !needs_links(capability)
 }
 
-/// Shorter than what is to be interrupted, and long enough that looking is not what keeps the servers busy.
+/// Shorter than what must be interrupted, and long enough that the checks don't keep the servers busy.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// What takes long enough to be interrupted in the middle: an election, or several starts.
+/// Faults that take long enough to be interrupted midway: they cause an election or several starts.
 const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
 
-/// These kinds of what is done to servers; with --long all.
+/// These kinds of faults of servers; with --long all.
 fn in_turn(which: impl Fn(&FaultCard) -> bool) -> Vec<FaultCard> {
     kinds(needs_servers).into_iter().filter(|card| depth::is_long() || which(card)).collect()
 }
@@ -58,7 +58,7 @@ fn undone(mut trial: Trial) -> FaultRecord {
     fault
 }
 
-/// Whatever was done, the servers are as before: each serves, and everything gets everywhere.
+/// Checks that the servers are as before: each serves, and all links work.
 async fn assert_as_before(local: &Local, done: &str) {
     local.whole().await.unwrap_or_else(|why| panic!("{done}: {why}"));
     if links_capability().is_ok() {
@@ -74,14 +74,14 @@ async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
     };
     let (spec, course) = (spec(card), trials::Course { interrupt: &interrupt, sink: &sink });
     let fault = undone(trials::run_beside(local, &spec, trials::known(&spec), course).await);
-    // One with a duration took effect, and was cut short
+    // A fault with a duration took effect, and was cut short
     let is_over = card.ends == Ends::ByItself;
     assert!(fault.effective_us.is_some() && fault.proved == is_over, "{fault:?}");
     assert!(is_over || fault.proof.ends_with("of 60 s: the run was interrupted"), "{fault:?}");
 }
 
-/// Interrupts a trial with that fault as soon as anything is amiss: for most kinds that is before they have seen their
-/// effect. Returns whether it was.
+/// Interrupts a trial with this fault as soon as the ensemble is not whole, for most kinds before they have
+/// seen their effect. Returns whether it was before.
 async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     let interrupt = CancellationToken::new();
     let course = trials::Course { interrupt: &interrupt, sink: &|_| {} };
@@ -98,7 +98,7 @@ async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     !fault.proved && fault.proof.contains("interrupted")
 }
 
-/// Does that with each kind, half of them on each of two ensembles, and sees that the servers are as before each time.
+/// Runs the kinds on two ensembles, half on each, and checks the servers after each one.
 async fn on_two_ensembles(kinds: Vec<FaultCard>, work: impl AsyncFn(&Arc<Local>, &FaultCard)) {
     let half = async |local: Breakable, kinds: &[FaultCard]| {
         for card in kinds {
@@ -112,22 +112,22 @@ async fn on_two_ensembles(kinds: Vec<FaultCard>, work: impl AsyncFn(&Arc<Local>,
 }
 
 #[tokio::test]
-async fn a_fault_of_contenders_in_effect_is_undone_when_the_run_is_interrupted() {
+async fn active_fault_of_contenders_is_undone_when_the_run_is_interrupted() {
     let local = breakable::apart_if_possible().await;
     let kinds = kinds(|capability| !capability.reaches_servers());
-    // Each has hit only contenders of its own.
+    // Each hits only contenders of its own trial.
     join_all(kinds.iter().map(|card| interrupt_in_effect(&local, card))).await;
     assert_as_before(&local, "faults of contenders").await;
 }
 
 #[tokio::test]
-async fn a_fault_of_servers_in_effect_is_undone_when_the_run_is_interrupted() {
+async fn active_fault_of_servers_is_undone_when_the_run_is_interrupted() {
     let kinds = in_turn(|card| !TAKES_LONG.contains(&card.name));
     on_two_ensembles(kinds, async |local, card| interrupt_in_effect(local, card).await).await;
 }
 
 #[tokio::test]
-async fn a_fault_that_is_just_being_done_to_servers_is_undone_as_well() {
+async fn fault_of_servers_interrupted_during_injection_is_undone() {
     let in_the_middle = RefCell::new(Vec::new());
     let interrupt = async |local: &Arc<Local>, card: &FaultCard| {
         if interrupt_in_the_middle(local, card).await {
@@ -143,7 +143,7 @@ async fn a_fault_that_is_just_being_done_to_servers_is_undone_as_well() {
 }
 
 #[tokio::test]
-async fn a_fault_of_links_is_undone_in_effect_and_while_it_is_being_done() {
+async fn fault_of_links_is_undone_when_interrupted_before_or_after_its_effect() {
     let Some(local) = breakable::apart().await else { return };
     for card in kinds(needs_links) {
         interrupt_in_effect(&local, &card).await;

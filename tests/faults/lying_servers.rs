@@ -1,5 +1,5 @@
-//! Locks that join by count believe a number. A server that tells a wrong one is found before the first trial; one that tells
-//! it afterwards only is found by what comes of it.
+//! Locks that join by count trust a number. A server that reports a wrong one is found before the first
+//! trial; a server that lies only later is found by the consequences.
 
 use zklockbench_core::error::Exit;
 use zklockbench_core::verdict::Verdict;
@@ -7,7 +7,6 @@ use zklockbench_core::verdict::Verdict;
 use crate::support::lying::{Lies, LyingServer};
 use crate::support::{ensemble, trials};
 
-/// Each with how many may be inside.
 const LOCKS: [&str; 4] = [
     "\"count\"",
     "{ name = \"curator-mutex\", join = \"count\" }",
@@ -22,7 +21,7 @@ fn scenario(strategy: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_counts_nobody_but_the_newcomer_is_refused_before_the_first_trial() {
+async fn server_that_miscounts_is_refused_before_the_first_trial() {
     let local = ensemble::alone().await;
     for strategy in LOCKS {
         let lying = LyingServer::before(&local.connect(), Lies::Always);
@@ -34,14 +33,14 @@ async fn a_server_that_counts_nobody_but_the_newcomer_is_refused_before_the_firs
         {
             assert!(told.contains(said), "{strategy}: {told}");
         }
-        // Others may be used there.
+        // Other locks may be used there.
         let other = trials::try_one_by(&lying.connect, &local, &scenario("\"predecessor-watch\"")).await;
         assert_eq!(other.unwrap().judged.verdict, Verdict::Held);
     }
 }
 
 #[tokio::test]
-async fn one_that_lies_only_where_locks_are_is_found_to_have_let_two_in() {
+async fn server_that_miscounts_only_for_locks_is_found_by_violations() {
     let local = ensemble::alone().await;
     for strategy in LOCKS {
         let lying = LyingServer::before(&local.connect(), Lies::OutsideOf("/counting/"));
@@ -53,7 +52,7 @@ async fn one_that_lies_only_where_locks_are_is_found_to_have_let_two_in() {
 }
 
 #[tokio::test]
-async fn by_the_same_wire_without_a_lie_they_hold() {
+async fn locks_hold_through_the_same_proxy_without_lies() {
     let local = ensemble::alone().await;
     for strategy in LOCKS {
         let honest = LyingServer::before(&local.connect(), Lies::Never);

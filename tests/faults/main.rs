@@ -1,4 +1,4 @@
-//! What becomes of locks and ensembles that are broken on purpose.
+//! Tests of locks and ensembles that are broken on purpose.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Locks that do not exclude, under every load: none of them is ever said to have held, and each is found wherever it
-//! could be seen at all. Beside them locks that do exclude.
+//! Locks that do not exclude, under every load: no verdict on them is ever *held*, and each is found wherever
+//! it can be seen at all. Also locks that do exclude, for comparison.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -21,20 +21,20 @@ use crate::support::{depth, ensemble, trials};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// Now and then it enters without waiting for anybody.
+    /// Now and then enters without waiting.
     EntersEarly,
     ReadersPassWriters,
-    /// It admits one more than it has leases.
+    /// Admits one more than it has leases.
     OneTooMany,
-    /// It deletes its node while it still holds.
+    /// Deletes its node while it still holds.
     GivesUpItsNode,
-    /// It enters early as the first does; its node comes of a multi, which does not tell the transaction.
+    /// Enters early like `EntersEarly`, but its node is created by a multi, whose reply has no zxid.
     EntersEarlyByMulti,
-    /// It hands the lock on, by a write into the next one's node, before it leaves.
+    /// Hands the lock over, by a write into the next node, before it leaves.
     GrantsTooSoon,
-    /// It asks the client library for the lock, which sees no other contender's node.
+    /// Uses the client library's lock in a way that hides the other contenders' nodes.
     SeesOnlyItself,
-    /// Within the process one after the other comes to the lock; there it waits for nobody, and leaves when the next one is in.
+    /// Contenders take turns within the process, but not at the ensemble, and leave when the next one is in.
     WaitsOnlyInTheProcess,
 }
 
@@ -50,15 +50,15 @@ struct Broken {
 #[derive(Default)]
 struct InProcess {
     turn: tokio::sync::Mutex<()>,
-    /// How often it was entered.
+    /// Number of entries so far.
     entries: AtomicUsize,
 }
 
-/// Those, by path.
+/// Turns by path.
 static IN_PROCESS: LazyLock<Mutex<HashMap<String, Arc<InProcess>>>> = LazyLock::new(Mutex::default);
 
 impl Broken {
-    /// Whether it may enter with these before it, as it believes.
+    /// Returns whether the lock enters with this many nodes ahead.
     fn may_enter(&self, mode: Mode, before: usize, early: bool) -> bool {
         match self.flaw {
             Flaw::EntersEarly | Flaw::EntersEarlyByMulti => before == 0 || early,
@@ -69,7 +69,7 @@ impl Broken {
         }
     }
 
-    /// Its own where it waits in the process, one that nobody else has elsewhere.
+    /// Shared within the process for `WaitsOnlyInTheProcess`, else unshared.
     fn in_process(&self) -> Arc<InProcess> {
         match self.flaw {
             Flaw::WaitsOnlyInTheProcess => {
@@ -79,8 +79,8 @@ impl Broken {
         }
     }
 
-    /// Waits until somebody else is in, if anybody comes. Otherwise its node may be gone, by chance, whenever the next one
-    /// comes.
+    /// Waits until another contender is in, if one comes. Otherwise the node might by chance be gone whenever
+    /// the next contender comes.
     async fn let_the_next_one_in(&self) {
         let in_process = self.in_process();
         let entered = || in_process.entries.load(Ordering::SeqCst);
@@ -100,7 +100,7 @@ impl Broken {
         Ok(QueueNode { path: created.path, sequence: created.sequence.unwrap(), czxid: -1 })
     }
 
-    /// By the client library's lock, for which only nodes that have this contender's name in theirs are in the way.
+    /// Uses the client library's lock, for which only nodes with this contender's name are in the way.
     async fn locked_by_the_library(&self, session: &Session) -> Result<Held, AcquireError> {
         let name = format!("c{}x-", self.contender);
         let path = session.crate_lock(&format!("{}/{name}", self.lock), &name).await?;
@@ -108,17 +108,17 @@ impl Broken {
         Ok(Held::by(QueueNode { path, sequence, czxid: -1 }))
     }
 
-    /// Holds, and lets the one behind in at once.
+    /// Holds, and admits the next contender at once.
     async fn grant_the_next(&self, session: &Session, node: &QueueNode) -> Result<(), Failure> {
         let names = session.get_children(&self.lock).await?;
         if let Ok(Some(next)) = node.next_behind(&names) {
-            // It may have gone meanwhile.
+            // Its node may be gone meanwhile.
             let _ = session.set_data(&format!("{}/{next}", self.lock), b"go").await;
         }
         Ok(())
     }
 
-    /// Waits for a grant, or until nobody is before it, because there may be none to grant it.
+    /// Waits for a grant, or until no node is ahead, since there may be no holder to grant the lock.
     async fn granted(
         &self,
         session: &Session,
@@ -142,7 +142,7 @@ impl Broken {
     }
 }
 
-/// How many milliseconds a contender that has left waits for the next one.
+/// Longest wait, in milliseconds, of a leaving contender for the next one.
 const LOOKS_AT_MOST: usize = 50;
 
 #[async_trait(?Send)]
@@ -169,7 +169,7 @@ impl Strategy for Broken {
         self.turns.set(self.turns.get() + 1);
         let early = self.turns.get().is_multiple_of(once_in(self.flaw));
         loop {
-            // By a watch: a crowd that looks all the time keeps servers from whatever else, and a batch from coming to rest.
+            // Wait by a watch: constant polling would keep the servers busy, and a batch would never settle.
             let (names, mut queue) = session.get_children_and_watch(&self.lock).await?;
             let before = node.nearest_before(&names, names.len()).unwrap_or_default().len();
             if self.may_enter(mode, before, early) {
@@ -197,7 +197,7 @@ impl Strategy for Broken {
     }
 }
 
-/// In how many turns a lock enters early once that does so.
+/// Number of cycles, of which one enters early.
 fn once_in(flaw: Flaw) -> usize {
     if flaw == Flaw::EntersEarly { depth::of(4, 100) } else { 4 }
 }
@@ -208,7 +208,7 @@ const fn card(holders: Holders) -> LockCard {
 }
 
 fn broken(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
-    // Every other contender begins with its early turn, because in a batch it has no other.
+    // Every other contender begins with its early cycle, because in a batch it has no other.
     let turns = if config.contender % 2 == 1 { once_in(flaw) - 1 } else { 0 };
     let (lock, contender) = (config.path.clone(), config.contender);
     Box::new(Broken { lock, flaw, turns: Cell::new(turns), contender })
@@ -239,10 +239,10 @@ const CONTROLS: [(&str, Option<Entry>); 9] = [
     (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::WaitsOnlyInTheProcess))),
 ];
 
-/// The one that enters early once in a hundred acquires in depth; the others break their promise all the time.
+/// The control that, with --long, enters early in one of a hundred acquires; the others do so all the time.
 const NOW_AND_THEN: usize = 1;
 const TOO_MANY_LEASES: usize = 3;
-/// The first of those that nothing but the servers' logs finds without a hold.
+/// First of the controls that only the servers' logs reveal without a hold.
 const FOUND_IN_LOGS: usize = 5;
 
 /// One way to run a lock.
@@ -256,13 +256,14 @@ struct Way {
 }
 
 impl Way {
-    /// Four for each lock.
+    /// Number of contenders: four for each lock.
     fn contenders(&self) -> usize {
         4 * self.locks
     }
 }
 
-/// Trials at the same time: in depth those of one hold, so that the ones that mostly wait do so together.
+/// Number of trials at the same time; with --long those of one hold time, so that mostly waiting trials run
+/// together.
 const AT_ONCE: usize = 12;
 
 fn ways() -> Vec<Way> {
@@ -271,7 +272,7 @@ fn ways() -> Vec<Way> {
         for threads in [1, 4] {
             for batch in [false, true] {
                 for locks in [1, 4] {
-                    // A batch has one lock, for which all queue.
+                    // A batch has one lock, for which all contenders queue.
                     if batch && locks > 1 {
                         continue;
                     }
@@ -283,7 +284,8 @@ fn ways() -> Vec<Way> {
         }
     }
     if !depth::is_long() {
-        // Without a hold on one thread and one lock, where least is seen; with one on four of each, where most goes on.
+        // No hold, one thread, one lock: the least is visible. A long hold, four threads, four locks: the
+        // most happens.
         let is_default = |way: &Way| way.hold == "0ms" && way.threads == 1 && way.locks == 1;
         let is_most = |way: &Way| way.hold == "20ms" && way.threads == 4 && way.locks == 4;
         ways.retain(|way| !way.batch && (is_default(way) || is_most(way)));
@@ -304,10 +306,10 @@ fn spec(strategy: &str, way: &Way, until: &str) -> TrialSpec {
     trials::plan(&lines).remove(0)
 }
 
-/// In depth two of these tests keep all processors busy: four at once starve each other's sessions.
+/// With --long, two of these tests keep all processors busy; four would starve each other's sessions.
 static TURN: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
 
-/// The trials of one lock in all ways, a few at a time on the same servers.
+/// Runs the trials of one lock in all ways, a few at a time on the same servers.
 async fn run_all(
     strategy: &str,
     entry: Option<Entry>,
@@ -328,8 +330,9 @@ async fn run_all(
     all
 }
 
-/// Whether as many are inside together for long enough to be seen as it takes: two, or with one more than a semaphore has leases
-/// three, who meet by chance only where they hold for less than a round trip.
+/// Returns whether enough contenders are inside together for long enough to be seen. Two are enough, but a
+/// semaphore with one lease too many needs three, which meet only by chance with holds shorter than a round
+/// trip.
 fn shows(control: usize, way: &Way) -> bool {
     let meets = if control == TOO_MANY_LEASES { way.hold == "20ms" } else { way.hold != "0ms" };
     way.batch || meets
@@ -338,14 +341,15 @@ fn shows(control: usize, way: &Way) -> bool {
 async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool) {
     let (strategy, entry) = CONTROLS[control];
     let mut ways = ways();
-    // Nobody queues up for no lock.
+    // No contender queues for no lock.
     ways.retain(|way| entry.is_some() || !way.batch);
-    // Those that are found in the logs only: with a short hold they come one after the other anyway, if soon enough.
+    // Controls that only the logs reveal: with a short hold, their contenders may well come one after the
+    // other.
     if control >= FOUND_IN_LOGS {
         ways.retain(|way| way.reads_logs || way.hold == "20ms");
         ways.retain(|way| depth::is_long() || way.hold == "0ms");
     }
-    // Long enough for some forty early entries in each trial, in depth for thirty of one in a hundred.
+    // Enough for some forty early entries in each trial; with --long, thirty of one in a hundred.
     let acquisitions = |way: &Way| match control {
         NOW_AND_THEN => depth::of(40, 3_200 / way.contenders()),
         _ => 40,
@@ -366,55 +370,56 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn contenders_that_just_walk_in_are_found_wherever_they_stay_and_never_said_to_have_held() {
+async fn no_lock_is_violated_with_a_hold_and_never_held() {
     control(0, |_| false).await;
 }
 
 #[tokio::test]
-async fn who_enters_early_now_and_then_is_found_by_its_stay_or_by_transactions() {
+async fn occasional_early_entry_is_found_by_holds_or_transactions() {
     control(1, |way| way.reads_logs).await;
 }
 
 #[tokio::test]
-async fn a_reader_beside_a_writer_is_found_by_its_stay_or_by_transactions() {
+async fn reader_inside_with_a_writer_is_found_by_holds_or_transactions() {
     control(2, |way| way.reads_logs).await;
 }
 
 #[tokio::test]
-async fn one_more_than_there_are_leases_is_found_by_its_stay_or_by_transactions() {
+async fn holder_without_a_lease_is_found_by_holds_or_transactions() {
     control(TOO_MANY_LEASES, |way| way.reads_logs).await;
 }
 
 #[tokio::test]
-async fn who_gives_up_its_node_while_it_still_holds_is_found_by_what_it_asked_for() {
+async fn early_deletion_of_the_own_node_is_found_by_requests() {
     control(4, |_| true).await;
 }
 
 #[tokio::test]
-async fn a_node_that_came_of_a_multi_does_not_hide_who_enters_early() {
+async fn early_entry_with_a_node_created_by_multi_is_found() {
     control(5, |way| way.reads_logs).await;
 }
 
 #[tokio::test]
-async fn a_lock_that_is_handed_on_before_its_holder_leaves_is_found_by_the_transaction_that_did_it() {
+async fn early_grant_is_found_by_its_transaction() {
     control(6, |way| way.reads_logs).await;
 }
 
 #[tokio::test]
-async fn a_lock_of_the_client_library_that_sees_nobody_else_is_found_by_looks_beside_it() {
+async fn library_lock_that_sees_no_other_node_is_found_by_independent_checks() {
     control(7, |way| way.reads_logs).await;
 }
 
 #[tokio::test]
-async fn who_waits_in_the_process_and_not_at_the_ensemble_is_found_by_its_node() {
+async fn lock_that_waits_only_in_the_process_is_found_by_its_node() {
     control(8, |way| way.reads_logs).await;
 }
 
-/// Those that are found where as many as it takes are inside together: by no log, and not by what waits in one process only,
-/// which the workers of these tests share.
+/// Controls that are found when enough contenders are inside together. Excluded are those found only in logs,
+/// and the one that waits in one process, which the workers of these tests share.
 const FOUND_BY_WORKERS: [usize; 5] = [0, 1, 2, TOO_MANY_LEASES, 4];
 
-/// The verdict on a lock, right or broken as the control says, each of whose four contenders is in another worker.
+/// The verdict on a lock, correct or broken as the control says, with each of four contenders in its own
+/// worker.
 async fn by_workers(control: usize, entry: Option<Entry>) -> Verdict {
     let way = Way { hold: "20ms", threads: 1, batch: false, locks: 1, reads_logs: false };
     let spec = spec(CONTROLS[control].0, &way, "acquisitions = 40");
@@ -426,7 +431,7 @@ async fn by_workers(control: usize, entry: Option<Entry>) -> Verdict {
 }
 
 #[tokio::test]
-async fn each_is_found_where_every_contender_is_in_another_worker_and_what_it_copies_held_there() {
+async fn controls_are_found_across_workers_and_correct_locks_held() {
     let found = join_all(FOUND_BY_WORKERS.map(|control| by_workers(control, CONTROLS[control].1))).await;
     assert!(found.iter().all(|verdict| matches!(verdict, Verdict::Violated(_))), "{found:?}");
     let right = FOUND_BY_WORKERS.into_iter().filter(|control| CONTROLS[*control].1.is_some());
@@ -434,12 +439,12 @@ async fn each_is_found_where_every_contender_is_in_another_worker_and_what_it_co
     assert!(held.iter().all(trials::held_unless_the_host_was_busy), "{held:?}");
 }
 
-/// Locks that once had no evidence without a hold: their nodes are made by several writes at once or by the client library,
-/// or somebody is let in by an event alone, or within the process.
+/// Locks that once gave no evidence without a hold. Their nodes are created by multis or by the client
+/// library, or contenders are admitted by an event alone or within the process.
 const TELL_BY_THE_LOGS: [&str; 4] = ["atomic-multi", "baton", "crate-lock", "local-then-remote"];
 
 #[tokio::test]
-async fn locks_whose_replies_do_not_tell_enough_are_held_without_a_hold_by_what_the_servers_logs_tell() {
+async fn server_logs_are_evidence_for_locks_whose_replies_are_not() {
     let mut ways = ways();
     ways.retain(|way| way.reads_logs && way.hold == "0ms" && !way.batch);
     ways.truncate(depth::of(1, ways.len()));
@@ -458,7 +463,7 @@ async fn locks_whose_replies_do_not_tell_enough_are_held_without_a_hold_by_what_
 
 #[tokio::test]
 #[ignore = "long: every lock in two dozen ways"]
-async fn locks_that_exclude_are_held_on_servers_whose_logs_can_be_read_and_elsewhere_never_violated() {
+async fn correct_locks_are_held_with_readable_logs_and_never_violated_without() {
     let cards = zklockbench_locks::STRATEGIES.iter().map(|entry| &entry.card);
     let names = cards.filter(|card| card.guarantees.exclusive).map(|card| card.name);
     let mut told = Vec::new();

@@ -1,6 +1,6 @@
 //! Two faults on one target at the same time: each is in effect until its own end, and nothing is after both.
 //!
-//! Every pair of kinds of the registry that can share a target, and each kind with itself, in both orders.
+//! Covers every pair of kinds that can share a target, and each kind with itself, in both orders.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ use zklockbench_zk::{Access, SessionKey, Target};
 use crate::support::faults::WITHIN;
 use crate::support::{breakable, trials};
 
-/// What tells two faults of one kind apart, and whom each hits; of kinds that take none of it, nothing.
+/// A fault of this kind. The second one differs from the first, if the kind has parameters.
 fn asked(kind: &str, is_second: bool) -> FaultChoice {
     let card = find(kind).unwrap().card;
     let target = match card.targets.words() {
@@ -51,7 +51,7 @@ fn asked(kind: &str, is_second: bool) -> FaultChoice {
     trials::plan(&scenario).remove(0).faults.remove(0)
 }
 
-/// The kinds of that sort: those that last, and those that end by themselves.
+/// Kinds with such needs: those that last, and those that end by themselves.
 fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
     let of = |ends| {
         let cards = FAULTS.iter().map(|entry| entry.card);
@@ -61,7 +61,7 @@ fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
     [of(Ends::Healed), of(Ends::ByItself)]
 }
 
-/// Both orders of each pair, and each with itself.
+/// Both orders of each pair, and each kind with itself.
 fn pairs(kinds: &[&'static str]) -> Vec<(&'static str, &'static str)> {
     kinds.iter().flat_map(|one| kinds.iter().map(|other| (*one, *other))).collect()
 }
@@ -75,7 +75,7 @@ fn assert_proved(proof: &Proof, when: &str) {
     assert!(matches!(proof, Proof::Proved(_)), "{when}: {proof:?}");
 }
 
-/// A starts, B starts, A ends, B ends; what is in effect is looked at in between by each fault's own look.
+/// Starts A, starts B, ends A, ends B; checks in between what is in effect, by each fault's own check.
 async fn overlap<S, F>(reach: &FaultReach<'_>, (one, other): (&str, &str), see: S) -> [F::Output; 4]
 where
     S: Fn() -> F,
@@ -97,7 +97,7 @@ where
     [with_first, with_both, with_second, see().await]
 }
 
-/// Contenders of which only what stands before them is real.
+/// Contenders with a real gate and admission, and nothing else.
 #[derive(Default)]
 struct Stub {
     gate: Arc<Gate>,
@@ -144,7 +144,7 @@ impl Contenders for Stub {
     }
 }
 
-/// What faults reach that reach nothing but these contenders.
+/// Reach of faults that affect only these contenders.
 fn reach<'a>(contenders: &'a Stub, target: &'a Target) -> FaultReach<'a> {
     let in_effect = InEffect::default();
     FaultReach { contenders, target, processes: None, links: None, proxy: None, in_effect }
@@ -154,7 +154,7 @@ fn nowhere() -> Target {
     Target { connect: "127.0.0.1:1".into(), access: Access::default() }
 }
 
-/// A fault that ends by itself is done, or finds nothing to be done to, while another one lasts.
+/// Injects a fault that ends by itself, or finds no target, while another one lasts.
 async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
     let choice = asked(kind, true);
     let draw = ChaCha8Rng::seed_from_u64(1);
@@ -165,7 +165,7 @@ async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
 }
 
 #[tokio::test]
-async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
+async fn overlapping_faults_of_a_contender_last_until_their_own_ends() {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = reach(&stub, &target);
     // Given something that runs behind the gate all the time
@@ -177,7 +177,7 @@ async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
     });
     let runs = async || {
         let before = stub.gate.times_passed();
-        // Counted in steps: what runs behind the gate has had its turn in each of them, however slow the host is.
+        // Counted in steps, in each of which code behind the gate gets to run, however slow the host is.
         for _ in 0..STEPS {
             if stub.gate.times_passed() != before {
                 return true;
@@ -210,14 +210,14 @@ async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
     }
 }
 
-/// What a client asks first, and then again and again: a session, and whether the server is there.
+/// A client's connect request, and the ping that it repeats.
 const CONNECT: [u8; 49] = {
     let mut frame = [0; 49];
     (frame[3], frame[18], frame[19], frame[31]) = (45, 0x27, 0x10, 16);
     frame
 };
 const PING: [u8; 12] = [0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11];
-/// The answers.
+/// The server's replies.
 const CONNECTED: [u8; 41] = {
     let mut frame = [0; 41];
     (frame[3], frame[10], frame[11], frame[19], frame[23]) = (37, 0x27, 0x10, 1, 16);
@@ -229,8 +229,8 @@ const PONG: [u8; 20] = {
     frame
 };
 
-/// A server that answers pings, and a client that sends them all the time and connects anew whenever it can: what is set is
-/// proved by what passes.
+/// A server that answers pings, and a client that sends them all the time and reconnects whenever it can.
+/// Passing traffic thus proves settings.
 struct Wire {
     proxy: Proxy,
     over: Arc<AtomicBool>,
@@ -251,7 +251,7 @@ impl Wire {
         std::thread::spawn(move || {
             while !done.load(Ordering::SeqCst) {
                 if let Ok(stream) = TcpStream::connect(&address) {
-                    // Until it is broken.
+                    // Until the connection breaks.
                     let _ = ask(stream, &done);
                 }
                 std::thread::sleep(BETWEEN);
@@ -262,7 +262,7 @@ impl Wire {
 }
 
 const BETWEEN: Duration = Duration::from_millis(2);
-/// More than anything takes that may run.
+/// Enough steps for any running code to be seen.
 const STEPS: u32 = 75;
 
 fn answer(mut stream: TcpStream) {
@@ -296,7 +296,7 @@ impl Drop for Wire {
 }
 
 #[tokio::test]
-async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
+async fn overlapping_faults_of_a_connection_last_until_their_own_ends() {
     let (stub, target, wire) = (Stub::default(), nowhere(), Wire::new());
     let reach = FaultReach { proxy: Some(&wire.proxy), ..reach(&stub, &target) };
     let in_force = async || wire.proxy.in_force(Who::Client(0));
@@ -334,7 +334,8 @@ async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
     }
 }
 
-/// Both faults on the second of three servers, or on those that the kind chooses; the ensemble is whole afterwards.
+/// Overlaps faults of the second of three servers, or of those that the kind chooses; the ensemble is whole
+/// afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = FaultReach { processes: Some(local), links, ..reach(&stub, &target) };
@@ -350,7 +351,7 @@ async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)
 }
 
 #[tokio::test]
-async fn each_of_two_faults_of_a_servers_process_lasts_until_its_own_end() {
+async fn overlapping_faults_of_a_server_process_last_until_their_own_ends() {
     let local = breakable::plain().await;
     for pair in [("pause", "pause"), ("kill", "pause"), ("pause", "kill")] {
         overlap_on(&local, None, pair).await;
@@ -359,11 +360,11 @@ async fn each_of_two_faults_of_a_servers_process_lasts_until_its_own_end() {
 
 #[tokio::test]
 #[ignore = "long: every pair of faults of servers, on real ones"]
-async fn each_of_two_faults_of_servers_lasts_until_its_own_end() {
+async fn overlapping_faults_of_servers_last_until_their_own_ends() {
     let Some(local) = breakable::apart().await else { return };
     let [lasting, passing] = kinds(Capability::reaches_servers);
     let every: Vec<&str> = lasting.iter().chain(&passing).copied().collect();
-    // One that ends by itself is over before another one begins, and those that are aimed by who leads wait for a leader.
+    // A fault that ends by itself is over before another begins, and faults aimed at the leader wait for one.
     let needs_a_leader = |kind: &str| ["partition", "rolling-restart"].contains(&kind);
     // A wipe waits until every other server serves: see below.
     let needs_the_others = |kind: &str| kind == "wipe";
@@ -377,7 +378,7 @@ async fn each_of_two_faults_of_servers_lasts_until_its_own_end() {
 }
 
 #[tokio::test]
-async fn of_two_wipes_of_different_servers_the_second_waits_until_the_first_server_has_its_data_again() {
+async fn second_wipe_waits_until_the_first_server_has_its_data_again() {
     let taken = breakable::plain().await;
     let local: &Local = &taken;
     let (stub, target) = (Stub::default(), nowhere());
@@ -388,12 +389,12 @@ async fn of_two_wipes_of_different_servers_the_second_waits_until_the_first_serv
     let second = FaultChoice { target: TargetOf::Server(3), ..asked("wipe", true) };
     let first = begin(&first, &reach).await;
     assert_proved(&first.proof, "the first");
-    // When another one is to lose its data, too: it is not touched
+    // When another server is to lose its data, too, then it is not touched
     let mut second = Box::pin(begin(&second, &reach));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut second).await;
     assert!(early.is_err(), "two of three servers have lost their data");
     local.serves(3).await.unwrap();
-    // Until the first has fetched its own
+    // Until the first has fetched its own data
     let (healed, second) = tokio::join!(first.healing, second);
     healed.unwrap();
     assert_proved(&second.proof, "the second");

@@ -1,4 +1,5 @@
-//! Creates that the leader has begun, and that no majority has yet: who has lost the reply must not take them for absent.
+//! Creates that the leader has begun and no majority has yet: a contender that lost the reply must not miss
+//! its node.
 
 use std::time::Duration;
 
@@ -18,18 +19,18 @@ use crate::support::sessions::{Scene, scene};
 use crate::support::skip::skipped;
 use crate::support::{breakable, ensemble};
 
-/// For that long the create stays uncommitted after its connection was made anew; the leader gives followers up after 5 s.
+/// Time for which the create stays uncommitted after the reconnect; the leader gives followers up after 5 s.
 const UNCOMMITTED_FOR: Duration = Duration::from_secs(1);
 
-/// When the leader is to reach no follower, and when it may again.
+/// Signals for the cut between the leader and its followers.
 struct Cut {
     may_begin: oneshot::Sender<()>,
     has_begun: oneshot::Receiver<()>,
     may_end: oneshot::Sender<()>,
 }
 
-/// Loses the reply to a create that a follower has passed on to a leader who reaches nobody, and goes to that leader. Returns how
-/// many nodes there are while it holds.
+/// Loses the reply to a create that a follower passed to a leader without followers, and reconnects to that
+/// leader. Returns the number of nodes while the contender holds.
 async fn nodes_of_a_holder(
     follower: &str,
     leader: &str,
@@ -39,7 +40,7 @@ async fn nodes_of_a_holder(
 ) -> usize {
     let (scene, proxy) = (scene(leader).await, Proxy::before(follower));
     let mut one = Contender::by_with(&proxy.connect, name, params, &scene).await;
-    // The lock's directories have to be there.
+    // The lock's directories must exist.
     let held = one.acquire(Write).await.unwrap();
     one.release(held).await.unwrap();
     leaders_way.may_begin.send(()).unwrap();
@@ -60,7 +61,7 @@ async fn nodes_of_a_holder(
 }
 
 #[tokio::test]
-async fn a_node_that_no_majority_has_yet_is_found_by_who_lost_the_reply() {
+async fn node_of_an_uncommitted_create_is_found_after_a_lost_reply() {
     let Some(local) = breakable::apart().await else { return };
     let count = ("join".to_owned(), ParamValue::Word("count".into()));
     let members = ("members".to_owned(), ParamValue::Count(2));
@@ -94,15 +95,15 @@ async fn a_node_that_no_majority_has_yet_is_found_by_who_lost_the_reply() {
     }
 }
 
-/// What became of a lock whose create was lost while no majority had it, when the connection was made anew to a follower that had
-/// not applied it either.
+/// State of a lock whose create was lost while no majority had it, after a reconnect to a follower that had
+/// not applied it, either.
 struct Seen {
     card: LockCard,
     is_in: bool,
     nodes: usize,
 }
 
-/// Who loses its create.
+/// A contender that loses its create.
 struct Loser {
     card: LockCard,
     scene: Scene,
@@ -111,7 +112,7 @@ struct Loser {
 }
 
 impl Loser {
-    /// On the first server, with the lock's directories.
+    /// Prepares a contender on the first server, with the lock's directories.
     async fn prepared(card: LockCard, first: &str, next: &str) -> Self {
         let (scene, proxy) = (scene(next).await, Proxy::before(first));
         let mut one = Contender::by(&proxy.connect, card.name, &scene).await;
@@ -120,7 +121,7 @@ impl Loser {
         Self { card, scene, proxy, one }
     }
 
-    /// Acquires, and goes to the next server once its create is under way.
+    /// Acquires, and moves to the next server once the create is under way.
     async fn loses(self, next: &str, has_lost: &Barrier, may_look: &CancellationToken) -> Seen {
         let Self { card, scene, proxy, one } = self;
         let before = proxy.requests().len();
@@ -169,7 +170,7 @@ fn lost_by_all(first: &str, next: &str, leaders_way: Cut) -> Vec<Seen> {
 
 #[tokio::test]
 #[ignore = "long: five servers, of which a follower knows less than the one that the create went to"]
-async fn a_lock_that_does_not_sync_makes_a_second_node_and_waits_behind_the_first() {
+async fn lock_without_sync_creates_a_second_node_and_waits_behind_the_first() {
     if let Err(why) = links_capability() {
         return skipped(format!("servers cannot live apart here: {why}"));
     }
@@ -185,7 +186,7 @@ async fn a_lock_that_does_not_sync_makes_a_second_node_and_waits_behind_the_firs
     let cut = Cut { may_begin, has_begun, may_end };
     let losing = std::thread::spawn(move || lost_by_all(&first, &next, cut));
     begin.await.unwrap();
-    // The leader reaches the next server only: two of five are no majority.
+    // The leader reaches only the next server: two of five are no majority.
     for follower in followers.iter().filter(|follower| **follower != followers[1]) {
         local.cut(leader, *follower).await.unwrap();
     }
@@ -193,7 +194,7 @@ async fn a_lock_that_does_not_sync_makes_a_second_node_and_waits_behind_the_firs
     end.await.unwrap();
     local.heal_all().await.unwrap();
     let all = tokio::task::spawn_blocking(|| losing.join()).await.unwrap().unwrap();
-    // Then whoever asks for a sync has found its node, and whoever does not is behind its own, as its card says
+    // Then locks that sync have found their node, and the others wait behind their own, as their cards say
     for Seen { card, is_in, nodes } in all {
         let syncs = card.guarantees.protection == Protection::Complete;
         assert_eq!(is_in, syncs, "{}: {nodes} nodes", card.name);

@@ -1,4 +1,4 @@
-//! However an acquire ends, its node does not stay in anybody's way.
+//! However an acquire ends, its node does not block other contenders.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::support::ensemble;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{Scene, behind_wire, on_scene, patience, scene};
 
-/// How the protocol numbers a create whose reply tells the node's stat, which is what the client library sends.
+/// Opcode of the create whose reply contains the node's stat, which the client library sends.
 const CREATE2: i32 = 15;
-/// And that of a container.
+/// Opcode of the create of a container.
 const CREATE_CONTAINER: i32 = 19;
 const DELETE: i32 = 2;
 
-/// How long a contender waits that gives up.
+/// Acquire timeout of a contender that gives up.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// All locks give up at the same time, each with requests of its own: a busy host takes seconds over them.
+/// All locks give up at the same time, each with its own requests, which takes a busy host seconds.
 const SLOW_HOST: Duration = Duration::from_secs(60);
 
 fn locks() -> impl Iterator<Item = &'static zklockbench_locks::Entry> {
@@ -63,14 +63,15 @@ async fn contest(entry: &zklockbench_locks::Entry) -> Contest {
 }
 
 #[test]
-fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
+fn timed_out_acquire_leaves_no_node_and_a_later_one_succeeds() {
     for_each_lock(async |entry| {
-        // Given a lock that somebody holds
+        // Given a held lock
         let Contest { scene, mut one, mut other, holder, waiter, held, holders } = contest(entry).await;
-        // When another's patience ends
+        // When another contender's timeout ends
         let begin = clock::now();
         let ended = other.acquire(&waiter, Mode::Write, &patience(Some(PATIENCE))).await;
-        // Then it was told so, not before and not for as long as the other holds, and only the holder's nodes are there
+        // Then that acquire has timed out, not early and not as late as the release, and only the holder's
+        // nodes are left
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut, "{}", entry.card.name);
         let waited = Duration::from_micros(clock::now() - begin);
         assert!((PATIENCE..SLOW_HOST).contains(&waited), "{}: {waited:?}", entry.card.name);
@@ -84,17 +85,17 @@ fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
     });
 }
 
-/// Gives an acquire up whose create went unanswered, before it has looked for what that has made. Returns the
-/// contender with its connection, its place, and how many nodes it has left.
+/// Cancels an acquire whose create was not answered, before it searches for its node. Returns the contender
+/// with its connection, its scene, and the number of nodes it left.
 async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene, usize) {
     let scene = scene(ensemble::shared()).await;
-    // Given a lock whose directory is there
+    // Given a lock whose directory exists
     let (mut before, held) = Contender::holding(name, &scene).await;
     before.release(held).await.unwrap();
     let proxy = Proxy::before(ensemble::shared());
     let mut one = Contender::by(&proxy.connect, name, &scene).await;
     proxy.strike(Fate::ReplyLost, CREATE2, 1);
-    // When it is given up in the pause after the loss
+    // When its acquire is cancelled in the pause after the loss
     let patience = patience(None);
     patience.cancel.cancel();
     let ended = one.lock.acquire(&one.session, Mode::Write, &patience).await;
@@ -105,7 +106,7 @@ async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene,
 }
 
 #[test]
-fn kazoo_deletes_the_node_of_a_create_that_went_unanswered_when_it_gives_up() {
+fn kazoo_deletes_the_node_of_an_unanswered_create_when_cancelled() {
     reactor::block_on(async {
         let (_one, _, left) = given_up_after_a_lost_create("kazoo").await;
         assert_eq!(left, 0);
@@ -113,15 +114,15 @@ fn kazoo_deletes_the_node_of_a_create_that_went_unanswered_when_it_gives_up() {
 }
 
 #[test]
-fn apaches_write_lock_leaves_the_node_of_a_create_that_went_unanswered_until_it_is_found_again() {
+fn apache_write_lock_leaves_the_node_of_an_unanswered_create_until_its_next_acquire() {
     reactor::block_on(async {
         let ((mut one, _proxy), scene, left) = given_up_after_a_lost_create("apache-write-lock").await;
-        // Then its node stays in everybody's way
+        // Then its node blocks every other contender
         assert_eq!(left, 1);
         let mut other = Contender::of("apache-write-lock", &scene).await;
         let in_vain = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
         assert_eq!(in_vain.unwrap_err(), AcquireError::TimedOut);
-        // Until the same session acquires and takes it for its own
+        // Until the same session acquires and takes the node for its own
         let held = one.acquire(Mode::Write).await.unwrap();
         assert_eq!(scene.nodes().await, 1);
         one.release(held).await.unwrap();
@@ -130,14 +131,14 @@ fn apaches_write_lock_leaves_the_node_of_a_create_that_went_unanswered_until_it_
 }
 
 #[test]
-fn a_look_that_is_refused_ends_a_wait_and_its_node_goes_where_the_sources_leave_theirs() {
+fn refused_list_ends_a_wait_and_deletes_the_node() {
     reactor::block_on(async {
         for name in ["apache-write-lock", "go-zookeeper"] {
-            // Given one that waits
+            // Given a contender that waits
             let scene = scene(ensemble::shared()).await;
             let (mut holder, held) = Contender::holding(name, &scene).await;
             let waiting = Contender::of(name, &scene).await.queue_up().await;
-            // When it may not list the queue any more, and the holder releases
+            // When it may no longer list the queue, and the holder releases
             scene.forbid_listing().await;
             holder.release(held).await.unwrap();
             let (_waiter, ended) = waiting.over().await;
@@ -150,18 +151,18 @@ fn a_look_that_is_refused_ends_a_wait_and_its_node_goes_where_the_sources_leave_
 }
 
 #[test]
-fn a_lock_that_goes_on_after_lost_connections_does_so_when_it_gives_up_too() {
+fn lost_delete_of_a_timed_out_acquire_is_resent() {
     reactor::block_on(async {
         for name in ["ahead", "count-semaphore", "curator-mutex"] {
-            // Given a lock that somebody holds
+            // Given a held lock
             let scene = scene(ensemble::shared()).await;
             let (mut holder, held) = Contender::holding(name, &scene).await;
             let proxy = Proxy::before(ensemble::shared());
             let mut one = Contender::by(&proxy.connect, name, &scene).await;
-            // When the request is lost by which another deletes its node at the end of its patience
+            // When the delete of another contender that times out is lost
             proxy.strike(Fate::RequestLost, DELETE, 1);
             let ended = one.acquire_within(PATIENCE, Mode::Write).await;
-            // Then it is sent again
+            // Then the delete is resent
             assert!(proxy.has_struck(), "{name}: no delete was lost");
             assert_eq!(ended.unwrap_err(), AcquireError::TimedOut, "{name}");
             assert_eq!(scene.nodes().await, 1, "{name}");
@@ -171,13 +172,13 @@ fn a_lock_that_goes_on_after_lost_connections_does_so_when_it_gives_up_too() {
 }
 
 #[test]
-fn the_members_of_atomic_multi_are_no_containers_so_that_none_goes_between_two_acquires() {
+fn atomic_multi_does_not_create_containers() {
     behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
-        // When it makes its members
+        // When it creates its members
         let held = one.acquire(Mode::Write).await.unwrap();
         let made = |kind| proxy.requests().iter().filter(|request| request.kind == kind).count();
-        // Then none of them is one that the servers remove when it is empty
+        // Then none of them is a container, which servers remove when it is empty
         assert_eq!(made(CREATE_CONTAINER), 0);
         assert!(made(CREATE2) > 0);
         one.release(held).await.unwrap();
@@ -185,7 +186,7 @@ fn the_members_of_atomic_multi_are_no_containers_so_that_none_goes_between_two_a
 }
 
 #[test]
-fn a_cancelled_acquire_leaves_no_node() {
+fn cancelled_acquire_leaves_no_node() {
     for_each_lock(async |entry| {
         let Contest { scene, mut one, mut other, holder, waiter, held, holders } = contest(entry).await;
         let patience = patience(None);
@@ -203,7 +204,7 @@ fn a_cancelled_acquire_leaves_no_node() {
 }
 
 #[test]
-fn a_lock_whose_holder_goes_away_is_free() {
+fn lock_is_free_once_its_holder_disconnects() {
     for_each_lock(async |entry| {
         let Contest { mut other, holder, waiter, .. } = contest(entry).await;
         holder.close(Duration::from_secs(5)).await;
@@ -213,7 +214,7 @@ fn a_lock_whose_holder_goes_away_is_free() {
 }
 
 #[test]
-fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_releases() {
+fn curator_mutex_is_free_after_as_many_releases_as_acquires() {
     let entry = zklockbench_locks::find("curator-mutex").unwrap();
     on_scene(async |scene| {
         let mut lock = lock_of(entry, &scene);
@@ -229,7 +230,7 @@ fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_rele
 }
 
 #[test]
-fn the_librarys_lock_leaves_no_node_at_whatever_moment_it_is_cancelled() {
+fn library_lock_leaves_no_node_whenever_it_is_cancelled() {
     let entry = zklockbench_locks::find("crate-lock").unwrap();
     reactor::block_on(async {
         let Contest { scene, mut one, mut other, holder, waiter, held, .. } = contest(entry).await;

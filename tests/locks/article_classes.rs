@@ -1,5 +1,5 @@
-//! What the classes of the three-strategy article do that the recipes don't: they look at the directory first, and a
-//! waiter whose node somebody has deleted does not come in as long as it sees others.
+//! What distinguishes the classes of the three-strategy article from the recipes. They check the directory
+//! first, and a waiter whose node was deleted does not enter as long as it sees other nodes.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::support::ensemble::shared;
 use crate::support::rehearsal::{lines, subject};
 use crate::support::sessions::{Scene, scene};
 
-/// How often they look at their flag, or at the queue.
+/// Interval at which they check their flag, or the queue.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// In this time each of them has looked more than once.
+/// Time in which each of them has checked more than once.
 const LOOKS: Duration = Duration::from_millis(500);
 
-/// A class, and the parameter that says how often it looks.
+/// A class, and the parameter for its interval.
 type Class = (&'static str, &'static str);
 
 const CLASSES: [(Class, &str); 3] = [
@@ -34,18 +34,19 @@ async fn contender((name, interval): Class, scene: &Scene) -> Contender {
     Contender::with(name, &params, scene).await
 }
 
-/// One that waits, until it has had the time to look.
+/// Starts a contender that waits, and lets it check for a while.
 async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     let contender = contender(class, scene).await;
     let session = contender.session.id();
     let waiting = Waiting::start(contender, Mode::Write);
-    // It looks at the directory, creates its node, and lists.
+    // It checks the directory, creates its node, and lists.
     waiting.has_sent(3).await;
     reactor::sleep(LOOKS).await;
     (waiting, session)
 }
 
-/// One holds, another waits and so many behind it; the first waiter's node is deleted, and then the holder releases.
+/// One contender holds, another waits, more wait behind; the first waiter's node is deleted, then the holder
+/// releases.
 async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<Waiting>) {
     let scene = scene(shared()).await;
     let mut holder = contender(class, &scene).await;
@@ -64,7 +65,7 @@ async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<W
 }
 
 #[test]
-fn they_look_at_their_directory_before_they_queue_and_all_their_nodes_are_called_temp() {
+fn classes_check_the_directory_first_and_name_their_nodes_temp() {
     for ((name, interval), list) in CLASSES {
         let class = subject(name).word("class", "article").with(interval, ParamValue::Duration(INTERVAL));
         let sent = class.alone();
@@ -73,15 +74,15 @@ fn they_look_at_their_directory_before_they_queue_and_all_their_nodes_are_called
 }
 
 #[test]
-fn without_its_node_the_polling_and_the_parent_watching_class_wait_until_nobody_else_is_there() {
+fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty() {
     for (class, _) in &CLASSES[..2] {
         reactor::block_on(async {
             let (scene, waiter, mut others) = without_its_node(*class, 1).await;
-            // Then the one behind it is in alone
+            // Then the contender behind it enters alone
             let (mut next, held) = others.remove(0).over().await;
             reactor::sleep(LOOKS).await;
             assert!(!waiter.is_over(), "{class:?}: in beside the next one");
-            // And when that has gone, it enters the empty queue
+            // And once that has left, it enters the empty queue
             next.release(held.unwrap()).await.unwrap();
             let (_, held) = waiter.over().await;
             assert!(held.is_ok(), "{class:?}: {held:?}");
@@ -91,18 +92,18 @@ fn without_its_node_the_polling_and_the_parent_watching_class_wait_until_nobody_
 }
 
 #[test]
-fn without_its_node_the_predecessor_watching_class_enters_an_empty_queue_only() {
+fn predecessor_watch_class_without_a_node_enters_only_an_empty_queue() {
     let (class, _) = CLASSES[2];
     reactor::block_on(async {
-        // Nobody else: it holds, by no node
+        // No other contender: it holds, without a node
         let (scene, waiter, _) = without_its_node(class, 0).await;
         assert!(waiter.over().await.1.is_ok());
         assert_eq!(scene.nodes().await, 0);
-        // One other: it gives up
+        // One other contender: it gives up
         let (_, waiter, mut others) = without_its_node(class, 1).await;
         assert_eq!(waiter.over().await.1.unwrap_err(), AcquireError::Failed(Failure::OwnNodeMissing));
         others.remove(0).serve().await;
-        // More: it waits for nothing, also when they have gone
+        // More contenders: it waits forever, even after they have left
         let (_, waiter, others) = without_its_node(class, 2).await;
         for other in others {
             other.serve().await;

@@ -1,4 +1,4 @@
-//! What the raw ensemble does, without any lock, and the floor that follows.
+//! The raw ensemble's performance, without any lock, and the resulting floor.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,14 @@ use zklockbench_zk::{Access, Target};
 use crate::support::ensemble::{self, Alone};
 use crate::support::trials::unique;
 
-/// A place on servers that nobody else uses meanwhile.
-struct Ground {
+/// A workspace on servers that no other test uses meanwhile.
+struct Setup {
     alone: Alone,
     target: Target,
     workspace: Workspace,
 }
 
-impl Ground {
+impl Setup {
     async fn new() -> Self {
         let alone = ensemble::alone_of(3).await;
         let target = Target { connect: alone.connect(), access: Access::default() };
@@ -50,7 +50,7 @@ impl Ground {
         calibrate(self.site(self.workspace.root()), plan, stop).await
     }
 
-    /// How many ephemeral nodes the servers still have.
+    /// Number of ephemeral nodes that the servers still have.
     async fn ephemerals(&self) -> i64 {
         let mut most = 0;
         for server in self.alone.addresses() {
@@ -60,7 +60,7 @@ impl Ground {
         most
     }
 
-    /// Removes what is left, and says what it was.
+    /// Removes the workspace; returns the nodes that were left.
     async fn tidy(self) -> Vec<String> {
         let client = self.target.client(Duration::from_secs(10)).await.unwrap();
         let left = client.list_children(self.workspace.root()).await.unwrap();
@@ -70,10 +70,10 @@ impl Ground {
 }
 
 const LONG: Duration = Duration::from_secs(60);
-/// Far more than a round of handoffs takes, which is ended before the time is looked at.
+/// Far longer than a round of handoffs, which ends before the time is checked.
 const ROUND: Duration = Duration::from_secs(10);
 
-/// So many of everything, however long it takes.
+/// A plan with exact numbers, however long it takes.
 fn exactly(handoffs: u64, alone: u64, rounds: u32) -> CalibrationPlan {
     CalibrationPlan {
         rounds,
@@ -94,43 +94,43 @@ fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
 }
 
 #[tokio::test]
-async fn a_rest_comes_before_each_handoff_and_is_no_part_of_it() {
+async fn rest_precedes_each_handoff_and_is_not_timed() {
     // Given a rest that is longer than a handoff on any host
-    let ground = Ground::new().await;
+    let setup = Setup::new().await;
     let rest = Duration::from_millis(100);
     let rest_us = rest.as_micros() as f64;
     let short =
         CalibrationPlan { rehearses: false, saturation: Duration::from_millis(1), ..exactly(3, 1, 1) };
-    // When as much is measured with it and without
+    // When the same is measured with and without the rest
     let mut took = Vec::new();
     for rest in [None, Some(rest)] {
-        let place = ground.workspace.place(if rest.is_some() { "rested" } else { "at-once" }).await.unwrap();
+        let place = setup.workspace.place(if rest.is_some() { "rested" } else { "at-once" }).await.unwrap();
         let begun = Instant::now();
         let plan = CalibrationPlan { rest, ..short };
-        let measured = calibrate(ground.site(&place), plan, &CancellationToken::new()).await.unwrap();
+        let measured = calibrate(setup.site(&place), plan, &CancellationToken::new()).await.unwrap();
         took.push(begun.elapsed());
-        // Then none of it is in the figures
+        // Then the timings don't include it
         let floor = &measured.floor;
         let is_shorter = |timing| p50(timing) < rest_us;
         assert!(is_shorter(floor.handoff) && is_shorter(floor.uncontended), "{floor:?}");
     }
     // And there was one before each of 9 handoffs and 3 acquires, three times
     assert!(took[1] > rest * (9 + 3) * 3, "{took:?}");
-    ground.tidy().await;
+    setup.tidy().await;
 }
 
 #[tokio::test]
 #[ignore = "long: a whole calibration, and another one to warm up"]
-async fn the_figures_of_a_calibration_fit_together() {
-    // Given servers that are warm enough, and a calibration that is told how much to measure
-    let ground = Ground::new().await;
+async fn timings_of_a_calibration_are_consistent() {
+    // Given warm servers, and a calibration with fixed numbers
+    let setup = Setup::new().await;
     let never = CancellationToken::new();
-    ground.calibrate(exactly(40, 40, 1), &never).await.unwrap();
-    let second = Ground { workspace: ground.workspace.clone(), ..ground };
+    setup.calibrate(exactly(40, 40, 1), &never).await.unwrap();
+    let second = Setup { workspace: setup.workspace.clone(), ..setup };
     let place = second.workspace.place("again").await.unwrap();
     // When it has measured
     let measured = calibrate(second.site(&place), exactly(40, 60, 2), &never).await.unwrap();
-    // Then there is as much of everything as it was told
+    // Then it has exactly these numbers of everything
     assert!(measured.missing.is_empty(), "{:?}", measured.missing);
     assert_eq!((measured.servers.len(), measured.pairs.len()), (3, 9));
     let count = |timing: Option<Timing>| timing.unwrap().count;
@@ -149,8 +149,8 @@ async fn the_figures_of_a_calibration_fit_together() {
         assert_eq!(others.map(count), [120; 3]);
         assert_eq!(count(server.ruok), 60);
     }
-    // And what consists of something else does not take less: a handoff has a round trip in it. Medians of so few leave
-    // much to chance, because others use this machine meanwhile, so each is given twice the room.
+    // And composite operations don't take less than their parts: a handoff contains a round trip. Medians of
+    // so few samples vary, because others use this machine meanwhile, so each has a margin of factor two.
     let handoff = p50(floor.handoff);
     for server in &measured.servers {
         println!("{} {}: {}", server.address, server.role, alone(server, RawRequest::Exists));
@@ -178,14 +178,15 @@ async fn the_figures_of_a_calibration_fit_together() {
 }
 
 #[tokio::test]
-async fn the_floor_of_a_run_takes_no_longer_than_it_may_and_leaves_no_node() {
-    let ground = Ground::new().await;
-    // As long as a run takes for it; on a busy host too few handoffs fit into that, which is said, and it takes longer.
+async fn floor_stays_within_its_time_and_leaves_no_node() {
+    let setup = Setup::new().await;
+    // As long as a run allows; on a busy host too few handoffs fit, which is reported, and the time is
+    // extended.
     let mut within = Duration::from_millis(1_200);
     let measured = loop {
-        let place = ground.workspace.place("floor").await.unwrap();
-        let measured = floor(ground.site(&place), within, &CancellationToken::new()).await;
-        ground.workspace.clear(&place).await.unwrap();
+        let place = setup.workspace.place("floor").await.unwrap();
+        let measured = floor(setup.site(&place), within, &CancellationToken::new()).await;
+        setup.workspace.clear(&place).await.unwrap();
         println!("{measured:?}");
         let took = Duration::from_micros(measured.took_us);
         assert!(took < 2 * within + ROUND, "{took:?} of {within:?}");
@@ -197,30 +198,30 @@ async fn the_floor_of_a_run_takes_no_longer_than_it_may_and_leaves_no_node() {
         }
         within *= 4;
     };
-    // Rounds are whole: three servers have nine pairs
+    // Rounds are complete: three servers have nine pairs
     let [all, same, other] = [measured.handoff, measured.handoff_same_server, measured.handoff_other_server]
         .map(|timing| timing.unwrap().count);
     assert!(all >= 18 && all == same + other && other == 2 * same, "{measured:?}");
-    assert_eq!(ground.ephemerals().await, 0);
-    assert!(ground.tidy().await.is_empty());
+    assert_eq!(setup.ephemerals().await, 0);
+    assert!(setup.tidy().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named_and_the_others_are_measured() {
-    let ground = Ground::new().await;
-    let place = ground.workspace.place("floor").await.unwrap();
-    let mut site = ground.site(&place);
+async fn missing_server_is_named_and_the_others_are_measured() {
+    let setup = Setup::new().await;
+    let place = setup.workspace.place("floor").await.unwrap();
+    let mut site = setup.site(&place);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     site.servers[0].clone_from(&silent);
     let measured = floor(site, Duration::from_secs(3), &CancellationToken::new()).await;
     assert!(measured.handoff.is_some(), "{measured:?}");
     assert!(measured.missing.unwrap().starts_with(&format!("no session on {silent}")));
-    ground.tidy().await;
+    setup.tidy().await;
 }
 
 #[tokio::test]
-async fn an_ensemble_that_is_not_there_has_no_floor_and_it_is_said_why() {
+async fn floor_of_a_missing_ensemble_has_a_reason() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     let site = CalibrationSite {
@@ -239,33 +240,33 @@ async fn an_ensemble_that_is_not_there_has_no_floor_and_it_is_said_why() {
 }
 
 #[tokio::test]
-async fn a_calibration_that_is_interrupted_leaves_no_session_and_no_node_of_one() {
-    let ground = Ground::new().await;
+async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
+    let setup = Setup::new().await;
     let stop = CancellationToken::new();
     let soon = async {
-        // In the middle of it: its lists of a thousand names are there
-        while ground.ephemerals().await < 1_000 {
+        // In the middle of the calibration: its nodes for lists of a thousand names exist
+        while setup.ephemerals().await < 1_000 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         stop.cancel();
     };
-    let (ended, ()) = tokio::join!(ground.calibrate(exactly(10_000, 10_000, 1), &stop), soon);
+    let (ended, ()) = tokio::join!(setup.calibrate(exactly(10_000, 10_000, 1), &stop), soon);
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
-    assert_eq!(ground.ephemerals().await, 0);
-    // What is left is the caller's to remove, as after a run
-    let root = ground.workspace.root().to_owned();
-    let client = ground.target.client(Duration::from_secs(10)).await.unwrap();
-    ground.tidy().await;
+    assert_eq!(setup.ephemerals().await, 0);
+    // Leftovers are the caller's to remove, as after a run
+    let root = setup.workspace.root().to_owned();
+    let client = setup.target.client(Duration::from_secs(10)).await.unwrap();
+    setup.tidy().await;
     assert_eq!(client.check_stat(&root).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn a_request_that_fails_ends_a_calibration_with_what_and_where() {
-    let ground = Ground::new().await;
-    let site = ground.site("/there/is/no/such/place");
+async fn failed_request_ends_a_calibration_with_request_and_server() {
+    let setup = Setup::new().await;
+    let site = setup.site("/there/is/no/such/place");
     let ended = calibrate(site, exactly(1, 1, 1), &CancellationToken::new()).await;
     let Err(Error::Environment(why)) = ended else { panic!("{ended:?}") };
     assert!(why.starts_with("create on 127.0.0.1:") && why.ends_with("no node"), "{why}");
-    assert_eq!(ground.ephemerals().await, 0);
-    ground.tidy().await;
+    assert_eq!(setup.ephemerals().await, 0);
+    setup.tidy().await;
 }

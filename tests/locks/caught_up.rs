@@ -1,4 +1,4 @@
-//! Checks of what is there and what is not, by a server that lags behind the one that was written to.
+//! Checks for existing and missing nodes, through a server that lags behind the one that was written to.
 
 use std::time::Duration;
 

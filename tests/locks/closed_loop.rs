@@ -1,4 +1,4 @@
-//! The closed loop: who is woken, who is let in, and whether anybody was together with another.
+//! The closed loop: wake-ups, admissions, and exclusion.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::ensemble;
 use crate::support::trials;
 
 #[tokio::test]
-async fn no_lock_is_found_violated_with_both_holders_named() {
+async fn no_lock_is_violated_with_both_holders_named() {
     let trial =
         trials::run_one("strategies = [\"no-lock\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"500ms\"\n")
             .await;
@@ -22,9 +22,9 @@ async fn no_lock_is_found_violated_with_both_holders_named() {
 }
 
 #[tokio::test]
-async fn every_lock_excludes_and_hands_over() {
+async fn locks_exclude_and_hand_over() {
     for strategy in ["polling", "parent-watch", "predecessor-watch", "curator-mutex"] {
-        // As many as it takes to judge, however long that is.
+        // As many acquisitions as the verdict needs, however long that takes.
         let interval = if strategy == "polling" { "poll_interval = \"10ms\"\n" } else { "" };
         let trial = trials::run_one(&format!(
             "strategies = [\"{strategy}\"]\ncontenders = 8\nhold = \"2ms\"\n{interval}acquisitions = 40\n"
@@ -38,18 +38,18 @@ async fn every_lock_excludes_and_hands_over() {
 }
 
 #[tokio::test]
-async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
+async fn release_wakes_one_waiter_or_nearly_all_depending_on_the_watch() {
     // Given a hold that is long enough for every watcher to have set its watch again
     let lines = "strategies = [\"parent-watch\", \"predecessor-watch\", \"curator-mutex\"]\n\
                  contenders = 20\nhold = \"50ms\"\nduration = \"8s\"\nwarm_up = \"500ms\"\n";
-    // The first turn of the window has a hold that ended before it, and the last hold no turn: in a short trial, a pause of the
-    // host in one of these two decides.
+    // The first cycle of the window contains a hold that ended before it, and the last hold has no cycle. In
+    // a short trial, a pause of the host in one of these two would decide.
     for trial in trials::run(lines).await {
         // Then a release wakes all 19 others that watch the parent, or the one that watches this node
         let fan_out = figures::FAN_OUT.of(&trial).unwrap();
         let expected = if trial.spec.strategy.name == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
         assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.spec.strategy.label);
-        // And each turn of the lock is a hold and a handoff
+        // And each cycle of the lock is a hold and a handoff
         let of = |measure| &trial.histograms[&measure];
         let (turn, handoff) = (of(Measure::Turn), of(Measure::Handoff));
         assert_eq!(turn.len(), handoff.len());
@@ -63,7 +63,7 @@ async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
 }
 
 #[tokio::test]
-async fn each_kind_of_clients_holds_for_its_own_time_in_a_closed_load_and_in_an_open_one() {
+async fn each_kind_of_client_has_its_own_hold_time() {
     let loads = ["load = \"closed\"\n", "load = \"open\"\nrate = 20\n"];
     for load in loads {
         let trial = trials::run_one(&format!(
@@ -71,12 +71,12 @@ async fn each_kind_of_clients_holds_for_its_own_time_in_a_closed_load_and_in_an_
              [[client]]\nshare = 1\n[[client]]\nshare = 1\nhold = \"50ms\"\n"
         ))
         .await;
-        // Then about half of all hold for 2 ms, and the others for 50
+        // Then about half of the holds take 2 ms, and the others 50
         let holds = &trial.histograms[&Measure::Hold];
         let short = holds.count_between(0, 40_000) as f64 / holds.len() as f64;
         assert!((0.25..0.75).contains(&short), "{load}{short}");
         assert!(holds.min() >= 2_000 && holds.max() >= 50_000, "{load}{} {}", holds.min(), holds.max());
-        // Each hold is compared with its own client's, unless the host itself was late.
+        // Each hold is compared with its own client's hold time, unless the host itself was late.
         let is_late = trial.health.timer_lag_max_us > 20_000;
         assert!(
             is_late || trial.health.hold_overshoot_share.is_none_or(|share| share < 0.5),
@@ -97,7 +97,7 @@ async fn several_locks_are_held_at_once_and_each_excludes() {
 }
 
 #[tokio::test]
-async fn where_all_find_room_nobody_is_handed_anything() {
+async fn acquisitions_without_contention_have_no_handoff() {
     // Given leases for all, or readers only
     let ways = [
         "strategies = [{ name = \"curator-semaphore\", leases = 8 }]\n",
@@ -106,7 +106,7 @@ async fn where_all_find_room_nobody_is_handed_anything() {
     for way in ways {
         let trial =
             trials::run_one(&format!("{way}contenders = 4\nhold = \"2ms\"\nduration = \"1s\"\n")).await;
-        // Then every acquisition is uncontended, and that nobody waited is no evidence
+        // Then every acquisition is uncontended, and the lack of waits is no evidence
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |histogram| histogram.len());
         assert!(trial.measured.acquired() > 10, "{}", trial.spec.strategy.label);
         assert_eq!(samples(Measure::Turn), 0, "{}", trial.spec.strategy.label);
@@ -127,7 +127,7 @@ async fn where_all_find_room_nobody_is_handed_anything() {
 }
 
 #[tokio::test]
-async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
+async fn timed_out_acquire_is_counted_and_blocks_no_contender() {
     let trial = trials::run_one("strategies = [\"predecessor-watch\", ]\ncontenders = 6\nhold = \"200ms\"\nacquire_timeout = \"350ms\"\n\
          duration = \"4s\"\n",
     )
@@ -135,25 +135,26 @@ async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
     let outcomes = &trial.measured.outcomes;
     assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
-    // And each that was not served, also those that waited when the phase ended, is among the waits
+    // And the waits include all unserved contenders, also those that waited when the phase ended
     let unserved = &trial.histograms[&Measure::Unserved];
     let waiting = unserved.len() - outcomes.get(Outcome::TimedOut);
     assert!((1..=6).contains(&waiting), "{waiting} of 6 contenders waited when the phase ended");
     let wait = trial.latencies()[&Measure::Wait];
     assert_eq!(wait.count, outcomes.get(Outcome::Acquired) + unserved.len());
-    // Waits are given up when they last for longer than those that are served, unless a pause of the host kept a served one longer
+    // Waits end unserved when they exceed the served ones, unless a pause of the host made a served one
+    // longer
     let longest_served = trial.histograms[&Measure::Wait].max();
     assert!(wait.known < 1.0 || longest_served >= unserved.max(), "{wait:?}");
     assert!(wait.max_us >= 350_000, "{wait:?}");
 }
 
 #[tokio::test]
-async fn a_contender_that_is_never_let_in_is_in_the_figures_for_as_long_as_it_waited() {
-    // Given a lock that one contender holds for longer than the measured phase is
+async fn contender_that_never_acquires_counts_with_its_wait() {
+    // Given a lock that one contender holds for longer than the measured phase
     let lines =
         "strategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"10s\"\nduration = \"1500ms\"\n";
     let trial = trials::run_one(lines).await;
-    // Then the other one's wait has no end, and is at least as long as the phase
+    // Then the other contender's wait has no end, and is at least as long as the phase
     assert_eq!(trial.measured.acquired(), 1);
     let unserved = &trial.histograms[&Measure::Unserved];
     assert_eq!(unserved.len(), 1);
@@ -163,7 +164,7 @@ async fn a_contender_that_is_never_let_in_is_in_the_figures_for_as_long_as_it_wa
 }
 
 #[tokio::test]
-async fn a_drain_ends_a_herd_within_seconds() {
+async fn drain_ends_a_herd_within_seconds() {
     let trial = trials::run_one("strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\nsession_timeout = \"20s\"\n",
     )
     .await;
@@ -174,7 +175,7 @@ async fn a_drain_ends_a_herd_within_seconds() {
 }
 
 #[tokio::test]
-async fn readers_are_inside_together_and_never_beside_a_writer() {
+async fn readers_are_inside_together_and_never_with_a_writer() {
     let lines = "strategies = [\"shared-parent-watch\", \"shared-predecessor-watch\", \"curator-read-write\", \
                  \"kazoo-read-write\"]\ncontenders = 8\nread_ratio = 0.8\nhold = \"20ms\"\nduration = \"1s\"\n";
     for trial in trials::run(lines).await {
@@ -195,7 +196,7 @@ async fn readers_are_inside_together_and_never_beside_a_writer() {
 }
 
 #[tokio::test]
-async fn a_mutex_takes_every_request_as_a_write() {
+async fn mutex_treats_every_request_as_a_write() {
     let lines = "strategies = [\"curator-mutex\"]\ncontenders = 4\nread_ratio = 1\nhold = \"5ms\"\nduration = \"1s\"\n";
     let trial = trials::run_one(lines).await;
     assert_eq!((trial.judged.verdict, trial.most_inside), (Verdict::Held, 1));
@@ -204,7 +205,7 @@ async fn a_mutex_takes_every_request_as_a_write() {
 
 #[tokio::test]
 async fn sessions_are_spread_evenly_over_the_servers() {
-    // Given so many that a draw by lot would rarely be even
+    // Given more sessions than a random choice would spread evenly
     let lines =
         "strategies = [\"predecessor-watch\"]\ncontenders = 30\nhold = \"1ms\"\nduration = \"200ms\"\n";
     let trial = trials::run_one(lines).await;
@@ -215,8 +216,8 @@ async fn sessions_are_spread_evenly_over_the_servers() {
 }
 
 #[tokio::test]
-async fn that_the_ensemble_stood_still_is_a_result_and_leaves_the_trial_valid() {
-    // Given servers that nobody else uses
+async fn outage_of_the_ensemble_is_reported_and_leaves_the_trial_valid() {
+    // Given servers that no other test uses
     let local = ensemble::start(3).await;
     let pids = local.pids();
     let signal = |signal| {
@@ -225,7 +226,7 @@ async fn that_the_ensemble_stood_still_is_a_result_and_leaves_the_trial_valid() 
             rustix::process::kill_process(pid, signal).unwrap();
         }
     };
-    // When all of them are stopped for two seconds in the middle of it
+    // When all of them are paused for two seconds in the middle of the trial
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nacquisitions = 40\n";
     let pause = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -234,7 +235,7 @@ async fn that_the_ensemble_stood_still_is_a_result_and_leaves_the_trial_valid() 
         signal(rustix::process::Signal::CONT);
     };
     let trial = trials::run_while(&local, lines, pause).await;
-    // Then it stands in the results for how long nobody was served, and that the generator was fit to measure
+    // Then the results contain the length of the outage, and the generator was fit to measure
     let stood = trial.standstill.unwrap();
     assert!(stood.lasted_us > 1_500_000, "{stood:?}");
     let silent = stood.signs.iter().filter(|sign| sign.contains("did not answer")).count();
@@ -247,7 +248,7 @@ async fn that_the_ensemble_stood_still_is_a_result_and_leaves_the_trial_valid() 
 }
 
 #[tokio::test]
-async fn a_holder_that_is_asked_to_let_go_leaves_long_before_its_time() {
+async fn holder_that_is_asked_to_release_does_so_early() {
     // Given holds that are longer than the trial
     let acquired = async |params: &str| {
         let strategy = format!("strategies = [{{ name = \"curator-mutex\"{params} }}]");
@@ -257,10 +258,10 @@ async fn a_holder_that_is_asked_to_let_go_leaves_long_before_its_time() {
         assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         trial.measured.acquired()
     };
-    // Then one holder is all that the others see, also where it would let go but nobody asks
+    // Then there is only one holder, even if it would release on request but is not asked
     assert_eq!(acquired("").await, 1);
     assert_eq!(acquired(", revocation = \"allowed\"").await, 1);
-    // And the lock goes round where they ask
+    // And the lock is handed over where waiters ask
     let asked = acquired(", revocation = \"asked-for\", revoke_after = \"100ms\"").await;
     assert!(asked >= 4, "{asked}");
 }

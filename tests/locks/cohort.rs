@@ -1,5 +1,5 @@
-//! `cohort` on a real ensemble: what a process sends and what it hands on, how often in a row, and what becomes of it when
-//! somebody gives up, dies, or loses the session that the node belongs to.
+//! `cohort` on a real ensemble: a process's requests, its handovers in a row, and contenders that give up,
+//! die, or lose the session that owns the node.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn params(size: u64, turns: u64) -> Params {
     ])
 }
 
-/// Contender number so many, of processes of ten that may hand on nine times.
+/// The contender with this number, in processes of ten that may hand over nine times.
 async fn one(scene: &Scene, number: usize) -> Contender {
     one_of(shared(), scene, number, &params(10, 10)).await
 }
@@ -47,7 +47,7 @@ async fn ends(session: Session) {
     target.expire(session.key(), LONG).await.unwrap();
 }
 
-/// Holds by the first one's node, and is the second of its process; a third one of it waits.
+/// The second contender of a process, which holds by the first one's node; a third one waits.
 struct HandedOn {
     first: Contender,
     second: Contender,
@@ -69,7 +69,7 @@ async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
 }
 
 #[test]
-fn a_process_of_four_sends_what_one_sends_and_its_node_goes_with_the_last_turn() {
+fn process_of_four_sends_as_much_as_one_and_deletes_its_node_after_the_last_turn() {
     on_scene(async |scene| {
         let mut first = one(&scene, 0).await;
         let held = first.acquire(Mode::Write).await.unwrap();
@@ -90,7 +90,7 @@ fn a_process_of_four_sends_what_one_sends_and_its_node_goes_with_the_last_turn()
         assert_eq!(first.kinds(), ["create", "get_children", "delete"]);
         assert_eq!(scene.nodes().await, 0);
         assert!(tokens.is_sorted_by(|one, next| one.0 == next.0 && one.1 + 1 == next.1), "{tokens:?}");
-        // And again, by whoever comes
+        // And again, with any contender of the process
         let held = first.acquire(Mode::Write).await.unwrap();
         assert!(token(&held) > tokens[3] && held.turn == 0);
         first.release(held).await.unwrap();
@@ -98,7 +98,7 @@ fn a_process_of_four_sends_what_one_sends_and_its_node_goes_with_the_last_turn()
 }
 
 #[test]
-fn taken_three_times_by_one_owner_it_goes_on_with_the_last_release() {
+fn lock_taken_three_times_passes_on_at_the_last_release() {
     on_scene(async |scene| {
         let mut owner = one(&scene, 0).await;
         let mut held = Vec::new();
@@ -115,21 +115,22 @@ fn taken_three_times_by_one_owner_it_goes_on_with_the_last_release() {
     });
 }
 
-/// A turn. Places are those in the order of all entries.
+/// One turn. Positions are those in the order of all turns.
 #[derive(Debug)]
 struct Entry {
     process: usize,
     contender: usize,
     token: (i64, u32),
-    /// How many entries there were when it asked.
+    /// Number of earlier turns when it requested the lock.
     asked: usize,
-    /// How many there were when its node was known to be in the queue; `None` for a turn that was handed on.
+    /// Number of earlier turns when its node was known to be in the queue; `None` for a turn that was handed
+    /// over.
     queued: Option<usize>,
 }
 
 type Entries = Rc<RefCell<Vec<Entry>>>;
 
-/// Acquires; with how many entries there were when its node was known to be in the queue.
+/// Acquires; also returns the number of turns by the time its node was known to be in the queue.
 async fn acquire(contender: &mut Contender, entries: &Entries) -> (Held, Option<usize>) {
     let trace = Rc::clone(&contender.trace);
     trace.borrow_mut().clear();
@@ -137,7 +138,7 @@ async fn acquire(contender: &mut Contender, entries: &Entries) -> (Held, Option<
     let mut acquire = pin!(contender.acquire(Mode::Write));
     let held = poll_fn(|cx| {
         let polled = acquire.as_mut().poll(cx);
-        // The list is asked for as soon as the create is answered.
+        // The list is requested as soon as the create is answered.
         if trace.borrow().iter().any(|sent| sent.kind == RequestKind::GetChildren) {
             queued.get_or_insert_with(|| entries.borrow().len());
         }
@@ -166,7 +167,7 @@ async fn contend(
     contender
 }
 
-/// So many turns of each contender of three processes of that size, all of them busy, in the order of the entries.
+/// Turns of three busy processes of `size` contenders, `times` per contender, in their order.
 fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
     on_scene(async |scene| {
         let entries = Entries::default();
@@ -188,7 +189,7 @@ fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
     })
 }
 
-/// The most turns that one and the same other had from a wait's beginning to its end, of all waits; `other` names those that
+/// Largest number of turns that a single other party had during any wait; `other` names the parties that
 /// matter to the waiter.
 fn most_turns_of_another(
     entries: &[Entry],
@@ -207,7 +208,7 @@ fn most_turns_of_another(
 }
 
 #[test]
-fn while_a_process_waits_no_other_has_more_than_k_turns_and_tokens_only_grow() {
+fn no_process_has_more_than_k_turns_while_another_waits() {
     for (size, turns) in [(3, 1), (3, 2), (4, 4), (2, 5)] {
         let entries = three_busy_processes(size, turns, 40);
         assert!(entries.is_sorted_by(|one, next| one.token < next.token), "{entries:?}");
@@ -230,7 +231,7 @@ fn while_a_process_waits_no_other_has_more_than_k_turns_and_tokens_only_grow() {
 }
 
 #[test]
-fn when_its_time_is_up_a_process_hands_on_no_more() {
+fn process_does_not_hand_over_after_its_time() {
     on_scene(async |scene| {
         let mut params = params(10, 100);
         params.insert("max_local_time".into(), ParamValue::Duration(Duration::from_millis(50)));
@@ -247,17 +248,17 @@ fn when_its_time_is_up_a_process_hands_on_no_more() {
 }
 
 #[test]
-fn whoever_gives_up_within_its_process_or_in_front_of_it_leaves_nothing_and_keeps_nobody_out() {
+fn contender_that_gives_up_leaves_no_node_and_blocks_no_other() {
     on_scene(async |scene| {
         let mut other = one(&scene, 10).await;
         let outside = other.acquire(Mode::Write).await.unwrap();
-        // Given a process whose first one waits in the queue, with others behind it
+        // Given a process whose first contender waits in the queue, with others behind it
         let first = one(&scene, 0).await.queue_up().await;
         let third = one(&scene, 2).await.queue_up().await;
         let fourth = one(&scene, 3).await.queue_up().await;
         let mut second = one(&scene, 1).await;
         assert_eq!(scene.nodes().await, 2);
-        // When one gives up within the process, and then the one in the queue
+        // When one contender gives up within the process, and then the one in the queue
         let ended = second.acquire_within(SHORT, Mode::Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         assert_eq!((second.kinds(), scene.nodes().await), (vec![], 2));
@@ -266,7 +267,7 @@ fn whoever_gives_up_within_its_process_or_in_front_of_it_leaves_nothing_and_keep
         assert_eq!(third.kinds(), [""; 0]);
         first.cancel.cancel();
         first.gone().await;
-        // Then the next one of the process queues up in its place, and gets in
+        // Then the next contender of the process queues up instead, and gets in
         scene.has_nodes(2).await;
         assert!(!fourth.is_over());
         other.release(outside).await.unwrap();
@@ -276,21 +277,21 @@ fn whoever_gives_up_within_its_process_or_in_front_of_it_leaves_nothing_and_keep
 }
 
 #[test]
-fn when_the_session_of_the_node_ends_its_holder_is_told_and_the_process_goes_on_with_another() {
+fn holder_is_notified_when_the_session_of_its_node_ends() {
     on_scene(async |scene| {
-        // Given one that holds by another's node, and one of another process behind it
+        // Given a contender that holds by another's node, and a contender of another process behind it
         let HandedOn { first, mut second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         let outside = one(&scene, 10).await.queue_up().await;
         let before = token(&held);
         // When the session of the node ends
         ends(first.session.clone()).await;
-        // Then the holder is told, though its own session lives
+        // Then the holder is notified, although its own session lives
         assert_eq!(second.hold_on(LONG).await, HoldOver::Lost);
         assert!(!second.session.is_over());
         let (mut outside, next) = outside.over().await;
         let next = next.unwrap();
         assert_eq!(second.release(held).await.unwrap_err(), Failure::SessionExpired);
-        // And the next one of the process queues up with its own session, behind the other process
+        // And the next contender of the process queues up with its own session, behind the other process
         scene.has_nodes(2).await;
         assert!(!third.is_over() && token(&next) > before);
         outside.release(next).await.unwrap();
@@ -298,7 +299,7 @@ fn when_the_session_of_the_node_ends_its_holder_is_told_and_the_process_goes_on_
         let held = held.unwrap();
         assert_eq!((held.turn, scene.nodes_of(third.session.id()).await.len()), (0, 1));
         third.release(held).await.unwrap();
-        // And who comes back with the session that is over is told so
+        // And the contender whose session is over is notified when it comes back
         let mut first = first;
         let ended = first.acquire(Mode::Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::Failed(Failure::SessionExpired));
@@ -307,7 +308,7 @@ fn when_the_session_of_the_node_ends_its_holder_is_told_and_the_process_goes_on_
 }
 
 #[test]
-fn while_the_session_of_the_node_is_not_connected_nothing_is_handed_on() {
+fn lock_is_not_handed_over_while_the_session_of_its_node_is_disconnected() {
     behind_wire(async |scene, proxy| {
         let first = one_of(&proxy.connect, &scene, 0, &params(10, 10)).await;
         let HandedOn { first, mut second, held, third } = handed_on(first, &scene).await;
@@ -317,13 +318,13 @@ fn while_the_session_of_the_node_is_not_connected_nothing_is_handed_on() {
         while states.peek_state() == SessionState::SyncConnected {
             states.changed().await;
         }
-        // Whoever looks after the node hears of it at the same time.
+        // The keeper of the node is notified at the same time.
         reactor::sleep(Duration::from_millis(20)).await;
-        // When it is released meanwhile
+        // When the lock is released meanwhile
         let mut release = Box::pin(second.release(held));
         assert!(reactor::timeout(SHORT, &mut release).await.is_none());
         assert!(!third.is_over(), "the node may be gone by now");
-        // Then the release is that of the node, as soon as that is known to be there
+        // Then the release deletes the node, once that is known to be there
         proxy.mend();
         release.await.unwrap();
         let (mut third, held) = third.over().await;
@@ -335,7 +336,7 @@ fn while_the_session_of_the_node_is_not_connected_nothing_is_handed_on() {
 }
 
 #[test]
-fn one_that_dies_while_it_holds_by_anothers_node_hands_on() {
+fn dead_contender_passes_on_a_lock_held_by_anothers_node() {
     on_scene(async |scene| {
         let HandedOn { first, second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         drop(second.lock);
@@ -353,7 +354,7 @@ fn lock(size: u64, turns: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_batch_costs_what_its_model_says_whatever_the_processes_and_their_turns() {
+async fn batch_agrees_with_its_model_for_all_processes_and_turns() {
     for (contenders, size, turns) in [(12, 4, 2), (7, 3, 10), (6, 3, 1), (6, 10, 2)] {
         let strategy = lock(size, turns);
         let lines = format!(
@@ -381,7 +382,7 @@ fn requests(trial: &Trial) -> f64 {
 }
 
 #[tokio::test]
-async fn processes_on_two_threads_exclude_each_other_and_send_half_a_request_an_acquisition() {
+async fn processes_on_two_threads_exclude_each_other_with_half_a_request_per_acquisition() {
     let lines = closed(&lock(10, 10), 20, "2s", "").replace("\"0ms\"", "\"1ms\"");
     let trial = trials::run_one_on_threads(&lines, 2).await;
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.evidence);
@@ -390,7 +391,7 @@ async fn processes_on_two_threads_exclude_each_other_and_send_half_a_request_an_
     assert!((0.45..0.65).contains(&requests(&trial)), "{}", requests(&trial));
 }
 
-/// How far the most and the fewest are apart, in parts of the fewest.
+/// Difference between the most and the fewest, as a share of the fewest.
 fn spread(turns: &[u64]) -> f64 {
     let (most, fewest) = (turns.iter().max().unwrap(), turns.iter().min().unwrap());
     (most - fewest) as f64 / *fewest as f64
@@ -398,7 +399,7 @@ fn spread(turns: &[u64]) -> f64 {
 
 #[tokio::test]
 #[ignore = "long: a hundred contenders"]
-async fn a_hundred_in_ten_processes_get_five_times_what_they_get_of_curators_mutex() {
+async fn cohort_is_five_times_as_fast_as_curator_mutex_with_a_hundred_contenders() {
     let mut rates = Vec::new();
     for strategy in ["\"curator-mutex\"", &lock(10, 10)] {
         let trial = trials::run_one(&closed(strategy, 100, "10s", "")).await;

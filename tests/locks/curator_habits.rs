@@ -1,5 +1,5 @@
-//! Habits of Java's `LockInternals` that show only when an object is used again, can be asked to let go, or finds
-//! that its directory is removed under it.
+//! Habits of Java's `LockInternals` that appear only in special cases: an object is reused, revocation is
+//! allowed, or the lock's directory is removed during an acquire.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{behind_wire, on_scene, scene};
 
-/// How the protocol numbers a create whose reply tells the node's stat, and that of a container.
+/// Opcodes of a create whose reply contains the stat, and of a createContainer.
 const CREATE2: i32 = 15;
 const CREATE_CONTAINER: i32 = 19;
 
-/// Starts an acquire, and returns when a request of that kind is done and its reply is held back.
+/// Starts an acquire; returns when a request with this opcode has been applied and its reply is withheld.
 async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mode) -> Waiting {
     proxy.strike(Fate::ReplyHeld, kind, 1);
     let acquiring = Waiting::start(contender, mode);
@@ -28,24 +28,24 @@ async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mo
 }
 
 #[test]
-fn an_object_whose_acquire_has_timed_out_is_woken_in_its_next_one_by_the_watch_that_it_left() {
+fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
     on_scene(async |scene| {
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
-        // Given one that has given up waiting for the holder
+        // Given a contender that has timed out behind the holder
         let mut late = Contender::of("curator-mutex", &scene).await;
         let ended = late.acquire_within(Duration::from_millis(200), Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         late.trace.borrow_mut().clear();
-        // And that waits again, behind another
+        // And that waits again, behind another contender
         let next = Contender::of("curator-mutex", &scene).await.queue_up().await;
         let late = Waiting::start(late, Write);
         settled([&late]).await;
-        // When the holder releases, for which only that other waits
+        // When the holder releases, for which only the other contender waits
         holder.release(held).await.unwrap();
         settled([&next, &late]).await;
         assert!(!late.is_over());
         next.serve().await;
-        // Then the holder's end has made it look once for nothing
+        // Then the deletion of the holder's node has made it list once for nothing
         let again = ["get_children", "get_data_watch"];
         let expected = [&["create"], &again[..], &again[..], &["get_children", "delete"]].concat();
         assert_eq!(late.serve().await.kinds(), expected);
@@ -53,7 +53,7 @@ fn an_object_whose_acquire_has_timed_out_is_woken_in_its_next_one_by_the_watch_t
 }
 
 #[test]
-fn a_node_whose_holder_can_be_asked_to_let_go_is_empty_and_any_other_has_the_clients_address() {
+fn node_is_empty_when_revocation_is_allowed_and_has_the_clients_address_otherwise() {
     reactor::block_on(async {
         for (revocation, data) in [("none", &b"127.0.0.1"[..]), ("allowed", b"")] {
             let params = [("revocation".to_owned(), ParamValue::Word(revocation.to_owned()))].into();
@@ -68,8 +68,7 @@ fn a_node_whose_holder_can_be_asked_to_let_go_is_empty_and_any_other_has_the_cli
 }
 
 #[test]
-fn an_acquire_whose_directory_is_removed_before_its_second_create_starts_over_as_often_as_the_policy_allows()
-{
+fn acquire_restarts_as_the_policy_allows_when_its_directory_is_removed() {
     let retries = |times| {
         Params::from([
             ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
@@ -80,10 +79,10 @@ fn an_acquire_whose_directory_is_removed_before_its_second_create_starts_over_as
         for (times, expected) in [(1, Ok(())), (0, Err(AcquireError::Failed(Failure::NoNode)))] {
             let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
             scene.delete_all().await;
-            // Given one that has made its lock's directory and does not know it yet
+            // Given a contender that has created its lock's directory, but has not received the reply
             let one = Contender::by_with(&proxy.connect, "curator-mutex", &retries(times), &scene).await;
             let acquiring = start_and_hold(&proxy, CREATE_CONTAINER, one, Write).await;
-            // When that is removed
+            // When the directory is removed
             scene.delete_all().await;
             proxy.let_go();
             let (mut one, ended) = acquiring.over().await;
@@ -97,17 +96,17 @@ fn an_acquire_whose_directory_is_removed_before_its_second_create_starts_over_as
 }
 
 #[test]
-fn a_writer_that_reads_as_well_is_in_whatever_its_list_shows() {
+fn writer_acquires_the_read_side_whatever_its_list_shows() {
     behind_wire(async |scene, proxy| {
         let mut owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
         let write = owner.acquire(Write).await.unwrap();
         let session = owner.session.id();
-        // Given its reader's node, which is deleted before it has listed
+        // Given a read node that is deleted before its owner has listed
         let reading = start_and_hold(&proxy, CREATE2, owner, Read).await;
         let nodes = scene.nodes_of(session).await;
         scene.delete(nodes.into_iter().filter(|path| path.contains("__READ__"))).await;
         proxy.let_go();
-        // Then it reads all the same, and lets both sides go
+        // Then the owner still acquires the read side, and releases both sides
         let (mut owner, read) = reading.over().await;
         owner.release(read.unwrap()).await.unwrap();
         owner.release(write).await.unwrap();

@@ -1,4 +1,4 @@
-//! Elections that no fault of the trial caused are told in its record.
+//! A trial's record contains elections that none of its faults caused.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ async fn kill_the_leader(local: &Local) {
 }
 
 #[tokio::test]
-async fn a_leader_that_somebody_else_kills_is_told_in_a_trial_without_faults() {
+async fn election_after_a_foreign_kill_is_reported_in_a_trial_without_faults() {
     // Given an ensemble that is left alone
     let local = ensemble::start(3).await;
     let undisturbed = run_one_on(&local, &format!("{LINES}duration = \"1s\"\n")).await;
     assert_eq!(undisturbed.elections, Some(Vec::new()));
-    // When somebody kills its leader in the middle of a trial that breaks nothing
-    // (Contenders can't acquire as often without another leader.)
+    // When another program kills its leader in the middle of a trial without faults (Contenders can't acquire
+    // as often without another leader.)
     let disturbed = format!("{LINES}acquisitions = 40\n");
     let trial = run_while(&local, &disturbed, kill_the_leader(&local)).await;
-    // Then the trial tells of the new one, and of no fault that could have caused it
+    // Then the record contains the election, without a fault that could have caused it
     let elections = trial.elections.unwrap();
     let [election] = elections.as_slice() else { panic!("{elections:?}") };
     assert_eq!(election.after_fault, None);

@@ -1,4 +1,4 @@
-//! Exclusion as the ensemble saw it, by its transactions and by no clock, in what a run writes down.
+//! Exclusion as the ensemble saw it, by its transactions and by no clock, in the histories that runs write.
 
 use futures_util::future::join_all;
 use zklockbench_judge::history::Judgement;
@@ -20,12 +20,12 @@ async fn trial(name: &str, more: &str) -> Trial {
     trials::run_with_history(&lines).await
 }
 
-/// The trial's history, as a file is judged.
+/// Judgement of the trial's history, read from a file.
 fn judged(trial: &Trial) -> Judgement {
     judged_as(LockKind::Mutex, trial).0
 }
 
-/// The same of a lock of any kind, with the file.
+/// Judgement of a history for a lock of any kind, and the file's text.
 fn judged_as(kind: LockKind, trial: &Trial) -> (Judgement, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("history.jsonl");
@@ -36,10 +36,10 @@ fn judged_as(kind: LockKind, trial: &Trial) -> (Judgement, String) {
 }
 
 #[tokio::test]
-async fn every_handover_of_a_lock_that_looks_before_it_enters_is_compared_by_transactions() {
+async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transactions() {
     let mutexes = zklockbench_locks::cards().into_iter().filter(|card| {
         let of = card.guarantees;
-        // What the client library's own lock is told stays with it, and its token, too.
+        // The client library's own lock passes on neither its replies nor its token.
         of.exclusive && of.holders == Holders::One && card.name != "crate-lock"
     });
     let names: Vec<_> = mutexes.map(|card| card.name).collect();
@@ -49,11 +49,11 @@ async fn every_handover_of_a_lock_that_looks_before_it_enters_is_compared_by_tra
         let lock = story::lock(&judgement);
         let order = &lock.order;
         println!("{name}: {order:?}");
-        // What could have been seen is the same in the run and in its history
+        // The run and its history agree on the evidence
         let evidence = trial.evidence;
         let by_run = (evidence.entries, evidence.waited, evidence.seen_inside);
         assert_eq!((lock.acquired, lock.waited, lock.seen_inside), by_run, "{name}");
-        // And so is the verdict, as far as that is enough for one
+        // And on the verdict, as far as that is enough for one
         let is_enough = evidence.seen_inside.max(order.waited) >= 5;
         let word = judgement.verdict.word();
         assert!(
@@ -65,7 +65,7 @@ async fn every_handover_of_a_lock_that_looks_before_it_enters_is_compared_by_tra
 }
 
 #[tokio::test]
-async fn a_history_in_which_contenders_go_on_when_in_doubt_makes_sense_and_says_who_is_stuck() {
+async fn history_with_contenders_in_doubt_is_consistent_and_names_the_stuck_nodes() {
     let lost = "duration = \"2s\"\nin_doubt = \"keep-session\"\n[[fault]]\nkind = \"drop-request\"\n\
                 request = \"delete\"\nat = \"300ms\"\n";
     let trial = trial("predecessor-watch", lost).await;
@@ -83,7 +83,7 @@ async fn a_history_in_which_contenders_go_on_when_in_doubt_makes_sense_and_says_
 }
 
 #[tokio::test]
-async fn of_contenders_that_just_walk_in_and_out_a_history_says_no_more_than_the_run() {
+async fn history_without_a_lock_proves_no_more_than_the_run() {
     let lines =
         "strategies = [\"no-lock\"]\ncontenders = 8\nhold = \"0ms\"\nduration = \"1s\"\nwarm_up = \"0s\"\n";
     let trial = trials::run_with_history(lines).await;
@@ -95,7 +95,7 @@ async fn of_contenders_that_just_walk_in_and_out_a_history_says_no_more_than_the
 }
 
 #[tokio::test]
-async fn the_permits_that_each_takes_are_in_the_history_and_no_more_are_inside_than_there_are_leases() {
+async fn history_contains_permits_and_holders_never_exceed_the_leases() {
     let lines = "strategies = [{ name = \"curator-semaphore\", leases = 5, permits = 2 }]\ncontenders = 4\n\
                  hold = \"200ms\"\nacquisitions = 8\nwarm_up = \"0s\"\n";
     let trial = trials::run_with_history(lines).await;
@@ -108,7 +108,7 @@ async fn the_permits_that_each_takes_are_in_the_history_and_no_more_are_inside_t
     let order = &story::lock(&judgement).order;
     assert!(order.compared > 10 && order.waited > 0 && order.too_early == 0, "{order:?}");
     assert_eq!(judgement.verdict.word(), "held", "{judgement:?}");
-    // As if there had been fewer, the same entries are too many
+    // With fewer leases in the file, the same acquisitions are too many
     let fewer = text.replacen(r#""leases":5"#, r#""leases":3"#, 1);
     assert_eq!(story::check_text(fewer.as_bytes()).unwrap().verdict.word(), "violated");
 }

@@ -14,7 +14,7 @@ use crate::support::inside;
 use crate::support::inside::{CONTENDERS, Ours, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
-/// Both contend until the lock has passed between them so many times.
+/// Lets both kinds contend until the lock has passed between them often enough, and checks exclusion.
 fn assert_exclusion(ours: &Ours, kind: &str) {
     let (seen, [acquired, violations, crossings]) = reactor::block_on(async {
         let scene = Rc::new(scene(ensemble::shared()).await);
@@ -27,7 +27,7 @@ fn assert_exclusion(ours: &Ours, kind: &str) {
     );
     assert_eq!((seen.violations.get(), violations), (0, 0), "{kind}: two inside at once");
     assert!(seen.crossings.get() >= inside::crossings());
-    // Whoever only reads leaves no trace, so Java sees the handoffs from our writers only.
+    // Readers leave no trace, so Java sees only the handoffs from our writers.
     let reads = ours.turns.contains(&Read);
     assert!(
         crossings > 0 && (reads || crossings + 1 >= inside::crossings()),
@@ -36,12 +36,12 @@ fn assert_exclusion(ours: &Ours, kind: &str) {
 }
 
 #[test]
-fn the_mutexes_exclude_each_other() {
+fn mutexes_exclude_each_other() {
     assert_exclusion(&Ours::plain("curator-mutex"), "mutex");
 }
 
 #[test]
-fn the_lock_that_looks_early_and_javas_mutex_exclude_each_other() {
+fn ahead_and_javas_mutex_exclude_each_other() {
     assert_exclusion(&Ours::plain("ahead"), "mutex");
 }
 
@@ -54,12 +54,12 @@ fn locks_that_join_by_count_and_javas_mutex_exclude_each_other() {
 }
 
 #[test]
-fn the_semaphore_mutexes_exclude_each_other() {
+fn semaphore_mutexes_exclude_each_other() {
     assert_exclusion(&Ours::plain("curator-semaphore-mutex"), "semaphore-mutex");
 }
 
 #[test]
-fn a_writer_of_either_read_write_lock_excludes_the_readers_and_writers_of_both() {
+fn writers_of_either_read_write_lock_exclude_readers_and_writers_of_both() {
     assert_exclusion(&Ours { turns: &[Write, Read], ..Ours::plain("curator-read-write") }, "read-write");
 }
 
@@ -70,14 +70,14 @@ async fn obedient(scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_are_in_together_and_the_writer_between_them_is_in_after_the_first_and_before_the_last() {
+fn readers_of_both_hold_together_and_a_writer_between_them_keeps_its_position() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
-        // Given readers of both inside
+        // Given a reader of each kind inside
         let mut reader = Contender::of("curator-read-write", &scene).await;
         let held = reader.acquire(Read).await.unwrap();
         java.obeys("acquire first read", "first in read").await;
-        // When a writer comes, and a reader after it
+        // When a writer queues up, and a reader after it
         let writer = Contender::of("curator-read-write", &scene).await.queue_up().await;
         java.tell("acquire last read");
         scene.has_nodes(4).await;
@@ -95,7 +95,7 @@ fn readers_of_both_are_in_together_and_the_writer_between_them_is_in_after_the_f
 }
 
 #[test]
-fn our_writer_that_goes_on_reading_keeps_javas_writer_out() {
+fn our_writer_that_goes_on_reading_excludes_javas_writer() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         let (mut owner, write) = Contender::holding("curator-read-write", &scene).await;
@@ -111,17 +111,17 @@ fn our_writer_that_goes_on_reading_keeps_javas_writer_out() {
 }
 
 #[test]
-fn curator_621_before_version_5_5_a_writer_gets_in_beside_javas_writer_that_goes_on_reading() {
+fn curator_621_before_version_5_5_a_writer_enters_alongside_javas_writer_that_goes_on_reading() {
     let has_the_fault = foreign::curators_version() < (5, 5);
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
-        // Given a writer of Java's that reads as well, and a writer of ours behind it
+        // Given a writer of Java's that also reads, and a writer of ours behind it
         java.obeys("acquire a write", "a in write").await;
         let waiting = Contender::of("curator-read-write", &scene).await.queue_up().await;
         java.obeys("acquire a read", "a in read").await;
-        // When it stops writing
+        // When the first writer stops writing
         java.obeys("release a write", "a out write").await;
-        // Then the writer is in beside the reader, in the versions that give the reader a new number
+        // Then ours is admitted beside the reader, in the versions that give the reader a new number
         if has_the_fault {
             waiting.until_over().await;
         } else {

@@ -1,8 +1,8 @@
 //! Our locks and Python's kazoo on one path, against each other: only one is ever inside.
 //!
-//! Two kinds that are known to overlook each other show that violations are indeed found.
+//! Two pairs of kinds that are known to ignore each other show that violations are indeed found.
 
-// What prepares a test may stop it at once; a test that compares nothing must say so.
+// Test setup may stop a test at once; a test that compares nothing must print that.
 
 use std::rc::Rc;
 
@@ -20,14 +20,14 @@ use crate::support::inside;
 use crate::support::inside::{CONTENDERS, Ours, crossings, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
-/// What both sides saw.
+/// Observations of both sides.
 struct Outcome {
     violations: u64,
-    /// Handoffs to our side, and to kazoo's.
+    /// Number of handoffs to our side, and to kazoo's.
     crossings: (u64, u64),
 }
 
-/// Both contend until the lock has passed between them so many times.
+/// Lets both kinds contend until the lock has passed between them often enough; `None` without kazoo.
 fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
     let python = foreign::python()?;
     let (seen, [acquired, violations, crossings]) = reactor::block_on(async {
@@ -45,14 +45,14 @@ fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
     Some(Outcome { violations, crossings: (seen.crossings.get(), crossings) })
 }
 
-/// The lock passed between the two kinds many times either way, and nobody was ever disturbed inside.
+/// Asserts that the lock passed between the kinds often in both directions, without a violation.
 fn assert_exclusion(ours: &Ours, kind: &str, patterns: &[&str]) {
     let Some(Outcome { violations, crossings: (to_ours, to_kazoos) }) = mix(ours, kind, patterns) else {
         return;
     };
     assert_eq!(violations, 0, "{}: two inside at once", ours.strategy);
     assert!(to_ours >= crossings());
-    // Whoever only reads leaves no trace, so kazoo sees the handoffs from our writers only.
+    // Readers leave no trace, so kazoo sees only the handoffs from our writers.
     let reads = ours.turns.contains(&Read);
     assert!(to_kazoos > 0 && (reads || to_kazoos + 1 >= crossings()), "{to_kazoos} handoffs to kazoo's side");
 }
@@ -63,7 +63,7 @@ fn our_kazoo_and_pythons_exclude_each_other() {
 }
 
 #[test]
-fn our_kazoo_and_pythons_exclude_each_other_when_both_count_more_names() {
+fn our_kazoo_and_pythons_exclude_each_other_with_extra_patterns() {
     let params = Params::from([("extra_patterns".to_owned(), ParamValue::Word("lock-".to_owned()))]);
     assert_exclusion(&Ours { params, ..Ours::plain("kazoo") }, "Lock", &["lock-"]);
 }
@@ -84,14 +84,14 @@ fn our_readers_and_writers_and_pythons_writers_exclude_each_other() {
 }
 
 #[test]
-fn a_kazoo_that_does_not_know_curators_names_is_found_inside_beside_its_mutex() {
+fn kazoo_that_does_not_know_curators_names_violates_its_mutex() {
     let ours = Ours { crossings: 100, ..Ours::plain("curator-mutex") };
     let Some(outcome) = mix(&ours, "Lock", &[]) else { return };
     assert!(outcome.violations > 0);
 }
 
 #[test]
-fn readers_that_do_not_know_kazoos_names_are_found_inside_beside_its_writers() {
+fn readers_that_do_not_know_kazoos_names_violate_its_writers() {
     let ours = Ours { crossings: 100, turns: &[Read], ..Ours::plain("curator-read-write") };
     let Some(outcome) = mix(&ours, "WriteLock", &[]) else { return };
     assert!(outcome.violations > 0);
@@ -104,7 +104,7 @@ async fn obedient(python: &str, scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_are_in_together_and_a_writer_of_ours_waits_for_pythons_reader() {
+fn readers_of_both_hold_together_and_our_writer_waits_for_pythons_reader() {
     let Some(python) = foreign::python() else { return };
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;
@@ -125,7 +125,7 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
     let has_the_fault = foreign::kazoos_version(python) < (2, 9);
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;
-        // Given a writer inside, a reader of Python's behind it, and a writer behind that one
+        // Given a writer inside, a reader of Python's behind it, and a writer behind the reader
         let (mut first, held) = Contender::holding("kazoo-read-write", &scene).await;
         kazoo.tell("acquire a read");
         scene.has_nodes(2).await;
@@ -133,7 +133,8 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
         let second = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
         // When the first writer leaves
         first.release(held).await.unwrap();
-        // Then nobody is in: the reader of the old versions waits for the last writer, whoever came first
+        // Then neither is admitted before version 2.9: that reader waits for the last writer, even one behind
+        // it
         if has_the_fault {
             reactor::sleep(SETTLE * 10).await;
             assert!(!kazoo.has_said("a in read"));
@@ -150,7 +151,7 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
 }
 
 #[test]
-fn kazoo_649_a_reader_of_ours_does_not_wait_for_the_writer_behind_it() {
+fn kazoo_649_our_reader_does_not_wait_for_the_writer_behind_it() {
     let Some(python) = foreign::python() else { return };
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;

@@ -1,4 +1,4 @@
-//! Java's own Curator and this suite's `curator-mutex` ask each other to let go, and do.
+//! Java's own Curator and this suite's `curator-mutex` ask each other to release, and do.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -11,14 +11,14 @@ use crate::support::contender::Contender;
 use crate::support::foreign::Bounded;
 use crate::support::{ensemble, foreign, sessions};
 
-/// Far more than a revocation takes, Java's start included.
+/// Far more than a revocation takes, including Java's start.
 const LONG: Duration = Duration::from_secs(60);
 
 fn mutex(params: &[(&str, ParamValue)]) -> Params {
     params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Lets Java do that with a lock. What it says can be read line by line.
+/// Starts Java on a lock; its output can be read line by line.
 fn java(lock: &str, what: &str) -> (Bounded, BufReader<ChildStdout>) {
     let mut java = foreign::java("CuratorRevocation")
         .args([ensemble::shared(), lock, what])
@@ -36,7 +36,7 @@ fn line(said: &mut BufReader<ChildStdout>) -> String {
 }
 
 #[test]
-fn javas_revoker_makes_our_holder_let_go() {
+fn javas_revoker_makes_our_holder_release() {
     let params = mutex(&[("revocation", ParamValue::Word("allowed".into()))]);
     reactor::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
@@ -50,18 +50,18 @@ fn javas_revoker_makes_our_holder_let_go() {
 }
 
 #[test]
-fn our_waiter_makes_javas_holder_let_go() {
+fn our_waiter_makes_javas_holder_release() {
     let after = ParamValue::Duration(Duration::from_millis(200));
     let asks = [("revocation", ParamValue::Word("asked-for".into())), ("revoke_after", after)];
     reactor::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
         let (mut java, mut said) = java(&scene.lock, "hold");
         assert_eq!(line(&mut said), "held");
-        // When one of ours waits behind a holder that would hold for ever
+        // When a waiter of ours is behind a holder that would hold forever
         let begun = Instant::now();
         let mut waiter = Contender::with("curator-mutex", &mutex(&asks), &scene).await;
         let held = waiter.acquire_within(LONG, Mode::Write).await.unwrap();
-        // Then it asks and is let in, and no sooner
+        // Then it asks for the lock and is admitted, and no sooner
         assert!(begun.elapsed() >= Duration::from_millis(200));
         assert!(waiter.kinds().contains(&"set_data"), "{:?}", waiter.kinds());
         assert_eq!(line(&mut said), "left");

@@ -1,4 +1,4 @@
-//! Creates that are lost more than once: each time their node is looked for.
+//! Creates that are lost more than once: the node of each is searched for.
 
 use futures_util::future::{join, join_all};
 use zklockbench_core::catalog::Mode::Write;
@@ -13,12 +13,12 @@ use crate::support::proxy::Fate::{ReplyLost, RequestLost};
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{Scene, scene};
 
-/// How the protocol numbers a create whose reply tells the node's stat, a sync, and a multi.
+/// Opcodes of a create whose reply contains the stat, of a sync, and of a multi.
 const CREATE2: i32 = 15;
 const SYNC: i32 = 9;
 const MULTI: i32 = 14;
 
-/// Acquires by a connection on which that becomes of the first creates, one after the other.
+/// Acquires on a connection on which the first creates meet these fates, in order.
 async fn acquire(name: &str, fates: &[Fate]) -> (Scene, Proxy, Contender, Result<(), AcquireError>) {
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
     let mut one = Contender::by(&proxy.connect, name, &scene).await;
@@ -30,14 +30,14 @@ async fn acquire(name: &str, fates: &[Fate]) -> (Scene, Proxy, Contender, Result
     (scene, proxy, one, ended)
 }
 
-/// A lock that makes another node after a lost create.
+/// A lock that creates another node after a lost create.
 struct Protected {
     name: &'static str,
-    /// The word of `join`, where it is not as by default.
+    /// Value of `join`, unless it is the default.
     join: Option<&'static str>,
-    /// The request that creates its node.
+    /// Opcode of the request that creates the node.
     create: i32,
-    /// Whether it looks for the node after a sync. Otherwise the next create shows it.
+    /// Whether the lock searches for the node after a sync; otherwise the next create finds it.
     syncs: bool,
 }
 
@@ -61,17 +61,17 @@ impl Protected {
     }
 
     async fn syncs_after_each_lost_create(&self, fates: &[Fate]) {
-        // Given a lock whose directories are there
+        // Given a lock whose directories exist
         let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
         let mut one = Contender::by_with(&proxy.connect, self.name, &self.params(), &scene).await;
         let held = one.acquire(Write).await.unwrap();
         let usual = scene.nodes().await;
         one.release(held).await.unwrap();
         let before = proxy.requests().len();
-        // When that becomes of its next creates
+        // When its next creates meet these fates
         fates.iter().for_each(|fate| proxy.strike(*fate, self.create, 1));
         one.acquire(Write).await.unwrap();
-        // Then a sync follows each, and the only nodes are those that were found
+        // Then a sync follows each, and only the nodes that were found exist
         let sent = proxy.requests().split_off(before).into_iter().map(|request| request.kind);
         let of_interest: Vec<i32> = sent.filter(|kind| [self.create, SYNC].contains(kind)).collect();
         assert_eq!(of_interest, [self.create, SYNC].repeat(fates.len()), "{}, {fates:?}", self.name);
@@ -81,14 +81,14 @@ impl Protected {
 }
 
 #[test]
-fn the_node_of_each_create_that_is_lost_is_looked_for_after_a_sync() {
+fn node_of_each_lost_create_is_searched_for_after_a_sync() {
     let fates = [&[ReplyLost][..], &[RequestLost, ReplyLost], &[RequestLost, RequestLost, ReplyLost]];
     let locks = PROTECTED.iter().filter(|lock| lock.syncs);
-    let plays = locks.flat_map(|lock| fates.map(|fates| lock.syncs_after_each_lost_create(fates)));
-    reactor::block_on(join_all(plays));
+    let runs = locks.flat_map(|lock| fates.map(|fates| lock.syncs_after_each_lost_create(fates)));
+    reactor::block_on(join_all(runs));
 }
 
-/// Applies a create that was lost, as a server does that had stood still: the session is the same.
+/// Applies a lost create, as a server that was paused does: the session is the same.
 async fn apply_late(one: &Contender, first: &Sent) {
     let paths = first.path.split("; ").filter_map(|operation| match first.kind {
         RequestKind::Create => Some(operation),
@@ -101,15 +101,15 @@ async fn apply_late(one: &Contender, first: &Sent) {
 }
 
 #[test]
-fn a_create_that_a_server_applies_when_its_contender_has_long_made_another_node_stops_nobody() {
+fn create_applied_after_its_contender_created_another_node_blocks_no_contender() {
     for lock in PROTECTED {
         reactor::block_on(async {
             let (params, name, create) = (lock.params(), lock.name, lock.create);
             let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-            // Given a create that was lost, and an acquisition by another one
+            // Given a create that was lost, and an acquisition with another node
             let mut one = Contender::by_with(&proxy.connect, name, &params, &scene).await;
             if create == CREATE2 {
-                // The lock's directories have to be there.
+                // The lock's directories must exist.
                 let held = one.acquire(Write).await.unwrap();
                 one.release(held).await.unwrap();
             }
@@ -118,13 +118,13 @@ fn a_create_that_a_server_applies_when_its_contender_has_long_made_another_node_
             let held = one.acquire(Write).await.unwrap();
             one.release(held).await.unwrap();
             assert!(proxy.has_struck() && scene.nodes().await == 0, "{name}");
-            // When a server applies the first one now, and both this contender and another want the lock
+            // When a server applies the first create now, and this contender and another both want the lock
             let first = one.trace.borrow()[sent].clone();
             apply_late(&one, &first).await;
             assert!(scene.nodes().await > 0, "{name}");
             let other = Contender::with(name, &params, &scene).await.queue_up().await;
             let one = one.queue_up().await;
-            // Then both get it, and nothing is left
+            // Then both acquire it, and no node is left
             join(one.serve(), other.serve()).await;
             assert_eq!(scene.nodes().await, 0, "{name}");
         });
@@ -132,12 +132,12 @@ fn a_create_that_a_server_applies_when_its_contender_has_long_made_another_node_
 }
 
 #[test]
-fn gos_client_looks_for_its_node_after_its_third_create_too() {
+fn gos_client_searches_for_its_node_after_the_third_create_as_well() {
     reactor::block_on(async {
         let lost_thrice = [RequestLost, RequestLost, ReplyLost];
         let (scene, _, _one, ended) = acquire("go-zookeeper", &lost_thrice).await;
         assert_eq!((ended, scene.nodes().await), (Ok(()), 1));
-        // And without a node to find it makes no fourth
+        // And if it finds no node, it sends no fourth create
         let (scene, proxy, _one, ended) = acquire("go-zookeeper", &[RequestLost; 3]).await;
         assert_eq!((ended, scene.nodes().await), (Err(Failure::ConnectionLoss.into()), 0));
         let creates = proxy.requests().iter().filter(|request| request.kind == CREATE2).count();

@@ -1,4 +1,4 @@
-//! What locks, sessions and the load do on a real ensemble that all of these tests share.
+//! Tests of locks, sessions and the load on a real ensemble that they share.
 
 #![allow(
     clippy::unwrap_used,

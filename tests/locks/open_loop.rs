@@ -1,4 +1,4 @@
-//! The open loop: arrivals come when they come, and wait from then on.
+//! The open loop: arrivals come at their due times, and wait from then on.
 
 use zklockbench_core::measure::{Growth, Measure, Slope};
 use zklockbench_core::verdict::Verdict;
@@ -7,13 +7,13 @@ use zklockbench_record::figures;
 
 use crate::support::trials;
 
-/// The mean of a measure's samples, in microseconds.
+/// Mean of a measure's samples, in microseconds.
 fn mean(trial: &Trial, measure: Measure) -> f64 {
     trial.histograms[&measure].mean()
 }
 
-/// Every arrival that was due was served, dropped, or not served.
-fn add_up(trial: &Trial) -> bool {
+/// Returns whether every arrival that was due was served, dropped, or left unserved.
+fn adds_up(trial: &Trial) -> bool {
     let arrived = trial.arrived.unwrap();
     arrived.offered == arrived.served + arrived.dropped + arrived.unserved
         && arrived.served == trial.histograms.get(&Measure::Wait).map_or(0, |waits| waits.len())
@@ -22,20 +22,20 @@ fn add_up(trial: &Trial) -> bool {
 
 #[tokio::test]
 async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
-    // Given 50 arrivals a second, evenly spaced, and a lock that can do more
+    // Given 50 evenly spaced arrivals a second, and a lock that can serve more
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nload = \"open\"\nrate = 50\narrivals = \"constant\"\n\
          hold = \"5ms\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nduration = \"3s\"\n",
     )
     .await;
-    // Then those of the measured phase, and no others, are counted and served
+    // Then exactly the arrivals of the measured phase are counted and served
     let arrived = trial.arrived.unwrap();
     assert!((149..=151).contains(&arrived.offered), "{arrived:?}");
     assert_eq!((arrived.served, arrived.unserved, arrived.dropped), (arrived.offered, 0, 0), "{arrived:?}");
-    assert!(add_up(&trial));
+    assert!(adds_up(&trial));
     let offered = figures::OFFERED.of(&trial).unwrap();
     assert!((49.0..51.0).contains(&offered), "{offered}");
-    // And waits begin when the arrival was due: their parts add up to them
+    // And waits begin at the arrivals' due times, so their parts add up to them
     let parts = [Measure::ClientWait, Measure::Lateness, Measure::Service].map(|part| mean(&trial, part));
     let (sum, wait) = (parts.iter().sum::<f64>(), mean(&trial, Measure::Wait));
     assert!((sum / wait - 1.0).abs() < 0.01, "{parts:?} are not {wait}");
@@ -45,15 +45,15 @@ async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
 }
 
 #[tokio::test]
-async fn more_than_the_lock_can_do_makes_the_queue_grow_and_what_is_not_served_waits_at_least_so_long() {
-    // Given 60 arrivals a second and a lock that can do about 20
+async fn queue_grows_by_the_rate_the_lock_misses_and_unserved_arrivals_count_as_waits() {
+    // Given 60 arrivals a second, and a lock that can serve about 20
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 8\nload = \"open\"\nrate = 60\nhold = \"45ms\"\n\
          duration = \"4s\"\nbacklog_at_most = \"1s\"\n",
     )
     .await;
-    // Then the trial is valid, because that is the lock's doing; unless the tests beside it, or the machine's other guests, took
-    // the processors. (Time that a hypervisor takes counts as the thread's own.)
+    // Then the trial is valid, because the lock is the cause, unless concurrent tests or the machine's other
+    // guests took the processors. (Time that a hypervisor takes counts as the thread's own.)
     let health = &trial.health;
     if health.run_queue_share.is_none_or(|share| share < 0.3) && health.cpu_share < 0.5 {
         assert_eq!(trial.health.invalid, None);
@@ -61,19 +61,20 @@ async fn more_than_the_lock_can_do_makes_the_queue_grow_and_what_is_not_served_w
     let Some(Growth::Growing(Slope { per_second: per_s, .. })) = trial.steady.as_ref().unwrap().queue else {
         panic!("{:?}", trial.steady.map(|steady| (steady.queue, steady.backlog)))
     };
-    // And the queue grows by what is offered and not achieved
+    // And the queue grows by the difference between offered and achieved rates
     let missed = figures::OFFERED.of(&trial).unwrap() - figures::THROUGHPUT.of(&trial).unwrap();
     assert!((per_s / missed - 1.0).abs() < 0.25, "grew by {per_s} a second, {missed} a second were missed");
     assert!(trial.utilisation.unwrap().busiest > 0.9, "{:?}", trial.utilisation);
-    // And those that were still waiting when the backlog was given up are among the waits, at least so long
+    // And arrivals that still waited when the backlog was given up are among the waits, with at least that
+    // time
     let arrived = trial.arrived.unwrap();
-    assert!(arrived.unserved > 50 && add_up(&trial), "{arrived:?}");
+    assert!(arrived.unserved > 50 && adds_up(&trial), "{arrived:?}");
     assert!(trial.histograms[&Measure::Unserved].max() > 2_500_000);
     assert!((900_000..3_000_000).contains(&arrived.backlog_us), "{arrived:?}");
 }
 
 #[tokio::test]
-async fn arrivals_that_find_no_free_session_wait_in_the_client_or_are_dropped_as_the_scenario_says() {
+async fn arrivals_without_a_free_session_wait_or_are_dropped_as_the_scenario_states() {
     let lines = |late: &str| {
         format!(
             "strategies = [\"predecessor-watch\"]\ncontenders = 2\nlocks = 2\nload = \"open\"\nrate = 80\nhold = \"30ms\"\n\
@@ -82,33 +83,33 @@ async fn arrivals_that_find_no_free_session_wait_in_the_client_or_are_dropped_as
     };
     // Given two sessions, each busy for more than 30 ms with each of 80 arrivals a second
     let kept = trials::run_one(&lines("keep")).await;
-    // Then they wait in the client
+    // Then arrivals wait in the client
     assert!(mean(&kept, Measure::ClientWait) > 50_000.0, "{}", mean(&kept, Measure::ClientWait));
     assert_eq!(kept.arrived.unwrap().dropped, 0);
     // Or are dropped, and counted
     let dropped = trials::run_one(&lines("drop")).await;
     let arrived = dropped.arrived.unwrap();
-    assert!(arrived.dropped > 20 && arrived.served > 60 && add_up(&dropped), "{arrived:?}");
+    assert!(arrived.dropped > 20 && arrived.served > 60 && adds_up(&dropped), "{arrived:?}");
     assert!(mean(&dropped, Measure::ClientWait) < 5_000.0, "{}", mean(&dropped, Measure::ClientWait));
 }
 
 #[tokio::test]
-async fn each_arrival_goes_to_its_own_lock_and_each_lock_excludes() {
-    // Given arrivals at five locks, of which one is by far the most popular, on two generator threads
+async fn arrivals_go_to_their_own_locks_and_each_lock_excludes() {
+    // Given arrivals at five locks, one of them by far the most popular, on two generator threads
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 12\nlocks = 5\nload = \"open\"\nrate = 60\n\
                  popularity = { zipf = 2.0 }\nhold = \"15ms\"\nduration = \"4s\"\n";
     let trial = trials::run_one_on_threads(lines, 2).await;
     assert_eq!(trial.violation_count, 0, "{:?}", trial.violations);
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged.why);
-    assert!(add_up(&trial) && trial.arrived.unwrap().unserved == 0, "{:?}", trial.arrived);
-    // Then the busiest is busier than the others: it gets two thirds of all arrivals
+    assert!(adds_up(&trial) && trial.arrived.unwrap().unserved == 0, "{:?}", trial.arrived);
+    // Then the most popular lock, with two thirds of all arrivals, is busier than the others
     let used = trial.utilisation.unwrap();
     assert!(used.busiest > 2.0 * used.mean, "{used:?}");
     assert_eq!(trial.judged.accounting, Some(Verdict::Held), "{:?}", trial.judged);
 }
 
 #[tokio::test]
-async fn a_lock_that_excludes_nobody_is_found_out_in_an_open_loop_too() {
+async fn missing_exclusion_is_detected_in_an_open_loop() {
     let trial = trials::run_one(
         "strategies = [\"no-lock\"]\ncontenders = 6\nload = \"open\"\nrate = 100\nhold = \"20ms\"\nduration = \"1s\"\n",
     )

@@ -1,5 +1,5 @@
-//! A watch that is set on a node which has gone already: by `exists` it stays on the server, by `getData` it does not.
-//! The servers' own counts show it, and so do the results of a trial.
+//! A watch that is set on a node that has already gone stays on the server if set by `exists`, and not by
+//! `getData`. The servers' own counts show this, and so do the results of a trial.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ fn watches(connect: &str) -> i64 {
     std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
 }
 
-/// Waits until there are so many more watches than before: a server takes the watches of a closed session off its
-/// books a little after it has answered.
+/// Waits until the number of watches has changed by `more`: a server discards the watches of a closed session
+/// a little after its reply.
 async fn settle(connect: &str, before: i64, more: i64, when: &str) {
     for _ in 0..100 {
         if watches(connect) - before == more {
@@ -39,13 +39,13 @@ async fn settle(connect: &str, before: i64, more: i64, when: &str) {
 }
 
 #[test]
-fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_none_by_data() {
-    // Given servers on which nobody else sets watches
+fn predecessor_that_goes_after_the_list_leaves_a_watch_by_exists_but_not_by_data() {
+    // Given servers on which no other client sets watches
     let alone = reactor::block_on(ensemble::alone());
     let connect = &alone.connect();
     for (watch, request, left) in [("exists", "exists_watch", 1), ("data", "get_data_watch", 0)] {
         reactor::block_on(async {
-            // Given a holder and, on the same server, one behind it that has not yet seen its own list
+            // Given a holder and, on the same server, a waiter that has not yet received its own list
             let scene = scene(connect).await;
             let before = watches(connect);
             let (beside, proxy) = (Proxy::before(connect), Proxy::before(connect));
@@ -58,14 +58,14 @@ fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_no
             while !proxy.has_struck() {
                 reactor::sleep(Duration::from_millis(5)).await;
             }
-            // When the holder goes before that one sets its watch
+            // When the holder goes before the waiter sets its watch
             holder.release(held).await.unwrap();
             proxy.let_go();
-            // Then it looks for a node that is not there, lists again, and holds
+            // Then the waiter reads a node that does not exist, lists again, and holds
             let (mut waiter, held) = waiter.over().await;
             assert_eq!(waiter.kinds(), ["create", "get_children", request, "get_children"]);
             assert_eq!(watches(connect) - before, left, "{watch}, while it holds");
-            // And the watch stays, because that name never comes back, until the session ends
+            // And the watch stays until the session ends, because that name never comes back
             waiter.release(held.unwrap()).await.unwrap();
             assert_eq!(watches(connect) - before, left, "{watch}, after the release");
             waiter.die().await;
@@ -76,9 +76,9 @@ fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_no
 }
 
 #[tokio::test]
-async fn results_tell_the_watches_left_by_the_servers_count() {
+async fn results_report_watches_left_as_counted_by_the_servers() {
     let local = ensemble::start(1).await;
-    // Given holds that take no time, so that predecessors may go while they are being looked for
+    // Given holds that take no time, so that predecessors may go before they are read
     let left = async |watch: &str| {
         let lines = format!(
             "strategies = [{{ name = \"{LOCK}\", watch = \"{watch}\" }}]\ncontenders = 4\nhold = \"0ms\"\n\
@@ -87,7 +87,7 @@ async fn results_tell_the_watches_left_by_the_servers_count() {
         let trial = trials::run_one_on(&local, &lines).await;
         figures::WATCHES_LEFT.of(&trial).unwrap()
     };
-    // Then exists leaves some sooner or later, each on a node that will never be there again, and getData none
+    // Then exists sooner or later leaves watches on nodes that never come back, and getData none
     let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
     while by_exists == 0.0 && trials < 20 {
         by_exists += left("exists").await;
@@ -99,7 +99,7 @@ async fn results_tell_the_watches_left_by_the_servers_count() {
 }
 
 #[tokio::test]
-async fn a_trial_whose_servers_cannot_be_asked_tells_no_watches_left() {
+async fn trial_without_server_counts_reports_no_watches_left() {
     let local = ensemble::start(1).await;
     let lines = format!("strategies = [\"{LOCK}\"]\ncontenders = 2\nhold = \"1ms\"\nacquisitions = 5\n");
     let mut trial = trials::run_one_on(&local, &lines).await;

@@ -1,18 +1,18 @@
-//! What is counted on the wire, against what the session counts itself.
+//! Counts on the wire, compared with the session's own counts.
 
 use zklockbench_core::measure::RequestKind;
 use zklockbench_record::CountedTurns;
 
 use crate::support::trials;
 
-/// Every kind with how often it was sent, but for those that were not.
+/// Every kind that was sent, with its count.
 fn kinds(counts: &zklockbench_core::measure::WireCounts) -> Vec<(&'static str, u64)> {
     let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
     sent.map(|(kind, times)| (kind.name(), times)).collect()
 }
 
 #[tokio::test]
-async fn each_lock_sends_and_receives_on_the_wire_what_its_session_counts() {
+async fn wire_counts_equal_session_counts_for_every_lock() {
     let names: Vec<String> =
         zklockbench_locks::cards().iter().map(|card| format!("\"{}\"", card.name)).collect();
     let lines = format!(
@@ -44,7 +44,7 @@ async fn each_lock_sends_and_receives_on_the_wire_what_its_session_counts() {
 }
 
 #[tokio::test]
-async fn an_acquisition_of_curator_mutex_is_so_many_requests_of_each_kind_to_the_unit() {
+async fn curator_mutex_sends_an_exact_number_of_requests_of_each_kind() {
     let lines = "strategies = [\"curator-mutex\"]\ncontenders = [1, 5]\nhold = \"3ms\"\nduration = \"1s\"\n";
     let [alone, queued] = <[_; 2]>::try_from(trials::count(lines).await).unwrap();
     assert_eq!((alone.turns, queued.turns), (CountedTurns::AfterTheFirst, CountedTurns::AfterTheFirst));
@@ -62,11 +62,11 @@ async fn an_acquisition_of_curator_mutex_is_so_many_requests_of_each_kind_to_the
         assert_eq!(counting.whole_by_release, Some(client.notifications.by_release()));
         assert_eq!((wire.bytes_sent, wire.bytes_received), (client.bytes_sent, client.bytes_received));
         assert_eq!(wire.acquired, client.acquired());
-        // Pings and the like are none of the lock's.
+        // Pings and the like do not count as the lock's requests.
         assert_eq!(wire.apart.connects, wire.apart.closes);
         assert!(wire.other_requests.is_empty());
     }
-    // Who waits looks at the node before its own once more, and a release wakes one.
+    // A waiter also reads the node before its own, and a release wakes one.
     assert!(queued.counted.requests.get(RequestKind::GetDataWatch) > 0);
     assert!(queued.by_release.is_some_and(|woken| woken > 0 && woken <= queued.counted.acquired));
 }

@@ -1,4 +1,4 @@
-//! Ensembles whose servers tests break. One test at a time has each; it leaves it whole for the next one.
+//! Ensembles whose servers tests break. One test at a time uses each, and leaves it whole for the next.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use super::ensemble;
 use super::faults::WITHIN;
 use super::skip::skipped;
 
-/// Those that nobody has at the moment.
+/// Ensembles that no test uses at the moment.
 #[derive(Debug)]
 struct Free {
     ensembles: Mutex<Vec<Arc<Local>>>,
-    /// Whether their servers can be cut off from each other.
+    /// Whether the servers can be cut off from each other.
     are_apart: bool,
 }
 
@@ -43,19 +43,20 @@ impl Deref for Breakable {
 
 impl Drop for Breakable {
     fn drop(&mut self) {
-        // What a test has left that failed is of no use to another.
+        // An ensemble left by a failed test is of no use to another.
         if !std::thread::panicking() {
             self.home.all().push(Arc::clone(&self.local));
         }
     }
 }
 
-/// Three servers in one network.
+/// Takes three servers in one network.
 pub async fn plain() -> Breakable {
     take(&PLAIN).await
 }
 
-/// Three servers that can be cut off from each other; `None`, and the test is skipped, where that is not possible.
+/// Takes three servers that can be cut off from each other; `None`, skipping the test, where that is not
+/// possible.
 pub async fn apart() -> Option<Breakable> {
     if let Err(why) = links_capability() {
         skipped(format!("servers cannot be partitioned here: {why}"));
@@ -64,7 +65,7 @@ pub async fn apart() -> Option<Breakable> {
     Some(take(&APART).await)
 }
 
-/// Three servers, apart where that is possible: for what concerns servers wherever they are.
+/// Takes three servers, in their own namespaces where possible, for tests about servers wherever they are.
 pub async fn apart_if_possible() -> Breakable {
     if links_capability().is_err() {
         return plain().await;
@@ -72,12 +73,12 @@ pub async fn apart_if_possible() -> Breakable {
     take(&APART).await
 }
 
-/// One that is free, or else a new one.
+/// Takes a free ensemble, or starts one.
 async fn take(home: &'static Free) -> Breakable {
     super::calm::wait();
     let free = home.all().pop();
     let local = match free {
-        // What the test before has done to it must be over.
+        // The previous test's faults must be over.
         Some(local) => {
             eventually(WITHIN, || local.whole()).await.unwrap();
             assert_eq!(local.ended(), None);

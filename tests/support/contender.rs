@@ -1,4 +1,4 @@
-//! A contender of a lock without a trial around it, and its wait in line.
+//! A contender of a lock without a trial around it, and its wait in the queue.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use zklockbench_zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, Trace, patience};
 
-/// A contender that is going to send something does so within this time of the last reply or notification.
+/// Time after the last reply or notification within which a contender sends its next request, if it has one.
 pub const SETTLE: Duration = Duration::from_millis(150);
 /// More than a server takes to answer on a busy host.
 const CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
 /// More than any wait of a test takes.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A lock object, its session, and what it has sent.
+/// A lock object, its session, and the requests it has sent.
 pub struct Contender {
     pub lock: Box<dyn Strategy>,
     pub session: Session,
@@ -33,24 +33,24 @@ impl Contender {
         Self::on((name, 0), params, scene, scene.traced().await)
     }
 
-    /// One that has the lock, as a writer.
+    /// A contender that holds the lock, as a writer.
     pub async fn holding(name: &str, scene: &Scene) -> (Self, Held) {
         let mut holder = Self::of(name, scene).await;
         let held = holder.acquire(Mode::Write).await.unwrap();
         (holder, held)
     }
 
-    /// As [`Contender::of`], by another address of the same ensemble.
+    /// Like [`Contender::of`], through another address of the same ensemble.
     pub async fn by(connect: &str, name: &str, scene: &Scene) -> Self {
         Self::by_with(connect, name, &Params::new(), scene).await
     }
 
-    /// As [`Contender::with`], by another address of the same ensemble.
+    /// Like [`Contender::with`], through another address of the same ensemble.
     pub async fn by_with(connect: &str, name: &str, params: &Params, scene: &Scene) -> Self {
         Self::on((name, 0), params, scene, scene.traced_by(connect).await)
     }
 
-    /// As [`Contender::by`], with a number that tells it from others.
+    /// Like [`Contender::by`], with a number that distinguishes it from others.
     pub async fn numbered(
         connect: &str,
         (name, number): (&str, usize),
@@ -80,12 +80,12 @@ impl Contender {
         self.lock.acquire(&self.session, mode, &patience(Some(limit))).await
     }
 
-    /// Holds for so long, or until it is asked to let go; whether it was.
+    /// Holds for this long, or until it is asked to release; returns whether it was.
     pub async fn hold(&mut self, limit: Duration) -> bool {
         self.hold_on(limit).await == HoldOver::Asked
     }
 
-    /// Holds for so long, or until the lock says that it is over.
+    /// Holds for this long, or until the lock ends the hold.
     pub async fn hold_on(&mut self, limit: Duration) -> HoldOver {
         self.lock.hold(&self.session, pin!(reactor::sleep(limit))).await
     }
@@ -94,14 +94,14 @@ impl Contender {
         self.lock.release(&self.session, held).await
     }
 
-    /// Queues up to write, and waits until that has come to rest.
+    /// Queues up to write, and waits until the contender has settled.
     pub async fn queue_up(self) -> Waiting {
         let waiting = Waiting::start(self, Mode::Write);
         settled([&waiting]).await;
         waiting
     }
 
-    /// Goes without a release: the session's end takes the node.
+    /// Ends the session without a release, which deletes the node.
     pub async fn die(self) {
         self.session.close(Duration::from_secs(10)).await;
     }
@@ -113,7 +113,7 @@ impl Contender {
 
 pub struct Waiting {
     pub cancel: CancellationToken,
-    /// The clock of its patience.
+    /// Clock of the acquire's deadline.
     pub clock: DeadlineClock,
     trace: Trace,
     session: Session,
@@ -136,7 +136,7 @@ impl Waiting {
         Self { cancel, clock, trace, session, task }
     }
 
-    /// Until its server has answered everything, on a new connection where the last one broke.
+    /// Waits until the server has answered everything, on a new connection if the last one broke.
     async fn catches_up(&self) {
         while !self.session.is_over() && !self.session.catch_up_beside().await {
             reactor::sleep(SETTLE / 10).await;
@@ -151,7 +151,7 @@ impl Waiting {
         self.until("over", || self.is_over()).await;
     }
 
-    /// Waits until it has sent so many requests.
+    /// Waits until it has sent this many requests.
     pub async fn has_sent(&self, requests: usize) {
         self.until("on its way", || self.trace.borrow().len() >= requests).await;
     }
@@ -186,10 +186,11 @@ impl Waiting {
     }
 }
 
-/// Waits until none of them has anything left to do: their servers have answered, all notifications have arrived, and
+/// Waits until all of these have settled: their servers have answered, all notifications have arrived, and
 /// nothing more was sent for a while.
 ///
-/// A step that ends late does not count: this process was not served on time, and a quiet contender proves nothing.
+/// A step that ends late does not count: this process was not scheduled in time, so a quiet contender proves
+/// nothing.
 pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
     let waits: Vec<&Waiting> = waits.into_iter().collect();
     let sent = || waits.iter().map(|waiting| waiting.trace.borrow().len()).sum::<usize>();
@@ -204,7 +205,7 @@ pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
     }
 }
 
-/// Whether nothing more is sent during [`SETTLE`], counted in steps that end on time.
+/// Returns whether nothing more is sent during [`SETTLE`], counted in steps that end on time.
 async fn is_quiet(sent: &impl Fn() -> usize, before: usize) -> bool {
     const STEPS: u32 = 10;
     let mut on_time = 0;

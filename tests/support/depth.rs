@@ -1,11 +1,11 @@
-//! How deep it is tested: what every change has to pass, or also what needs patience.
+//! Depth of the tests: what every change must pass, or also the long tests.
 
-/// Whether the tests may take their time: `ZKLOCKBENCH_LONG=1`, as `scripts/test --long` sets it.
+/// Returns whether long tests run: `ZKLOCKBENCH_LONG=1`, as set by `scripts/test --long`.
 pub fn is_long() -> bool {
     std::env::var_os("ZKLOCKBENCH_LONG").is_some_and(|value| value == "1")
 }
 
-/// The size of a test that has two.
+/// Selects the size of a test that has a short and a long one.
 pub fn of<T>(short: T, long: T) -> T {
     if is_long() { long } else { short }
 }

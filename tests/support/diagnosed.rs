@@ -4,7 +4,7 @@ use crate::support::cards::catalog_of;
 use zklockbench_core::catalog::LockCard;
 use zklockbench_scenario::parse;
 
-/// A file of five lines in which nothing is wrong.
+/// A valid file of five lines.
 const RIGHT: &str = r#"name = "x"
 strategies = ["polling"]
 contenders = 2
@@ -16,13 +16,13 @@ pub fn file(cards: &[LockCard], text: &str, expected: &[&str]) {
     assert_eq!(errors(cards, text), expected, "in\n{text}");
 }
 
-/// What is said of each file of a snapshot, whose own answers are not looked at: files there are the lines before an
+/// Errors of each file of a snapshot, whose own answers are ignored. A file consists of the lines before an
 /// answer, which begins with `#`; titles begin with `##`. A new file needs only `# ?` below it.
 pub fn said_of_files(cards: &[LockCard], snapshot: &str) -> String {
     said(cards, "", snapshot)
 }
 
-/// What is said of a right file with each of these groups of lines after its five.
+/// Errors of a valid file with each of these groups of lines after its five.
 pub fn said_of_added_lines(cards: &[LockCard], snapshot: &str) -> String {
     file(cards, RIGHT, &[]);
     said(cards, RIGHT, snapshot)

@@ -1,4 +1,4 @@
-//! Docker as tests use it: whether it is there, with which image of ZooKeeper, and what a run leaves on it.
+//! Docker for tests: whether it is available, an image of ZooKeeper, and what a run leaves behind.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -18,12 +18,12 @@ fn works(arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Starting a run removes what killed runs have left, so a test that looks at that has Docker for itself.
+/// Starting a run removes the leftovers of killed runs, so a test about these needs Docker for itself.
 static TURN: RwLock<()> = RwLock::new(());
 
-/// Docker, beside other tests or for one alone.
+/// Access to Docker, shared with other tests or exclusive.
 pub struct Docker {
-    /// An image of a ZooKeeper server.
+    /// Image of a ZooKeeper server.
     pub zookeeper: String,
     turn: Turn,
 }
@@ -44,7 +44,7 @@ impl Turn {
 }
 
 impl Docker {
-    /// Lets the others use it, too.
+    /// Lets other tests use it, too.
     pub fn share(self) -> Self {
         let Self { zookeeper, turn } = self;
         drop(turn);
@@ -52,12 +52,12 @@ impl Docker {
     }
 }
 
-/// Docker with an image of ZooKeeper; `None`, and the test is skipped, where there is none.
+/// Docker with an image of ZooKeeper; `None`, skipping the test, if there is none.
 pub fn available() -> Option<Docker> {
     image().map(|zookeeper| Docker { zookeeper, turn: Turn::shared() })
 }
 
-/// The same while no other test uses it.
+/// Like [`available`], while no other test uses it.
 pub fn available_alone() -> Option<Docker> {
     image().map(|zookeeper| Docker { zookeeper, turn: Turn::alone() })
 }
@@ -80,7 +80,7 @@ fn image() -> Option<String> {
     image
 }
 
-/// All that Docker has of a Compose project: containers, networks, volumes.
+/// Containers, networks and volumes of a Compose project.
 pub fn of_project(project: &str) -> Vec<String> {
     let filter = format!("label=com.docker.compose.project={project}");
     let lists: [&[&str]; 3] = [&["ps", "--all"], &["network", "ls"], &["volume", "ls"]];
@@ -88,8 +88,8 @@ pub fn of_project(project: &str) -> Vec<String> {
     told.iter().flat_map(|told| told.lines().map(str::to_owned)).collect()
 }
 
-/// The volumes that no container uses, of whomever: those without a name bear no project's. Another run's are among them
-/// for a moment while it removes its own.
+/// Volumes that no container uses, of any owner, since unnamed volumes have no project label. While another
+/// run removes its own, they may briefly be included.
 pub fn unused_volumes() -> BTreeSet<String> {
     let told = docker(&["volume", "ls", "--quiet", "--filter", "dangling=true"]);
     told.lines().map(str::to_owned).collect()

@@ -1,19 +1,19 @@
-//! What stands on a chart, read off its SVG text.
+//! Reads texts and colours off a chart's SVG.
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
-/// Every text, in the order in which it was drawn.
+/// Every text, in drawing order.
 pub fn texts(svg: &str) -> Vec<&str> {
     texts_with_attributes(svg).map(|(_, text)| text).collect()
 }
 
-/// The colours of everything but texts.
+/// Colours of everything except texts.
 pub fn colours(svg: &str) -> Vec<&str> {
     let shapes = svg.split('<').filter(|element| !element.starts_with(['t', '/']));
     shapes.flat_map(|shape| shape.match_indices('#').map(|(at, _)| &shape[at..at + 7])).collect()
 }
 
-/// Where a text stands, as wide as the charts' own font makes it and as high as a capital letter.
+/// Bounding box of a text: its width in the charts' font, and the height of a capital letter.
 #[derive(Debug)]
 pub struct TextBox<'a> {
     pub text: &'a str,
@@ -22,7 +22,7 @@ pub struct TextBox<'a> {
 }
 
 impl TextBox<'_> {
-    /// Whether no part of it leaves the picture.
+    /// Returns whether the box is completely inside the picture.
     pub fn is_inside(&self, svg: &str) -> bool {
         let size: Vec<f64> = attribute(svg, "viewBox").split(' ').map(|one| one.parse().unwrap()).collect();
         self.across[0] >= 0.0 && self.across[1] <= size[2] && self.down[0] >= 0.0 && self.down[1] <= size[3]

@@ -1,7 +1,6 @@
-//! Real ensembles for tests: one that the tests of a lane share, some that a test has to itself for a while, and ones
-//! that it starts for itself.
+//! Real ensembles for tests: one that all tests of a lane share, some that tests use in turn, and new ones.
 //!
-//! Their servers end with the test process, because they ask the system to be killed with it.
+//! Their servers end with the test process, because they ask the kernel to be killed with it.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -13,19 +12,20 @@ use zklockbench_ensemble::{Installation, Local, LocalSpec, Places};
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, CreateMode};
 
-/// Names a running ensemble (`host:port,host:port`) for the tests that may share one.
+/// Variable with a running ensemble (`host:port,host:port`) for tests that may share one.
 const SHARED: &str = "ZKLOCKBENCH_TEST_CONNECT";
 
-/// How many servers the ensembles have that tests share or use in turn. What locks ask and what is counted of it is the same
-/// on one; three take three times the processor time, so that is for tests in depth, and for those about servers.
+/// Number of servers of ensembles that tests share or use one after another. Locks send the same requests
+/// to a single server, and three servers take three times the processor time. Three are therefore for long
+/// tests and for tests about servers.
 fn servers() -> usize {
     super::depth::of(1, 3)
 }
 
-/// So many ensembles are started, at most, for tests that want one to themselves.
+/// Largest number of ensembles for tests that want one to themselves.
 const ALONE_AT_ONCE: usize = 12;
 
-/// In memory where there is such a place: what these tests check does not depend on fsync.
+/// In-memory directory, if there is one: what these tests check does not depend on fsync.
 pub fn fast_dir() -> Option<PathBuf> {
     let memory = Path::new("/dev/shm");
     tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf())
@@ -35,7 +35,7 @@ pub async fn start(servers: usize) -> Local {
     start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: false, nicer_by: 0 }).await
 }
 
-/// Starts one whose servers can be cut off from each other.
+/// Starts servers that can be cut off from each other.
 pub async fn start_apart(servers: usize) -> Local {
     start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: true, nicer_by: 0 }).await
 }
@@ -46,14 +46,14 @@ async fn start_as(spec: LocalSpec) -> Local {
     Local::start(&spec, &installation).await.unwrap()
 }
 
-/// The connect string of the ensemble that all tests of a binary share: the one that the environment names, or one
-/// that the first test starts.
+/// Connect string of the ensemble that all tests of a binary share: the one from the environment, or one that
+/// the first test starts.
 pub fn shared() -> &'static str {
     static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
     shared_of(servers(), &ENSEMBLE)
 }
 
-/// The same with three servers, for what is about several.
+/// Like [`shared`], with three servers, for tests about several.
 pub fn shared_of_three() -> &'static str {
     static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
     shared_of(3, &ENSEMBLE)
@@ -61,7 +61,7 @@ pub fn shared_of_three() -> &'static str {
 
 struct Shared {
     connect: String,
-    /// Runs for as long as it is here.
+    /// Runs while this value lives.
     _local: Option<Arc<Local>>,
 }
 
@@ -77,13 +77,13 @@ fn shared_of(servers: usize, ensemble: &'static OnceLock<Shared>) -> &'static st
     &shared.connect
 }
 
-/// The tests' runtimes come and go, so the start has one of its own.
+/// The tests' runtimes end with them, so the start needs its own.
 fn start_to_share(servers: usize) -> Arc<Local> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     Arc::new(runtime.block_on(start(servers)))
 }
 
-/// An ensemble that nobody else uses until this is dropped, so that their counters count for one alone.
+/// An ensemble that no other test uses until this is dropped, so its counters count for one test alone.
 pub struct Alone {
     local: Arc<Local>,
     _permit: OwnedSemaphorePermit,
@@ -96,7 +96,7 @@ pub async fn alone() -> Alone {
     alone_of(servers()).await
 }
 
-/// The same with so many servers, for tests about several.
+/// Like [`alone`], with this many servers, for tests about several.
 pub async fn alone_of(servers: usize) -> Alone {
     static PERMITS: OnceLock<Arc<Semaphore>> = OnceLock::new();
     let permits = PERMITS.get_or_init(|| Arc::new(Semaphore::new(ALONE_AT_ONCE)));
@@ -124,18 +124,18 @@ impl Deref for Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // Before the permit, so that whoever gets that finds it.
+        // Before the permit, so that the test that gets the permit finds the ensemble.
         IDLE.lock().unwrap().push(Arc::clone(&self.local));
     }
 }
 
-/// A place of its own on the ensemble that all share, as a connect string with a chroot: all that a test finds there is its
-/// own.
+/// A new directory on the shared ensemble, as a connect string with a chroot: everything there belongs to the
+/// test.
 pub fn place_on_shared() -> String {
     place_on(shared())
 }
 
-/// The same on another one.
+/// Like [`place_on_shared`], on another ensemble.
 pub fn place_on(shared: &str) -> String {
     let path = format!("/{}", super::trials::unique("place"));
     let make = || {

@@ -1,4 +1,4 @@
-//! Waiting for what a fault does to an ensemble, with the time that it took.
+//! Waits for the effects of faults on an ensemble, and prints how long they took.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use zklockbench_ensemble::{Leader, Local, Processes, eventually};
 
-/// Failover takes as long as it takes: most of a second on an idle machine, many on a busy one.
+/// Failover takes most of a second on an idle machine, many on a busy one.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
-/// Waits until it is so, and prints how long that took.
+/// Waits until a check succeeds, and prints how long that took.
 pub async fn until<T, F>(what: &str, look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
@@ -26,7 +26,7 @@ pub async fn whole(local: &Local) {
     until("whole again", || local.whole()).await;
 }
 
-/// Waits for a leader that was elected later than that one and is another server.
+/// Waits for a leader on another server, elected later than this one.
 pub async fn another_leads(local: &Local, than: Leader) -> Leader {
     until("another leads", || async {
         let now = local.leader_and_epoch().await?;
@@ -46,23 +46,23 @@ pub fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Set for the process that is to own an ensemble; whoever else runs the ignored tests does not mean that one.
+/// Variable for the process that must own an ensemble; other runs of ignored tests don't set it.
 const OWNER: &str = "ZKLOCKBENCH_TEST_OWNER";
 
-/// Whether this process is to own an ensemble.
+/// Returns whether this process must own an ensemble.
 pub fn is_owner() -> bool {
     std::env::var_os(OWNER).is_some()
 }
 
-/// Another process of this test binary, which owns an ensemble: one of its ignored tests.
+/// Another process of this test binary, which owns an ensemble and runs one of the ignored tests.
 pub struct Owner {
     process: Child,
-    /// What it printed in its last line, word by word.
+    /// Words of the last line that it printed.
     pub told: Vec<String>,
 }
 
 impl Owner {
-    /// Runs the ignored test of that name, its module's included, until it prints a line that begins with `owned:`.
+    /// Runs the ignored test with this path until it prints a line that begins with `owned:`.
     pub fn start(test: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([test, "--exact", "--ignored", "--nocapture"]).env(OWNER, "1");
@@ -74,7 +74,7 @@ impl Owner {
         Self { process, told: told.expect("the owner ended early") }
     }
 
-    /// Kills it: nothing of its own is run at its end.
+    /// Kills the process, so that none of its own code runs.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -16,7 +16,7 @@ const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop");
 /// More than any step of theirs takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs a class of tests/interop. All are compiled once, which is most of what starting one would take.
+/// Command for a class of tests/interop. All classes are compiled once, which takes longer than running one.
 pub fn java(class: &str) -> Command {
     static CLASSES: OnceLock<TempDir> = OnceLock::new();
     let class_path =
@@ -37,7 +37,7 @@ pub fn java(class: &str) -> Command {
     command
 }
 
-/// Curator's version, major and minor.
+/// Curator's major and minor version.
 pub fn curators_version() -> (u32, u32) {
     let names = std::fs::read_dir(JARS).unwrap().map(|entry| entry.unwrap().file_name());
     let version = names.filter_map(|name| {
@@ -62,17 +62,17 @@ pub fn python() -> Option<&'static str> {
     found
 }
 
-/// What drives kazoo's locks.
+/// Driver of kazoo's locks.
 pub const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
-/// What drives Curator's, which compiles itself where `XDG_CACHE_HOME` says.
+/// Driver of Curator's locks, which compiles itself into `XDG_CACHE_HOME`.
 pub const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 
-/// kazoo's driver as `--driver` takes it; where it can't be had, the test is skipped.
+/// Value of `--driver` for kazoo; `None`, skipping the test, if kazoo is missing.
 pub fn kazoo() -> Option<String> {
     python().map(|python| format!("kazoo={python} '{KAZOO}'"))
 }
 
-/// Curator's driver as `--driver` takes it, with a cache there; where it can't be had, the test is skipped.
+/// Value of `--driver` for Curator, with this cache; `None`, skipping the test, if Curator is missing.
 pub fn curator(cache: &Path) -> Option<String> {
     if !Path::new(JARS).join("curator-recipes.jar").exists() {
         skip::skipped(format!("this machine has no Curator in {JARS}"));
@@ -81,14 +81,14 @@ pub fn curator(cache: &Path) -> Option<String> {
     Some(format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", cache.display()))
 }
 
-/// Runs a program of tests/interop.
+/// Command for a script of tests/interop.
 pub fn script(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);
     command.arg(format!("{PROGRAMS}/{name}"));
     command
 }
 
-/// kazoo's version, major and minor.
+/// kazoo's major and minor version.
 pub fn kazoos_version(python: &str) -> (u32, u32) {
     let print = "import kazoo.version; print(kazoo.version.__version__)";
     let output = Command::new(python).args(["-c", print]).output().unwrap();
@@ -100,18 +100,18 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// A process that a test which fails does not leave behind.
+/// A process that a failing test does not leave behind.
 pub struct Bounded(pub Child);
 
 impl Drop for Bounded {
     fn drop(&mut self) {
-        // Else it has gone already.
+        // Fails only if the process is gone already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A process that is told things line by line and says what has happened.
+/// A process that reads commands line by line and prints what has happened.
 pub struct Obedient {
     _process: Bounded,
     told: Option<ChildStdin>,
@@ -119,7 +119,7 @@ pub struct Obedient {
 }
 
 impl Obedient {
-    /// Starts it; nothing it says is lost.
+    /// Starts a process; none of its output is lost.
     pub fn start(mut command: Command) -> Self {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let told = process.stdin.take();
@@ -132,7 +132,7 @@ impl Obedient {
         Self { _process: Bounded(process), told, said }
     }
 
-    /// Starts it, and waits until it is ready.
+    /// Starts a process, and waits until it is ready.
     pub async fn ready(command: Command) -> Self {
         let process = Self::start(command);
         process.says("ready").await;
@@ -156,14 +156,14 @@ impl Obedient {
         assert!(said.await.is_some(), "never said {line:?}, but {:?}", self.said.lock().unwrap());
     }
 
-    /// Tells it, and waits until it has said that.
+    /// Sends a command, and waits for this line of output.
     pub async fn obeys(&mut self, line: &str, answer: &str) {
         self.tell(line);
         self.says(answer).await;
     }
 }
 
-/// Contenders that go on until they are stopped, and then say in numbers what they saw.
+/// Contenders that go on until they are stopped, and then print what they saw, as numbers.
 pub struct Rivals(Bounded);
 
 impl Rivals {
@@ -171,7 +171,7 @@ impl Rivals {
         Self(Bounded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()))
     }
 
-    /// Stops them. Times inside, violations, crossings.
+    /// Stops the contenders. Returns their numbers of acquisitions, violations and crossings.
     pub fn stop(mut self) -> [u64; 3] {
         let process = &mut self.0.0;
         drop(process.stdin.take());

@@ -1,16 +1,17 @@
 //! What holders do inside, so that a violation shows; contenders in other languages do the same.
 //!
-//! There is one more node, the owner's. A writer reads it, overwrites it on the way in, and again on the way out;
-//! a reader reads it on the way in and looks at its version again on the way out. The leader puts all writes in
-//! one order and numbers them, so:
-//! - Nothing is missed: had a writer come in between another's three requests, or between a reader's two, the
-//!   versions would not follow one another. (Of a reader's second look that is so once its server has applied the
-//!   write; the writer itself is not told of readers.)
-//! - Nothing is invented: who is let in has seen the node of the one before disappear, on its own session; that
-//!   server has then also applied the last write of the one before, which came earlier.
+//! There is one more node, the owner's. A writer reads it, overwrites it on the way in, and again on the way
+//! out. A reader reads it on the way in and checks its version on the way out. The leader orders and numbers
+//! all writes, so:
+//! - Nothing is missed. If a writer came in between another's three requests, or between a reader's two, the
+//!   versions would not be consecutive. (For a reader's second request, this requires that its server has
+//!   applied the write; writers do not notice readers.)
+//! - Nothing is invented. An admitted contender has seen the previous holder's node disappear in its own
+//!   session. That server has then also applied the previous holder's last write, which came earlier.
 //!
-//! The writes say who made them, so whoever comes in also knows whether the lock has passed from one kind of
-//! client to the other. Each such handoff is followed by one in the other direction before there can be the next.
+//! The writes name their writers, so each holder also knows whether the lock has passed from one kind of
+//! client to the other. Each such handoff is followed by one in the other direction before there can be the
+//! next.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,22 +25,22 @@ use crate::support::depth;
 use crate::support::foreign::Rivals;
 use crate::support::sessions::{Scene, patience};
 
-/// Our contenders, and as many of the other kind: few, because then the lock passes between the kinds often.
+/// Number of contenders of each kind: few, so that the lock often passes between the kinds.
 pub const CONTENDERS: usize = 2;
-/// Handoffs from the other kind to ours; there is one back between every two of them: 2,000 in all where there is time.
+/// Handoffs from the other kind to ours; between every two of them one goes back: 2,000 in all with --long.
 pub fn crossings() -> u64 {
     depth::of(201, 1_001)
 }
-/// No mix takes as long.
+/// Longer than any mix takes.
 const LIMIT: Duration = Duration::from_secs(240);
 
 #[derive(Debug, Default)]
 pub struct Seen {
     pub acquired: Cell<u64>,
     pub violations: Cell<u64>,
-    /// Times that the one before was of the other kind.
+    /// Number of times that the previous holder was of the other kind.
     pub crossings: Cell<u64>,
-    /// The latest state of the owner's node that was counted as a crossing.
+    /// Latest version of the owner's node that was counted as a crossing.
     counted: Cell<i32>,
 }
 
@@ -47,18 +48,18 @@ fn one_more(count: &Cell<u64>) {
     count.set(count.get() + 1);
 }
 
-/// A lock of ours, and what its contenders ask for in turn.
+/// A lock of ours, and the modes that its contenders request in turn.
 #[derive(Clone)]
 pub struct Ours {
     pub strategy: &'static str,
     pub params: Params,
     pub turns: &'static [Mode],
-    /// Handoffs to our side after which they stop.
+    /// Handoffs to our side after which the contenders stop.
     pub crossings: u64,
 }
 
 impl Ours {
-    /// With its defaults, always to write.
+    /// A lock with its defaults, whose contenders always write.
     pub fn plain(strategy: &'static str) -> Self {
         Self { strategy, params: Params::new(), turns: &[Mode::Write], crossings: crossings() }
     }
@@ -78,7 +79,8 @@ pub fn owner_of(scene: &Scene) -> String {
     format!("{}-owner", scene.lock)
 }
 
-/// Both kinds contend until the lock has passed between them so many times: what ours saw, what the others saw.
+/// Lets both kinds contend until the lock has passed between them often enough. Returns what ours and the
+/// others saw.
 pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: impl FnOnce() -> Rivals) -> (Rc<Seen>, [u64; 3]) {
     let session = scene.session().await;
     session.create(&owner_of(&scene), b"out nobody", NodeKind::Persistent).await.unwrap();
@@ -112,14 +114,14 @@ async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {
             one_more(&seen.violations);
         }
         lock.release(&session, held).await.unwrap();
-        // Whoever came after its own kind lets one of the other kind pass, so that the two come to alternate.
+        // A contender that followed its own kind lets the other kind pass, so that the two alternate.
         if seen.crossings.get() == crossings {
             reactor::sleep(entered.elapsed()).await;
         }
     }
 }
 
-/// Whether nobody was inside that the lock should have kept out.
+/// Stays inside; returns whether no contender was inside that the lock should have excluded.
 async fn stay(session: &Session, owner: &str, mode: Mode, seen: &Seen) -> bool {
     let (data, before) = session.get_data(owner).await.unwrap();
     let is_others = !data.ends_with(b" rust") && !data.ends_with(b" nobody");

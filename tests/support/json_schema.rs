@@ -1,5 +1,5 @@
-//! Whether a value is what a JSON Schema says, by the keywords that the schemas here use. Any other keyword stops the test, so
-//! that nothing passes unchecked.
+//! Validates values by a JSON Schema, with the keywords that the schemas here use. Any other keyword fails
+//! the test, so that nothing passes unchecked.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -12,8 +12,7 @@ const ANNOTATIONS: [&str; 8] =
 pub struct Schema(Value);
 
 impl Schema {
-    /// # Panics
-    /// Where the schema is none.
+    /// # Panics If `schema` is not a valid schema.
     pub fn new(schema: &Value) -> Self {
         let new = Self(schema.clone());
         new.assert_is_schema(&new.0);
@@ -67,7 +66,7 @@ impl Schema {
         self.complaints(value).is_empty()
     }
 
-    /// What is wrong with a value, each with its place.
+    /// Violations in a value, each with its position.
     pub fn complaints(&self, value: &Value) -> Vec<String> {
         let mut complaints = Vec::new();
         self.check(&self.0, value, "", &mut complaints);
@@ -97,7 +96,7 @@ impl Schema {
         }
     }
 
-    /// Whether a value follows one keyword; what is wrong further down is added to the complaints.
+    /// Returns whether a value follows one keyword; violations further down are added to the complaints.
     fn follows(
         &self,
         keyword: &str,
@@ -251,7 +250,7 @@ fn number_follows(keyword: &str, rule: &Value, number: f64) -> bool {
     }
 }
 
-/// Patterns are JavaScript's, whose classes know ASCII only.
+/// Patterns are JavaScript's, whose classes are ASCII only.
 fn pattern(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\d", "[0-9]"))
 }
@@ -274,7 +273,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }
 
-/// Whether `properties` or `patternProperties` of a schema speak of a member.
+/// Returns whether `properties` or `patternProperties` of a schema cover a member.
 fn is_named(schema: &Map<String, Value>, name: &str) -> bool {
     let of = |keyword| schema.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::keys);
     of("properties").any(|one| one == name)

@@ -1,4 +1,4 @@
-//! A wire to a server that falsifies one number: how many children a directory had when a queue was joined by count.
+//! A proxy that falsifies one number: how many children a directory had when a queue was joined by count.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -9,29 +9,30 @@ use std::thread;
 
 use super::proxy::next_packet;
 
-/// How the protocol numbers a multi, the results of its creates, and that of a setData.
+/// Opcodes of a multi, of the results of its creates, and of that of a setData.
 const MULTI: i32 = 14;
 const CREATED: [i32; 2] = [1, 15];
 const DATA_SET: i32 = 5;
-/// Length, number, zxid and error before a reply's body; kind, end and error before each result of a multi; a stat.
+/// Bytes of length, xid, zxid and error before a reply's body; of kind, end and error before each result; of
+/// a stat.
 const REPLY_HEADER: usize = 20;
 const RESULT_HEADER: usize = 9;
 const STAT: usize = 68;
-/// Where the number of children stands in a stat: behind four long numbers, three short ones, a long and a short one.
+/// Offset of the number of children in a stat: after four longs, three ints, a long and an int.
 const CHILDREN: usize = 4 * 8 + 3 * 4 + 8 + 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lies {
     Never,
-    /// About every directory.
+    /// Lies about every directory.
     Always,
-    /// About every directory but those with that in their path.
+    /// Lies about every directory without this in its path.
     OutsideOf(&'static str),
 }
 
-/// Passes packets on, and says that whoever joins is alone.
+/// Passes packets on, and reports to joining contenders that they are alone.
 pub struct LyingServer {
-    /// Where to connect to.
+    /// Address to connect to.
     pub connect: String,
     state: Arc<State>,
 }
@@ -98,7 +99,7 @@ fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
 }
 
 impl State {
-    /// The number of a request whose reply is to be false.
+    /// Xid of a request whose reply must be falsified.
     fn is_lied_to(&self, packet: &[u8]) -> Option<i32> {
         let (xid, kind) = (number_at(packet, 4)?, number_at(packet, 8)?);
         if kind != MULTI {
@@ -115,7 +116,7 @@ impl State {
         is_meant.then_some(xid)
     }
 
-    /// Says that one child is there, in the reply to a create and a setData.
+    /// Makes the reply to a create and a setData report a single child.
     fn falsify(&self, packet: &mut [u8]) {
         let Some(at) = children_in(packet) else { return };
         packet[at..at + 4].copy_from_slice(&1_i32.to_be_bytes());
@@ -123,7 +124,7 @@ impl State {
     }
 }
 
-/// Where the number of children stands in the reply to a multi of a create and a setData.
+/// Offset of the number of children in the reply to a multi of a create and a setData.
 fn children_in(packet: &[u8]) -> Option<usize> {
     if number_at(packet, 16)? != 0 {
         return None;

@@ -1,4 +1,4 @@
-//! What the tests of several lanes share.
+//! Support code of the tests of several lanes.
 
 #![allow(dead_code, reason = "each lane uses a part")]
 

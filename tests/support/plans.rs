@@ -1,4 +1,4 @@
-//! A plan as it is stored, made up for what shows plans.
+//! A plan as stored, made up for tests of its outputs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn range(least_us: u64, median_us: f64, most_us: u64) -> Option<MeasuredRange> {
     Some(MeasuredRange { least_us, median_us, most_us, at_least: false })
 }
 
-/// What was measured of one strategy only: the leader killed three times, and a holder that crashed.
+/// Measurements of one strategy only: the leader killed three times, and a holder that crashed.
 fn failures(strategy: &str) -> Vec<FailureCost> {
     if strategy != "predecessor-watch" {
         return Vec::new();
@@ -67,7 +67,7 @@ fn failures(strategy: &str) -> Vec<FailureCost> {
     vec![leader, holder]
 }
 
-/// What a plan says of a strategy with that 99th percentile of the wait.
+/// A plan's answer for a strategy with this 99th percentile of the wait.
 pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
     let part = |us| Part { us, error_us: us / 20.0 };
     let holds = verdict == Verdict::Held;
@@ -116,7 +116,7 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
     }
 }
 
-/// A plan of two strategies, of which the one that holds was verified.
+/// A plan of two strategies, of which the one that meets the objective was verified.
 pub fn plan() -> PlanFile {
     let host = records::run(1).host;
     let server = |port: u16| ServerInfo {

@@ -14,7 +14,7 @@ use zklockbench_record::Trial;
 
 use super::json_schema::Schema;
 
-/// A place of its own for one test: results, data of local servers (in `data`, which is there), state.
+/// A directory for one test: results, data of local servers (in `data`, which exists), and state.
 pub struct Bench {
     pub dir: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl Bench {
         bench
     }
 
-    /// One with that as its `scenario.toml`.
+    /// A bench with this as its `scenario.toml`.
     pub fn with(scenario: &str) -> Self {
         let bench = Self::new();
         bench.scenario(scenario);
@@ -44,13 +44,13 @@ impl Bench {
         path
     }
 
-    /// Runs that scenario with a driver, which may build what it has to where the bench is.
+    /// Runs a scenario with a driver, which may build its files in the bench.
     pub fn run_driven(&self, name: &str, driver: &str, scenario: &str) -> Output {
         let driver = format!("{name}=env XDG_CACHE_HOME={} '{driver}'", self.path("cache").display());
         self.run_with(&[&driver], scenario, &[])
     }
 
-    /// Runs that scenario on servers of its own with those drivers, as `--driver` takes them.
+    /// Runs a scenario on local servers with these values of `--driver`.
     pub fn run_with(&self, drivers: &[&str], scenario: &str, more: &[&str]) -> Output {
         self.scenario(scenario);
         let mut words = vec!["run", "scenario.toml", "--data-dir", "data", "--no-floor"];
@@ -59,8 +59,8 @@ impl Bench {
         self.output(&words)
     }
 
-    /// The program with this bench's state, in this bench's directory. Its servers are not warmed up: no test asks how
-    /// fast they are. It draws nothing: unoptimised, that would take more processor time than most runs.
+    /// Command with this bench's state and directory. It does not warm its servers up, since no test measures
+    /// their speed. It draws no charts, which would take an unoptimised build longer than most runs.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(env!("CARGO_BIN_EXE_zklockbench"), arguments)
     }
@@ -80,13 +80,13 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// The program as it is when that is typed after its name.
+    /// Command for this line as typed after the program's name.
     pub fn typed(&self, line: &str) -> Command {
         let words = shlex::split(line).unwrap();
         self.command(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// What it shows and what it says when that is typed after its name; it has to end with that code.
+    /// Runs this line, which must end with this exit code. Returns its stdout and stderr.
     #[track_caller]
     pub fn ends(&self, code: i32, typed: &str) -> (String, String) {
         let output = self.typed(typed).output().unwrap();
@@ -95,13 +95,13 @@ impl Bench {
         (shown, said)
     }
 
-    /// What it shows when all is well.
+    /// Stdout of this line, which must succeed.
     #[track_caller]
     pub fn shows(&self, typed: &str) -> String {
         self.ends(0, typed).0
     }
 
-    /// What it says of a mistake.
+    /// Stderr of this line, which must be refused as a usage error.
     #[track_caller]
     pub fn refuses(&self, typed: &str) -> String {
         self.ends(2, typed).1
@@ -115,12 +115,12 @@ impl Bench {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Starts it and listens to what it says on stderr.
+    /// Starts the program, and collects its stderr.
     pub fn watch(&self, arguments: &[&str]) -> Watched {
         self.listen(self.command(arguments))
     }
 
-    /// The same with a command that was made elsewhere.
+    /// Like [`Bench::watch`], for a command made elsewhere.
     pub fn listen(&self, mut command: Command) -> Watched {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -140,12 +140,12 @@ impl Bench {
         std::fs::File::create(self.path("said.log")).unwrap()
     }
 
-    /// What that file holds by now.
+    /// Content of the log so far.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(self.path("said.log")).unwrap_or_default()
     }
 
-    /// The run directories that look whole.
+    /// Run directories that are not hidden, and so complete.
     pub fn results(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path("results")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| !hidden(path)).collect()
@@ -158,7 +158,7 @@ impl Bench {
         zklockbench_results::read(&results[0]).unwrap()
     }
 
-    /// Process ids of servers whose data lie in this bench.
+    /// Process ids of servers whose data are in this bench.
     pub fn servers(&self) -> Vec<u32> {
         let own = self.dir.path().canonicalize().unwrap().display().to_string();
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -171,7 +171,7 @@ impl Bench {
         .collect()
     }
 
-    /// The directory of a release as it is unpacked, made of the jars of this system.
+    /// Directory of an unpacked release, made of this system's jars.
     pub fn release(&self) -> PathBuf {
         let release = self.path("release");
         std::fs::create_dir_all(release.join("lib")).unwrap();
@@ -183,7 +183,7 @@ impl Bench {
         release
     }
 
-    /// The client ports of servers whose data lie in this bench.
+    /// Client ports of servers whose data are in this bench.
     pub fn client_ports(&self) -> Vec<u16> {
         let servers = walk(self.dir.path()).into_iter().filter(|path| path.ends_with("zoo.cfg"));
         let text = servers.filter_map(|path| std::fs::read_to_string(path).ok());
@@ -192,18 +192,18 @@ impl Bench {
     }
 }
 
-/// A test that fails leaves no servers to the next one.
+/// Kills servers that a failed test left behind.
 impl Drop for Bench {
     fn drop(&mut self) {
         let pids = self.servers().into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         for pid in pids {
-            // It may just have ended.
+            // The server may just have ended.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// What `--json` prints, by the schema that the program publishes.
+/// Checks the output of `--json` by the schema that the program publishes.
 pub struct Answers(Schema);
 
 impl Answers {
@@ -217,7 +217,7 @@ impl Answers {
     }
 }
 
-/// A program under way.
+/// A running program.
 pub struct Watched {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -233,14 +233,14 @@ impl Watched {
         self.said.lock().unwrap().contains(what)
     }
 
-    /// The rest of the first whole line in which it has said that.
+    /// Rest of the first complete line that contains `what`.
     pub fn says_after(&self, what: &str) -> Option<String> {
         let said = self.said.lock().unwrap();
         let (_, rest) = said.split_once(what)?;
         rest.split_once('\n').map(|(line, _)| line.trim().to_owned())
     }
 
-    /// Waits for its end; returns its exit code and all that it said.
+    /// Waits for the program's end; returns its exit code and stderr.
     pub fn end(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
         self.listener.join().unwrap();
@@ -257,8 +257,8 @@ fn hidden(path: &Path) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with('.')
 }
 
-/// Writes a file that can be run, by another process: what a thread of this one starts meanwhile would inherit the open file,
-/// and as long as anybody has it open for writing it can't be run ("text file busy").
+/// Writes an executable file by another process. A child that a thread of this process starts meanwhile would
+/// inherit the open file. A file that is open for writing can't be run ("text file busy").
 pub fn executable(path: &Path, content: impl AsRef<[u8]>) {
     let mut command = Command::new("install");
     command.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
@@ -275,8 +275,6 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Asserts that a run went through to its end and broke no promise: for tests that ask neither how fast the host is nor what
-/// the verdict is. (On a slow host the generator's timers are late, and then the verdict is unknown.)
 /// Asserts that the run ended with 0, or with 4 because this host was too busy for one of its trials.
 pub fn held_unless_the_host_was_busy(output: &Output, trials: &[Trial]) {
     let is_spoiled = |trial: &Trial| {
@@ -290,14 +288,16 @@ pub fn held_unless_the_host_was_busy(output: &Output, trials: &[Trial]) {
     }
 }
 
+/// Asserts that a run ended normally and was not violated, for tests that ask neither for speed nor for a
+/// verdict. (On a slow host the generator's timers are late, and the verdict is unknown.)
 pub fn went_through(output: &Output) {
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(output));
 }
 
-/// How many times longer something may take on a busy host.
+/// Factor by which a busy host may take longer.
 const BUSY_HOST: u32 = 10;
 
-/// Waits until something is true; fails with its name when that takes far longer than it does on a quiet host.
+/// Waits until a condition holds; fails with its name when that takes far longer than on a quiet host.
 pub fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + BUSY_HOST * within;
     while !is_so() {
@@ -314,22 +314,22 @@ pub fn signal(pid: u32, signal: Signal) {
 pub struct Ended {
     pub code: Option<i32>,
     pub said: String,
-    /// Processor time, which other programs on the host do not lengthen.
+    /// Processor time, which other programs on the host do not increase.
     pub worked: Duration,
-    /// The most memory that it had at any time.
+    /// Peak resident memory in KiB.
     pub resident_kb: u64,
 }
 
-/// Runs it to its end, or for two minutes.
+/// Runs a command to its end, for at most two minutes.
 pub fn measured(command: Command) -> Ended {
     measured_within(command, Duration::from_secs(120))
 }
 
-/// Runs it to its end, or for as long as that.
+/// Runs a command to its end, for at most `limit`.
 pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // Read as it comes: of a pipe that is full nobody would take more.
+    // Read while it runs: a full pipe would block it.
     let mut stderr = child.stderr.take().unwrap();
     let listener = std::thread::spawn(move || {
         let mut said = Vec::new();
@@ -354,7 +354,7 @@ pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     Ended { code, said, worked, resident_kb }
 }
 
-/// User and system time in the text of a process's `stat`, in ticks of 10 ms there.
+/// User and system time in the text of a process's `stat`, which has ticks of 10 ms.
 fn processor_time(stat: &str) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());

@@ -1,7 +1,7 @@
-//! A wire between a session and a server that a test can mute and cut, and on which one request can be lost.
+//! A proxy between a session and a server that a test can mute and cut, and on which one request can be lost.
 //!
-//! It passes whole packets on, so it knows which request it has in hand. What counts as a request is what a lock
-//! asks for: not the connect request, pings, watches set anew, or the session's end.
+//! It passes whole packets on, so it knows each request. Only requests of a lock count, not the connect
+//! request, pings, restored watches, or the session's end.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -11,40 +11,40 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// How long a request that is to be lost waits for the replies to those before it.
+/// Number of checks for earlier replies before a request is lost.
 const LOOKS_FOR_REPLIES: u32 = 200;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const SYNC: i32 = 9;
 
-/// Passes packets on in both directions until it is told otherwise.
+/// Passes packets on in both directions until told otherwise.
 pub struct Proxy {
-    /// Where to connect to.
+    /// Address to connect to.
     pub connect: String,
     state: Arc<State>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The server has answered it; then the connection breaks, and the answer is lost.
+    /// The server answers the request; then the connection breaks, and the reply is lost.
     ReplyLost,
-    /// It never reaches the server; the connection breaks instead.
+    /// The request never reaches the server; the connection breaks instead.
     RequestLost,
     /// As [`Fate::ReplyLost`], and new connections are refused until [`Proxy::mend`].
     CutOff,
-    /// The server has answered it; the answer waits until [`Proxy::let_go`].
+    /// The server answers the request; the reply waits until [`Proxy::let_go`].
     ReplyHeld,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     xid: i32,
-    /// Its kind, as the protocol numbers them.
+    /// Opcode of the protocol.
     pub kind: i32,
-    /// What comes first in most requests; of a multi, whatever its first bytes are.
+    /// First field of most requests; meaningless for a multi.
     pub path: String,
-    /// What comes last in reads: whether a watch is to be set.
+    /// Last field of reads: whether they set a watch.
     pub watches: bool,
-    /// What becomes of it on purpose.
+    /// Planned fate of the request.
     pub fate: Option<Fate>,
 }
 
@@ -53,17 +53,17 @@ impl Request {
         self.kind == 14
     }
 
-    /// Whether it makes a node or, being a multi, may.
+    /// Returns whether it creates a node or, as a multi, may.
     pub fn may_create(&self) -> bool {
         self.is_multi() || matches!(self.kind, 1 | 15)
     }
 }
 
-/// The request that something happens to.
+/// A planned fate, and the request that it hits.
 struct Doom {
     fate: Fate,
     is: Box<dyn Fn(&Request) -> bool + Send>,
-    /// So many like it pass before it.
+    /// Number of matching requests that pass first.
     before: usize,
 }
 
@@ -71,21 +71,21 @@ struct Doom {
 struct Journal {
     sent: Vec<Request>,
     unanswered: Vec<i32>,
-    /// What is still to happen, the next first.
+    /// Pending fates, the next one first.
     dooms: VecDeque<Doom>,
-    /// The request whose reply is awaited to seal its fate.
+    /// Request whose reply seals its fate.
     doomed: Option<(i32, Fate)>,
-    /// Something has happened to a request.
+    /// Whether a request has met its fate.
     struck: bool,
 }
 
-/// A connection that the server has taken a session on; 0 where there is none.
+/// Number of the connection on which the server has accepted a session; 0 if there is none.
 type Live = AtomicUsize;
 
 #[derive(Default)]
 struct State {
     muted: AtomicBool,
-    /// The session's end goes unanswered on the connection that it was told by.
+    /// Whether the session's end must stay unanswered on the current connection.
     ended: AtomicBool,
     cut: AtomicBool,
     held: AtomicBool,
@@ -110,12 +110,12 @@ impl Proxy {
         Self { connect, state }
     }
 
-    /// Replies and events are swallowed from now on.
+    /// Swallows replies and events from now on.
     pub fn mute(&self) {
         self.state.muted.store(true, Ordering::SeqCst);
     }
 
-    /// Replies and events wait here from now on, until they are let go.
+    /// Holds replies and events back from now on, until they are let go.
     pub fn hold_back(&self) {
         self.state.held.store(true, Ordering::SeqCst);
     }
@@ -126,7 +126,7 @@ impl Proxy {
         self.state.break_off();
     }
 
-    /// Breaks the connection; the next ones lead to that server.
+    /// Breaks the connection; later ones lead to this server.
     pub fn move_to(&self, server: &str) {
         server.clone_into(&mut self.state.server.lock().unwrap());
         self.state.break_off();
@@ -136,12 +136,12 @@ impl Proxy {
         self.state.cut.load(Ordering::SeqCst)
     }
 
-    /// Whether the client has a connection on which it has been told its session.
+    /// Returns whether the client has a connection with an accepted session.
     pub fn is_connected(&self) -> bool {
         self.state.live.load(Ordering::SeqCst) != 0
     }
 
-    /// Bytes that have come from the client and from the server.
+    /// Bytes received from the client and from the server.
     pub fn passed(&self) -> (u64, u64) {
         let State { to_server, to_client, .. } = &*self.state;
         (to_server.load(Ordering::SeqCst), to_client.load(Ordering::SeqCst))
@@ -152,13 +152,13 @@ impl Proxy {
         self.state.cut.store(false, Ordering::SeqCst);
     }
 
-    /// That becomes of the n-th request of a kind, counted from 1: from now on, or from the last one on that
-    /// something is to happen to. A broken connection can be made anew at once.
+    /// Applies a fate to the n-th request of a kind, from 1, counted from now or from the last request with a
+    /// planned fate. After a broken connection, the client may reconnect at once.
     pub fn strike(&self, fate: Fate, kind: i32, n: usize) {
         self.strike_where(fate, n, move |request| request.kind == kind);
     }
 
-    /// The same of the n-th request that is one of these.
+    /// Applies a fate to the n-th matching request.
     pub fn strike_where(&self, fate: Fate, n: usize, is: impl Fn(&Request) -> bool + Send + 'static) {
         self.state.journal().dooms.push_back(Doom { fate, is: Box::new(is), before: n - 1 });
     }
@@ -167,13 +167,13 @@ impl Proxy {
         self.state.journal().struck
     }
 
-    /// Whether all has happened that was to happen to requests.
+    /// Returns whether no fate is pending.
     pub fn is_done_striking(&self) -> bool {
         let journal = self.state.journal();
         journal.dooms.is_empty() && journal.doomed.is_none()
     }
 
-    /// Whether every request has its reply, or lost it with the connection.
+    /// Returns whether every request has its reply, or lost it with the connection.
     pub fn is_answered(&self) -> bool {
         !self.is_connected() || self.state.journal().unanswered.is_empty()
     }
@@ -183,15 +183,15 @@ impl Proxy {
         self.state.held.store(false, Ordering::SeqCst);
     }
 
-    /// The requests so far, in the order of sending.
+    /// Requests so far, in the order of sending.
     pub fn requests(&self) -> Vec<Request> {
         self.state.journal().sent.clone()
     }
 
-    /// Ends the client's session on the server, as an administrator can. The client learns of it when it connects
-    /// anew.
+    /// Ends the client's session on the server, as an administrator can. The client learns that when it
+    /// reconnects.
     pub fn end_session(&self) {
-        /// Length, number and kind of a closeSession.
+        /// Length, xid and opcode of a closeSession.
         const CLOSE: [u8; 12] = [0, 0, 0, 8, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf5];
         self.state.ended.store(true, Ordering::SeqCst);
         self.state.live.store(0, Ordering::SeqCst);
@@ -227,7 +227,7 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
         state.streams.lock().unwrap().extend(both);
         *state.servers.lock().unwrap() = vec![server.try_clone().unwrap()];
-        // Who comes back after the end of its session is told so.
+        // A client that reconnects after the end of its session must be notified.
         state.ended.store(false, Ordering::SeqCst);
         state.journal().unanswered.clear();
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -297,7 +297,7 @@ impl State {
             return true;
         }
         let (path, watches) = (text_at(packet, 12), packet.last() == Some(&1));
-        // By which a test waits until all has been answered.
+        // Sent by tests to wait until everything has been answered.
         if kind == SYNC && path == "/" {
             return true;
         }
@@ -312,7 +312,7 @@ impl State {
             return true;
         }
         drop(journal);
-        // What was sent before it arrives, and is answered.
+        // Earlier requests arrive, and are answered.
         for _ in 0..LOOKS_FOR_REPLIES {
             if self.journal().unanswered.is_empty() {
                 break;
@@ -326,7 +326,7 @@ impl State {
 }
 
 impl Journal {
-    /// What becomes of a request that has just come.
+    /// Fate of a request that has just arrived.
     fn fate_of(&mut self, request: &Request) -> Option<Fate> {
         let doom = self.dooms.front_mut().filter(|doom| (doom.is)(request))?;
         if doom.before > 0 {
@@ -337,12 +337,12 @@ impl Journal {
     }
 }
 
-/// The number in a packet's bytes from there; a packet that ends before has none, and no kind of request either.
+/// Number at an offset of a packet; -1, which is no opcode, if the packet is shorter.
 fn number_at(packet: &[u8], at: usize) -> i32 {
     packet.get(at..at + 4).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
 }
 
-/// The text in a packet's bytes from there; empty where there is none.
+/// Text at an offset of a packet; empty if there is none.
 fn text_at(packet: &[u8], at: usize) -> String {
     let length = usize::try_from(number_at(packet, at)).unwrap_or(0);
     let bytes = packet.get(at + 4..at + 4 + length).unwrap_or_default();
@@ -360,7 +360,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8], bool) -> 
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// The next whole packet, its length included.
+/// Next complete packet, including its length.
 pub fn next_packet(from: &mut TcpStream) -> Option<Vec<u8>> {
     let mut packet = vec![0; 4];
     from.read_exact(&mut packet).ok()?;

@@ -1,4 +1,4 @@
-//! Runs whose strategies are as fast as a test says.
+//! Runs whose strategies are as fast as a test specifies.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use zklockbench_results::StoredRun;
 
 use super::records;
 
-/// A strategy, and how many acquisitions a second each of its repetitions came to.
+/// A strategy, and the acquisitions per second of each of its repetitions.
 pub struct Lock {
     pub label: &'static str,
     pub pace: Vec<f64>,
@@ -21,7 +21,7 @@ pub fn lock(label: &'static str, pace: impl IntoIterator<Item = f64>) -> Lock {
     Lock { label, pace: pace.into_iter().collect(), requests: 4, what: |_| {} }
 }
 
-/// So many repetitions around that pace, none like another, none further from it than one in a hundred.
+/// Paces for this many repetitions, all different, and within 1 % of `pace`.
 pub fn around(pace: f64, repetitions: u32) -> Vec<f64> {
     (0..repetitions).map(|at| pace * (1.0 + f64::from(at % 7) / 1_000.0)).collect()
 }
@@ -65,7 +65,7 @@ pub fn unknown(trial: &mut Trial) {
     trial.judged = records::judged(Verdict::Unknown(vec!["nothing could have been caught".into()]));
 }
 
-/// Another program's lock, of whose requests nothing is known.
+/// Another program's lock, whose requests are unknown.
 pub fn not_counted(trial: &mut Trial) {
     trial.driver = Some(DriverRecord {
         program: "team 1.0".into(),
@@ -81,8 +81,8 @@ pub fn not_counted(trial: &mut Trial) {
     });
 }
 
-/// Another program's lock, whose requests and one notification for each acquisition were counted on the wire, for the first
-/// repetition.
+/// Another program's lock, whose requests and one notification per acquisition were counted on the wire in
+/// the first repetition.
 pub fn counted_apart<const REQUESTS: u64>(trial: &mut Trial) {
     not_counted(trial);
     if trial.spec.repetition == 1 {

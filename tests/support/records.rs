@@ -1,4 +1,4 @@
-//! Records made by hand, with a value in every field, as a run would leave them.
+//! Handmade records with a value in every field, as a run would leave them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -25,22 +25,22 @@ pub fn began() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(1_795_250_708_123_456)
 }
 
-/// A judgement of which only the exclusion could be judged.
+/// A judgement of the exclusion only.
 pub fn judged(exclusion: Verdict) -> Judged {
     Parts { exclusion, progress: None, order: None, accounting: None, figures: None }.into()
 }
 
-/// Nothing to object to.
+/// A judgement without complaints.
 pub fn held() -> Judged {
     judged(Verdict::Held)
 }
 
-/// A run that goes on, with nothing to object to.
+/// A running run, without complaints.
 pub fn so_far(planned: usize) -> SoFar {
     SoFar { planned, precision: None, judged: held() }
 }
 
-/// A run of these trials as it would be read, with nothing to object to.
+/// A stored run of these trials, without complaints.
 pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
     let run = RunFile {
         schema_version: SCHEMA_VERSION,
@@ -53,14 +53,14 @@ pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
     StoredRun::of(run, trials.to_vec())
 }
 
-/// The only run of a side of a comparison.
+/// One side of a comparison, with a single run.
 pub fn side(name: &str, trials: &[Trial]) -> Side {
     let mut stored = stored(&run(trials.len()), trials);
     stored.run.digest = name.to_owned();
     Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
 }
 
-/// A trial of which everything takes so many times as long, with enough samples for every percentile.
+/// A trial in which everything takes `times` as long, with enough samples for every percentile.
 pub fn trial_taking(index: usize, times: f64) -> Trial {
     let mut trial = trial(index);
     let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
@@ -115,7 +115,7 @@ pub fn run(planned_trials: usize) -> Run {
     }
 }
 
-/// A floor of a millisecond and of two.
+/// A floor of 1 ms for handoffs and 2 ms for uncontended acquires.
 pub fn floor() -> Floor {
     let timing = |count, p50_us| Timing { count, p50_us, p90_us: 2 * p50_us, p99_us: 3 * p50_us };
     Floor {
@@ -165,7 +165,7 @@ pub fn spec(index: usize) -> TrialSpec {
     }
 }
 
-/// The same under an open load of 8 arrivals a second that it can't serve: its queue grew by 5.6 a second.
+/// A trial under an open load of 8 arrivals a second that exceeds the lock: its queue grew by 5.6 a second.
 pub fn overloaded(index: usize) -> Trial {
     let mut trial = trial(index);
     trial.spec.load = Load::Open(Open {
@@ -200,7 +200,7 @@ pub fn overloaded(index: usize) -> Trial {
     trial
 }
 
-/// A sound trial of three contenders that acquired six locks in 2.5 s.
+/// A valid trial of three contenders that acquired six locks in 2.5 s.
 pub fn trial(index: usize) -> Trial {
     let measured = counts();
     let whole = measured + measured;
@@ -287,7 +287,7 @@ pub fn trial(index: usize) -> Trial {
     }
 }
 
-/// The same trial, but cut short before anything was acquired, on a host that tells nothing.
+/// A trial that was cut short before any acquisition, on a host that reports nothing.
 pub fn trial_without_measurements(index: usize) -> Trial {
     Trial {
         measured_us: 0,
@@ -304,7 +304,7 @@ pub fn trial_without_measurements(index: usize) -> Trial {
     }
 }
 
-/// The same trial, but two contenders were inside at once.
+/// A trial in which two contenders were inside at once.
 pub fn trial_with_a_violation(index: usize) -> Trial {
     let inside = Holder { contender: 0, sequence: Some(4), czxid: Some(99), entered_us: -5 };
     let entered = Holder { contender: 2, sequence: None, czxid: None, entered_us: 7 };

@@ -1,7 +1,7 @@
-//! Four stories that every lock is put through, and the requests that its contenders send in them.
+//! Four scripts that every lock runs, and the requests that its contenders send in them.
 //!
-//! A request is written as its kind and what it names below the lock: `create n-`, `get_children .`,
-//! `get_data_watch n-0`. Queue numbers are written short, identifiers as `<id>`.
+//! A request is written as its kind and its path below the lock: `create n-`, `get_children .`,
+//! `get_data_watch n-0`. Queue numbers are shortened, identifiers are written as `<id>`.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use zklockbench_zk::{Sent, reactor};
 use crate::support::contender::{Contender, LONG, SETTLE, Waiting, settled};
 use crate::support::sessions::{Scene, on_scene, scene};
 
-/// A wait that is too short.
+/// Acquire timeout that is too short.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// What one contender sent, line by line.
+/// Requests of one contender, one per line.
 pub type Lines = Vec<String>;
 
-/// A lock as a scenario names it, by one word or number for each parameter.
+/// A lock as a scenario names it, with its parameters.
 pub struct Subject {
     name: &'static str,
     params: Params,
@@ -42,7 +42,7 @@ impl Subject {
         Contender::with(self.name, &self.params, scene).await
     }
 
-    /// A contender for each of these, in this order; the ones in front have come to rest before the next.
+    /// Starts a contender for each of these modes, in order, each after the earlier ones have settled.
     async fn line_up(&self, scene: &Scene, modes: &[Mode]) -> Vec<Waiting> {
         let mut waits = Vec::new();
         for mode in modes {
@@ -52,7 +52,7 @@ impl Subject {
         waits
     }
 
-    /// One contender acquires and releases, with nobody else there.
+    /// One contender acquires and releases without others.
     pub fn alone(&self) -> Lines {
         on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
@@ -62,8 +62,8 @@ impl Subject {
         })
     }
 
-    /// As [`Subject::alone`], where the lock's directory is missing, and the one above it; what is above both
-    /// is written as `top`.
+    /// Like [`Subject::alone`], with the lock's directory and its parent missing; the path above both is
+    /// written as `top`.
     pub fn alone_below_nothing(&self) -> Lines {
         reactor::block_on(async {
             let mut scene = scene(crate::support::ensemble::shared()).await;
@@ -77,7 +77,7 @@ impl Subject {
         })
     }
 
-    /// One contender acquires and releases so many times, by the same lock object.
+    /// One contender acquires and releases this many times with the same lock object.
     pub fn again(&self, times: usize) -> Vec<Lines> {
         on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
@@ -92,7 +92,7 @@ impl Subject {
         })
     }
 
-    /// Whether it gets in on the path where a lock of another kind is held.
+    /// Returns whether it is admitted on a path where a lock of another kind is held.
     pub fn is_let_in_beside(&self, other: &Self) -> bool {
         on_scene(async |scene| {
             let mut holder = other.contender(&scene).await;
@@ -104,8 +104,8 @@ impl Subject {
         })
     }
 
-    /// One contender acquires so many times before it releases as many times; another queues up meanwhile, and
-    /// is not in until the last of the releases. Returns what the first one sent.
+    /// One contender acquires `depth` times before it releases as often. Another queues up meanwhile, and
+    /// enters only after the last release. Returns the first contender's requests.
     pub fn nested(&self, depth: usize) -> Lines {
         on_scene(async |scene| {
             let mut owner = self.contender(&scene).await;
@@ -124,7 +124,8 @@ impl Subject {
         })
     }
 
-    /// One holds until it is asked to let go, and another waits long enough to ask it. What the two sent.
+    /// One contender holds until it is asked to release, and another waits long enough to ask. Returns both
+    /// their requests.
     pub fn revoked(&self) -> [Lines; 2] {
         on_scene(async |scene| {
             let mut holder = self.contender(&scene).await;
@@ -139,8 +140,8 @@ impl Subject {
         })
     }
 
-    /// One holds for a while; a stranger overwrites its node's data. Whether it was asked to let go, and what it
-    /// sent.
+    /// One contender holds while a foreign client overwrites its node's data. Returns whether it was asked to
+    /// release, and its requests.
     pub fn overwritten(&self, data: &[u8]) -> (bool, Lines) {
         on_scene(async |scene| {
             let mut holder = self.contender(&scene).await;
@@ -153,12 +154,12 @@ impl Subject {
         })
     }
 
-    /// What a second acquire by an object that holds already ends with, and what it sent.
+    /// Result of a second acquire by an object that already holds, and the requests.
     pub fn twice(&self) -> (Result<Held, AcquireError>, Lines) {
         self.twice_as(Mode::Write)
     }
 
-    /// As [`Subject::twice`], on that side.
+    /// Like [`Subject::twice`], in this mode.
     pub fn twice_as(&self, mode: Mode) -> (Result<Held, AcquireError>, Lines) {
         on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
@@ -169,20 +170,20 @@ impl Subject {
         })
     }
 
-    /// One holds and three queue up behind it; then each releases when the next one is known to wait again.
-    /// The contenders' requests in the order of arrival.
+    /// One contender holds and three queue up behind it; each releases once the next is known to wait again.
+    /// Returns their requests in the order of arrival.
     pub fn queue(&self) -> [Lines; 4] {
         self.queue_of([Mode::Write; 4])
     }
 
-    /// As [`Subject::queue`], each asking for what is given. The first ones in line that may be inside together
-    /// are; each release waits until all is quiet.
+    /// Like [`Subject::queue`], in these modes. The first contenders that may be inside together are; each
+    /// release waits until all have settled.
     pub fn queue_of<const N: usize>(&self, modes: [Mode; N]) -> [Lines; N] {
         self.queue_served(modes, std::array::from_fn(|position| position))
     }
 
-    /// As [`Subject::queue_of`], but they release in that order of their positions. Whoever is named must be
-    /// in by then.
+    /// Like [`Subject::queue_of`], but contenders release in this order of their positions. Each must have
+    /// entered by then.
     pub fn queue_served<const N: usize>(&self, modes: [Mode; N], order: [usize; N]) -> [Lines; N] {
         on_scene(async |scene| {
             let mut waits: Vec<Option<Waiting>> =
@@ -197,8 +198,8 @@ impl Subject {
         })
     }
 
-    /// One holds to write and another waits to write; the holder takes the read side as well, lets the write
-    /// side go, and then the read side. Until that the other is not in.
+    /// A holder of the write side also takes the read side, while another contender waits to write. It
+    /// releases the write side and then the read side; the other enters only after that.
     pub fn downgrade(&self) -> Downgrade {
         on_scene(async |scene| {
             let mut owner = self.contender(&scene).await;
@@ -213,8 +214,8 @@ impl Subject {
         })
     }
 
-    /// One holds and the others wait; then whoever holds releases when all is quiet. The requests of the
-    /// contenders in the order in which they were served.
+    /// One contender holds and the others wait; each holder releases once all have settled. Returns the
+    /// requests in the order in which the contenders were served.
     pub fn race<const N: usize>(&self) -> [Lines; N] {
         on_scene(async |scene| {
             let mut waits = self.line_up(&scene, &[Mode::Write; N]).await;
@@ -229,7 +230,7 @@ impl Subject {
         })
     }
 
-    /// One holds; another's patience ends. Returns what that one sent, and how many nodes were left then.
+    /// One contender holds; another times out. Returns the latter's requests, and the number of nodes then.
     pub fn timed_out(&self) -> (Lines, usize) {
         on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
@@ -243,7 +244,7 @@ impl Subject {
         })
     }
 
-    /// One holds; another has much patience and gives up all the same. After how long.
+    /// One contender holds; another gives up before its long timeout. Returns after how long.
     pub fn gives_up_after(&self) -> Duration {
         on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
@@ -260,7 +261,7 @@ impl Subject {
         })
     }
 
-    /// One holds and three wait; the second of them leaves. How many are inside then.
+    /// One contender holds and three wait; the second waiter leaves. Returns how many are inside then.
     pub fn inside_after_the_middle_has_left(&self) -> usize {
         on_scene(async |scene| {
             let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
@@ -272,8 +273,8 @@ impl Subject {
         })
     }
 
-    /// One holds and three wait; the second of them leaves, then the others are served in turn. The requests
-    /// of holder, first, second and third waiter.
+    /// One contender holds and three wait; the second waiter leaves, then the others are served in order.
+    /// Returns the requests of the holder and of the first, second and third waiter.
     pub fn middle_leaves(&self) -> [Lines; 4] {
         on_scene(async |scene| {
             let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
@@ -291,15 +292,15 @@ impl Subject {
     }
 }
 
-/// What the two of [`Subject::downgrade`] sent.
+/// Requests of the two contenders of [`Subject::downgrade`].
 pub struct Downgrade {
-    /// Who wrote first and read then.
+    /// Requests of the contender that wrote first and then read.
     pub owner: Lines,
-    /// Who waited to write.
+    /// Requests of the contender that waited to write.
     pub writer: Lines,
 }
 
-/// What a contender has sent.
+/// Requests of a contender so far.
 pub fn sent_by(contender: &Contender, scene: &Scene) -> Lines {
     contender.trace.borrow().iter().map(|sent| written(sent, &scene.lock)).collect()
 }
@@ -309,13 +310,13 @@ fn written(sent: &Sent, lock: &str) -> String {
     format!("{} {}", sent.kind.name(), short(&below))
 }
 
-/// Queue numbers without their zeros; identifiers, which differ each time, as `<id>` and `<session>`.
+/// Shortens queue numbers, and replaces identifiers, which differ each time, by `<id>` and `<session>`.
 fn short(path: &str) -> String {
     shortened(path, |id| if id.starts_with("x-") { "x-<session>-".into() } else { "<id>".into() })
 }
 
-/// A path with queue numbers without their zeros, and each identifier in it as it is to be named: a uuid, 32 digits, or a
-/// session's number as WriteLock has it in its names, `x-<number>-`.
+/// Shortens queue numbers in a path, and replaces each identifier by its name: a UUID, 32 hex digits, or a
+/// session number in a name of WriteLock, `x-<number>-`.
 pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
     let id = regex::Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|x--?[0-9]+-").unwrap();
     let number = regex::Regex::new("0{0,9}([0-9]+)").unwrap();
@@ -325,7 +326,7 @@ pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
     ten_digits.replace_all(&named, shorter).into_owned()
 }
 
-/// Lines as a test writes them: one a line, without indentation.
+/// Parses lines as tests write them: one per line, ignoring indentation.
 pub fn lines(text: &str) -> Lines {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }

@@ -15,7 +15,7 @@ pub fn publish(parent: &Path, trials: &[Trial]) -> PathBuf {
     publish_run(parent, records::run(trials.len()), trials)
 }
 
-/// The same in a directory that goes with the test.
+/// Like [`publish`], in a temporary directory.
 pub fn published(trials: &[Trial]) -> (tempfile::TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
     let dir = publish(parent.path(), trials);
@@ -41,7 +41,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Changes run.json, with the digest that belongs to it then.
+/// Changes run.json, and updates its digest.
 pub fn change(dir: &Path, with: impl FnOnce(&mut Value)) {
     let path = dir.join("run.json");
     let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

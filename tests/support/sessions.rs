@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests in the order of sending.
 pub type Trace = Rc<RefCell<Vec<Sent>>>;
 
-/// A lock path of its own, and whoever looks at it from outside.
+/// A lock with its own path, and a client that inspects it from outside.
 pub struct Scene {
     pub lock: String,
     target: Target,
@@ -36,7 +36,7 @@ pub async fn scene(connect: &str) -> Scene {
 }
 
 impl Scene {
-    /// The scene of a lock that is there.
+    /// Scene of an existing lock.
     pub async fn at(connect: &str, lock: &str) -> Self {
         let target = target(connect);
         let outside = patiently(async || target.client(TIMEOUT).await).await;
@@ -49,24 +49,24 @@ impl Scene {
     }
 }
 
-/// Plays on the shared servers.
+/// Runs a test on the shared servers.
 pub fn on_scene<T>(play: impl AsyncFnOnce(Scene) -> T) -> T {
     reactor::block_on(async { play(scene(shared()).await).await })
 }
 
-/// Plays there, with a wire to them that can be cut.
+/// Runs a test on the shared servers, with a proxy that can be cut.
 pub fn behind_wire<T>(play: impl AsyncFnOnce(Scene, Proxy) -> T) -> T {
     on_scene(async |scene| play(scene, Proxy::before(shared())).await)
 }
 
-/// Plays on a scene of its own for each of these locks.
+/// Runs a test on a separate scene for each of these locks.
 pub fn each_on_scene(names: &[&'static str], play: impl AsyncFn(&'static str, Scene)) {
     for name in names.iter().copied() {
         on_scene(async |scene| play(name, scene).await);
     }
 }
 
-/// The same with a wire each.
+/// Like [`each_on_scene`], each with a proxy.
 pub fn each_behind_wire(names: &[&'static str], play: impl AsyncFn(&'static str, Scene, Proxy)) {
     for name in names.iter().copied() {
         behind_wire(async |scene, proxy| play(name, scene, proxy).await);
@@ -78,31 +78,31 @@ impl Scene {
         open(&self.target, None).await
     }
 
-    /// Opens a session whose requests are written down.
+    /// Opens a session whose requests are recorded.
     pub async fn traced(&self) -> (Session, Trace) {
         let trace = Trace::default();
         (open(&self.target, Some(Rc::clone(&trace))).await, trace)
     }
 
-    /// As [`Scene::traced`], by another address of the same ensemble.
+    /// Like [`Scene::traced`], through another address of the same ensemble.
     pub async fn traced_by(&self, connect: &str) -> (Session, Trace) {
         let trace = Trace::default();
         (open(&target(connect), Some(Rc::clone(&trace))).await, trace)
     }
 
-    /// Opens a session by another address, and its books.
+    /// Opens a session through another address, with its recorder.
     pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<ThreadRecorder>>) {
         let recorder = Rc::new(RefCell::new(ThreadRecorder::new(1)));
         let observed = Observed { recorder: Rc::clone(&recorder), ..observed(None) };
         (target(connect).open(TIMEOUT, TIMEOUT, observed).await.unwrap(), recorder)
     }
 
-    /// How many nodes the contenders have below the lock, at any depth; directories do not count.
+    /// Number of the contenders' nodes below the lock, at any depth, without directories.
     pub async fn nodes(&self) -> usize {
         self.tree().await.iter().filter(|(_, owner)| *owner != 0).count()
     }
 
-    /// The paths of the nodes that a session has below the lock.
+    /// Paths of a session's nodes below the lock.
     pub async fn nodes_of(&self, session: i64) -> Vec<String> {
         let own = self.tree().await.into_iter().filter(|(_, owner)| *owner == session);
         own.map(|(path, _)| path).collect()
@@ -126,19 +126,19 @@ impl Scene {
         self.delete(self.tree().await.into_iter().rev().map(|(path, _)| path)).await;
     }
 
-    /// Makes the lock's directory by hand, unless it is there.
+    /// Creates the lock's directory by hand, unless it exists.
     pub async fn restore(&self) {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         let made = self.outside.create(&self.lock, &[], &options).await;
         assert!(matches!(made, Ok(_) | Err(zookeeper_client::Error::NodeExists)), "{made:?}");
     }
 
-    /// From now on nobody may write to the lock's directory; nodes can be created and deleted there as before.
+    /// From now on no client may write to the lock's directory; nodes can still be created and deleted there.
     pub async fn forbid_writing(&self) {
         self.permit(Permission::CREATE | Permission::READ | Permission::DELETE | Permission::ADMIN).await;
     }
 
-    /// From now on nobody may list the lock's directory, until everything is allowed.
+    /// From now on no client may list the lock's directory, until everything is allowed.
     pub async fn forbid_listing(&self) {
         self.permit(Permission::CREATE | Permission::WRITE | Permission::DELETE | Permission::ADMIN).await;
     }
@@ -152,22 +152,22 @@ impl Scene {
         self.outside.set_acl(&self.lock, &acl, None).await.unwrap();
     }
 
-    /// Makes a node in the lock's directory that is nobody's place in the queue.
+    /// Creates a node in the lock's directory that does not belong to the queue.
     pub async fn add_foreign_child(&self) {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         self.outside.create(&format!("{}/config", self.lock), &[], &options).await.unwrap();
     }
 
-    /// Everything from the lock downwards with the session that owns it; directories come before what is in them.
+    /// All nodes from the lock downwards, with their owning sessions; directories precede their children.
     async fn tree(&self) -> Vec<(String, i64)> {
-        // A follower may be a little behind.
+        // A follower may lag behind.
         self.outside.sync(&self.lock).await.unwrap();
         let mut tree = Vec::new();
         let mut paths = vec![self.lock.clone()];
         while let Some(path) = paths.pop() {
             let Some(stat) = self.outside.check_stat(&path).await.unwrap() else { continue };
             if stat.num_children > 0 {
-                // A directory that goes meanwhile has nobody in it.
+                // A directory that was just deleted has no children.
                 let names = self.outside.list_children(&path).await.unwrap_or_default();
                 paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
             }
@@ -176,7 +176,7 @@ impl Scene {
         tree
     }
 
-    /// Waits until there are so many of them.
+    /// Waits until the lock has this many nodes.
     pub async fn has_nodes(&self, expected: usize) {
         let come = reactor::timeout(Duration::from_secs(60), async {
             while self.nodes().await != expected {
@@ -195,7 +195,7 @@ async fn open(target: &Target, trace: Option<Trace>) -> Session {
     patiently(async || target.open(TIMEOUT, TIMEOUT, observed(trace.clone())).await).await
 }
 
-/// Servers that have just been started, on a machine that does much else, may answer too late at first.
+/// Servers that have just been started on a busy machine may at first answer too late.
 async fn patiently<T, E: Debug>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
     for _ in 0..3 {
         if let Ok(made) = attempt().await {
@@ -209,7 +209,7 @@ fn observed(trace: Option<Trace>) -> Observed {
     Observed { trace, ..Observed::by_nobody() }
 }
 
-/// Waits for so long at most, or for ever.
+/// Waits for at most this long, or forever.
 pub fn patience(limit: Option<Duration>) -> Patience {
     Patience {
         hold: None,

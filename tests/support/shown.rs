@@ -30,7 +30,7 @@ pub fn page(stored: &StoredRun, gated: &Gated) -> String {
     html::page(&[document(&source, &RunReport::of(&view, gated))], None)
 }
 
-/// What a gate came to, with one check of a strategy with so many contenders.
+/// Outcome of a gate, with one check of a strategy at this number of contenders.
 pub fn gate(text: &str, (strategy, contenders): (&str, usize), sentence: &str, verdict: Verdict) -> Outcome {
     let check = Check {
         strategy: strategy.into(),

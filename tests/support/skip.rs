@@ -1,11 +1,11 @@
-//! Tests that cannot run on this machine say so, so that nobody takes them for passed.
+//! Reports tests that cannot run on this machine, so that they are not taken for passed.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// To be called by a test that returns early, with what this machine lacks. The line is also appended to the file that
-/// `ZKLOCKBENCH_SKIPPED` names, which `scripts/test` shows at its end. With `CI=true` a skipped test fails, unless
+/// Called by a test that returns early, with what this machine lacks. The line is also appended to the file
+/// `ZKLOCKBENCH_SKIPPED`, which `scripts/test` prints at its end. With `CI=true` a skipped test fails, unless
 /// `ZKLOCKBENCH_ALLOW_SKIPS=1`.
 pub fn skipped(why: impl Display) {
     let thread = std::thread::current();

@@ -1,8 +1,9 @@
-//! Small histories as one would tell them, judged as the program judges a file.
+//! Small histories in a short notation, judged as the program judges a file.
 //!
-//! The first line names the lock's kind (`mutex`, `semaphore 2`, `read-write`) and perhaps `complete`. Each further
-//! line is `time process/contender operation phase field=value ...`; a session's phase is its state. One with two times,
-//! `10-11 a/1 acquire ok`, is a call and its answer, two events. The first event is line 2 of the history.
+//! The first line contains the lock's kind (`mutex`, `semaphore 2`, `read-write`) and optionally `complete`.
+//! Each further line is `time process/contender operation phase field=value ...`; a session's phase is its
+//! state. A line with two times, `10-11 a/1 acquire ok`, is a call and its reply: two events. The first event
+//! is line 2 of the history.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +34,8 @@ fn header(line: &str) -> Value {
 fn events(line: &str) -> Vec<Value> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some((called, answered)) = words[0].split_once('-') else { return vec![event(&words)] };
-    // What only the answer can tell is not said with the call, and what only the caller knows not with the answer.
+    // Fields that only the reply can know are left out of the call, and fields that only the caller knows out
+    // of the reply.
     let with = |word: &str, is_call: bool| match word.split_once('=').map(|(field, _)| field) {
         Some("session" | "clock" | "depth" | "mode" | "leases") => true,
         Some("token") if words[2] == "write" => true,
@@ -66,7 +68,7 @@ fn event(words: &[&str]) -> Value {
     event.into()
 }
 
-/// A number or a truth value where it is one.
+/// A number or boolean, if the text is one.
 fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
@@ -80,12 +82,12 @@ pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
             return Err(reader.mistake(place.line, &what));
         }
     }
-    // What rules make of a few events is asked here, not how many there must be.
+    // These tests are about rules for a few events, not about how many events are needed.
     let evidence = "0.5@100%".parse().unwrap();
     Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict, evidence }))
 }
 
-/// A file with that text, in a directory that goes when it is dropped.
+/// A file with this text, in a temporary directory.
 pub fn file(text: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("history.jsonl");
@@ -98,12 +100,12 @@ pub fn check_text(text: &[u8]) -> Result<Judgement, Error> {
     check(&path, false)
 }
 
-/// Judges a story that makes sense.
+/// Judges a valid story.
 pub fn judged(story: &str) -> Judgement {
     check_text(lines(story).as_bytes()).unwrap()
 }
 
-/// What is wrong with a story that makes none.
+/// Error of an invalid story.
 pub fn refused(story: &str) -> String {
     let error = check_text(lines(story).as_bytes()).unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
@@ -115,13 +117,13 @@ pub fn lock(judgement: &Judgement) -> &LockReport {
     &judgement.locks[0]
 }
 
-/// Violations, zombies and uncertain overlaps of the only lock.
+/// Numbers of violations, zombies and uncertain overlaps of the only lock.
 pub fn overlaps(judgement: &Judgement) -> [u64; 3] {
     let lock = lock(judgement);
     [lock.violations.count, lock.zombies.count, lock.uncertain.count]
 }
 
-/// The line numbers of the only finding of a kind.
+/// Line numbers of the only finding of a kind.
 pub fn lines_of(judgement: &Judgement, breach: Breach) -> Vec<u64> {
     let found: Vec<&Finding> = judgement.findings.iter().filter(|finding| finding.breach == breach).collect();
     assert_eq!(found.len(), 1, "{judgement:?}");

@@ -1,4 +1,4 @@
-//! Trials by the library, on an ensemble that nobody else uses meanwhile.
+//! Trials run by the library, on an ensemble that no other test uses meanwhile.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -54,7 +54,7 @@ pub async fn count(lines: &str) -> Vec<Counting> {
     counted
 }
 
-/// Runs every trial of a scenario, judged, and removes what it made.
+/// Runs and judges every trial of a scenario, and removes everything it created.
 pub async fn run(lines: &str) -> Vec<Trial> {
     let ensemble = ensemble::alone().await;
     run_in(&Setting::on(&ensemble.connect()), &plan(lines), known).await
@@ -64,19 +64,19 @@ pub async fn run_one(lines: &str) -> Trial {
     only(run(lines).await)
 }
 
-/// The same on so many generator threads.
+/// Like [`run_one`], on this many generator threads.
 pub async fn run_one_on_threads(lines: &str, threads: usize) -> Trial {
     let ensemble = ensemble::alone().await;
     let setting = Setting { threads, ..Setting::on(&ensemble.connect()) };
     only(run_in(&setting, &plan(lines), known).await)
 }
 
-/// The same on servers that the test has started for itself.
+/// Like [`run_one`], on servers that the test has started for itself.
 pub async fn run_one_on(local: &Local, lines: &str) -> Trial {
     only(run_in(&Setting::on(&local.connect()), &plan(lines), known).await)
 }
 
-/// The same, while something else happens from the begin of the measured phase on.
+/// Like [`run_one_on`], with something else happening from the start of the measured phase.
 pub async fn run_while(local: &Local, lines: &str, happens: impl Future<Output = ()>) -> Trial {
     let measures = Notify::new();
     let sink = |event: EnvironmentEvent<'_>| {
@@ -94,7 +94,7 @@ pub async fn run_while(local: &Local, lines: &str, happens: impl Future<Output =
     only(trials)
 }
 
-/// The only trial of a scenario by another address of these servers, or why there was none.
+/// The only trial of a scenario through another address of these servers, or why there was none.
 pub async fn try_one_by(connect: &str, local: &Local, lines: &str) -> Result<Trial, Error> {
     let setting = Setting { servers: Some(local.connect()), ..Setting::on(connect) };
     let environment = setting.environment(Workspace::create(setting.target(), &unique("test")).await?);
@@ -107,7 +107,7 @@ pub async fn try_one_by(connect: &str, local: &Local, lines: &str) -> Result<Tri
     Ok(trial)
 }
 
-/// As [`run_one`], with what each contender did.
+/// Like [`run_one`], with the contenders' history.
 pub async fn run_with_history(lines: &str) -> Trial {
     let ensemble = ensemble::alone().await;
     let setting = Setting { keeps_history: true, keep_awake: EVERY, ..Setting::breaking(&ensemble) };
@@ -119,39 +119,40 @@ fn only(mut trials: Vec<Trial>) -> Trial {
     trials.remove(0)
 }
 
-/// Who may end the trials, and who hears of them.
+/// Interrupt and event sink of a trial.
 #[derive(Clone, Copy)]
 pub struct Course<'a> {
     pub interrupt: &'a CancellationToken,
     pub sink: &'a (dyn Fn(EnvironmentEvent<'_>) + Sync),
 }
 
-/// Nobody ends the trials, and nobody hears of them.
+/// A course without interrupt or events.
 pub fn uninterrupted() -> Course<'static> {
     static NEVER: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
     Course { interrupt: &NEVER, sink: &|_| {} }
 }
 
-/// The only trial of a scenario, on servers whose logs are read, below a root of that name and as that identity, if it has one.
+/// The only trial of a scenario, on servers with readable logs, below a root of this name, with this identity
+/// if any.
 pub async fn run_one_below(local: &Arc<Local>, lines: &str, name: &str, digest: Option<Secret>) -> Trial {
     let (name, access) = (Some(name.to_owned()), Access { digest, tls: None });
     only(run_in(&Setting { name, access, ..Setting::breaking(local) }, &plan(lines), known).await)
 }
 
-/// All of these trials at the same time, each with a proxy of its own, on servers that no trial has for itself. Nobody's
-/// turn is waited for: the counts of the servers are everybody's.
+/// Runs all of these trials at the same time, each with its own proxy, on shared servers. The servers'
+/// counters then cover all trials.
 pub async fn run_side_by_side(local: &Arc<Local>, plan: &[TrialSpec]) -> Vec<Trial> {
     join_all(plan.iter().map(|spec| run_beside(local, spec, known(spec), uninterrupted()))).await
 }
 
-/// One of such trials: of any lock, until it is interrupted.
+/// Runs one of several simultaneous trials, of any lock, until it is interrupted.
 pub async fn run_beside(local: &Arc<Local>, spec: &TrialSpec, entry: Entry, course: Course<'_>) -> Trial {
     let setting = Setting { course, ..Setting::breaking(local) };
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
 }
 
-/// One of such trials, on so many generator threads; as if the servers were somebody else's, whose logs can't be read, or
-/// as what they are.
+/// Runs one of several simultaneous trials on this many generator threads; with readable logs, or without, as
+/// on foreign servers.
 pub async fn run_on_threads(
     local: &Arc<Local>,
     spec: &TrialSpec,
@@ -164,7 +165,7 @@ pub async fn run_on_threads(
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
 }
 
-/// A trial of any lock whose load so many workers make, each as a process of its own would: what `merge` makes of their parts.
+/// A trial of any lock whose load several workers generate, as in separate processes, merged as by `merge`.
 pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: usize) -> Trial {
     let setting = Setting { keeps_history: true, keep_awake: SELDOM, ..Setting::on(&local.connect()) };
     let name = unique("workers");
@@ -192,7 +193,7 @@ pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: u
     trial
 }
 
-/// What one of several workers sees of such a trial.
+/// One worker's part of such a trial.
 async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &str, slice: Slice) -> Trial {
     let credentials = Credentials {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -214,23 +215,24 @@ async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &
     trial
 }
 
-/// Where no counts have to be exact servers may leave a request aside for longer: their being read costs processor time.
+/// Keep-awake interval of trials without exact counts: servers may delay a request, and each read costs
+/// processor time.
 const SELDOM: Duration = Duration::from_millis(100);
 
-/// What trials need beside what their scenario says.
+/// Settings of trials besides their scenario.
 struct Setting<'a> {
     connect: String,
-    /// Where the servers themselves are, if that is elsewhere.
+    /// Addresses of the servers, if `connect` leads elsewhere.
     servers: Option<String>,
     access: Access,
-    /// Of the root; drawn where there is none.
+    /// Name of the root; random if `None`.
     name: Option<String>,
-    /// The servers where they may be broken.
+    /// The servers, if faults may break them.
     local: Option<Arc<Local>>,
     course: Course<'a>,
     keeps_history: bool,
     threads: usize,
-    /// How often each server gets a read.
+    /// Interval of the reads that keep each server awake.
     keep_awake: Duration,
 }
 
@@ -257,7 +259,7 @@ impl Setting<'_> {
         Target { connect: self.connect.as_str().into(), access: self.access.clone() }
     }
 
-    /// What a trial below that root runs in.
+    /// Environment of a trial below this root.
     fn environment(&self, workspace: Workspace) -> Environment {
         let servers = self.servers.as_ref().unwrap_or(&self.connect);
         let servers = parse_connect(servers).unwrap().addresses;
@@ -280,7 +282,8 @@ impl Setting<'_> {
     }
 }
 
-/// Whether the lock held as far as a busy host could show: a host on which contenders rarely wait leaves too little evidence.
+/// Returns whether the lock held as far as a busy host can show: if contenders rarely wait, there is too
+/// little evidence.
 pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Held => true,

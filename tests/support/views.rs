@@ -1,4 +1,4 @@
-//! Views made by hand, of the sizes and shapes that real runs have.
+//! Handmade views, with the sizes and shapes of real runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use zklockbench_report::view::Cell;
 
 use crate::support::records;
 
-/// Five strategies as the suite ships them.
+/// Five strategies of the suite.
 pub const FIVE: [&str; 5] = ["predecessor-watch", "parent-watch", "curator-mutex", "polling", "no-lock"];
 
-/// A view with these strategies and counts, three repetitions of everything.
+/// A view with these strategies and counts, with three repetitions each.
 pub fn view(strategies: &[&str], counts: &[usize]) -> View<'static> {
     let trial = |strategy, contenders, number| {
         Cow::Owned(repetition(strategies[strategy], strategy, contenders, number))
@@ -46,7 +46,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View<'static> {
     }
 }
 
-/// An empty view: a run in which no trial ran.
+/// An empty view: a run without trials.
 pub fn empty() -> View<'static> {
     view(&[], &[])
 }
@@ -57,7 +57,7 @@ pub fn cell<'v>(view: &'v mut View<'static>, strategy: usize, contenders: usize)
     &mut view.cells[at]
 }
 
-/// A trial with figures that the kind of strategy would give; the same ones each time.
+/// A trial with metrics typical of its kind of strategy, the same each time.
 pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) -> Trial {
     let n = contenders as f64;
     let noise = 1.0 + 0.06 * ((strategy * 7 + contenders * 3 + number as usize * 2) % 5) as f64;
@@ -88,7 +88,7 @@ pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) 
     (counts.notifications.by_release_useful, counts.notifications.node_deleted) =
         (fan_out * ACQUIRED, fan_out * ACQUIRED);
     counts.overtaken = if polls { ACQUIRED * 23 / 100 } else { 0 };
-    // Half of the contenders get more than the others: by so much that the index is 0.81, or 0.997.
+    // Half of the contenders get more than the others, so that the index is 0.81 or 0.997.
     let unequal = if polls { 0.4844 } else { 0.0549 };
     let turns = |at: usize| 10_000.0 * if at.is_multiple_of(2) { 1.0 + unequal } else { 1.0 - unequal };
     trial.tallies =
@@ -107,10 +107,10 @@ pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) 
     trial
 }
 
-/// So often every trial acquired, unless something else is said.
+/// Acquisitions of every trial, unless specified otherwise.
 const ACQUIRED: u64 = 10_000;
 
-/// Has a trial acquire, with so many requests of each kind for each acquisition.
+/// Sets a trial's acquisitions, with this many requests of each kind per acquisition.
 pub fn acquire(trial: &mut Trial, requests: &[(RequestKind, f64)]) {
     let mut counts = Counts { releases: ACQUIRED, ..Counts::default() };
     counts.outcomes.add(Outcome::Acquired, ACQUIRED);
@@ -143,14 +143,15 @@ fn requests(strategy: usize, n: f64) -> Vec<(RequestKind, f64)> {
     all
 }
 
-/// What so many waiters hear of releases that wake all of them, each class of ranks twice as late as the one before.
+/// Notifications of releases that wake all of this many waiters, each class of ranks twice as late as the
+/// last.
 pub fn herd(waiters: u32, number: u32) -> Vec<Woken> {
     let classes = (0..RANK_CLASSES).take_while(|class| (1_u32 << class) / 2 < waiters);
     let late = |class: usize| samples(400.0 * f64::from(1_u32 << class), 1_000, number);
     classes.filter_map(|class| Woken::of(class, &late(class))).collect()
 }
 
-/// A long-tailed sample around a mean, without chance.
+/// A long-tailed, deterministic sample around a mean.
 pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
     let mut histogram = new_histogram();
     for step in 1..=count {
@@ -162,7 +163,7 @@ pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
     histogram
 }
 
-/// Has so many entries beside another found in a trial, and has it judged accordingly.
+/// Adds violations to a trial, and judges it accordingly.
 pub fn violate(trial: &mut Trial, times: u64) {
     trial.violation_count = times;
     trial.judged = records::judged(Verdict::Violated(vec![format!("{times} violations")]));
@@ -199,7 +200,8 @@ pub fn unmeasured(label: &str, contenders: usize, number: u32) -> Trial {
     }
 }
 
-/// A proved fault of that label, asked for at 3 s and undone at 5 s, after which the lock was acquired again soon.
+/// A proved fault with this label, requested at 3 s and undone at 5 s, after which the lock soon was acquired
+/// again.
 pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
     FaultRecord {
         number: 1,
@@ -217,7 +219,7 @@ pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
     }
 }
 
-/// The same fault, whose effect was not seen.
+/// The same fault with an effect that was not seen.
 pub fn unproved(why: &str, fault: FaultRecord) -> FaultRecord {
     FaultRecord { proved: false, proof: why.into(), ..fault }
 }
@@ -227,7 +229,7 @@ pub fn stuck(contender: usize) -> Stuck {
     Stuck { contender, waited_us: 13_000_000, ..Stuck::default() }
 }
 
-/// Has these faults break a trial in which nothing goes wrong.
+/// Adds these faults to a trial in which nothing goes wrong.
 pub fn break_by(trial: &mut Trial, faults: &[FaultRecord]) {
     let number = |(at, fault): (usize, &FaultRecord)| FaultRecord { number: at + 1, ..fault.clone() };
     trial.faults = faults.iter().enumerate().map(number).collect();
@@ -246,7 +248,7 @@ pub fn trials_of<'v>(
     cell(view, strategy, contenders).trials.iter_mut().map(Cow::to_mut)
 }
 
-/// One of them, counted from 0.
+/// One trial of a cell, counted from 0.
 pub fn trial<'v>(
     view: &'v mut View<'static>,
     strategy: usize,
@@ -256,7 +258,7 @@ pub fn trial<'v>(
     cell(view, strategy, contenders).trials[at].to_mut()
 }
 
-/// Gives every repetition of a view these faults, the recovery a little longer from one to the next.
+/// Adds these faults to every repetition of a view, with recovery times that grow from one to the next.
 pub fn break_all(view: &mut View<'static>, labels: &[&str]) {
     let mut longer = 20_000_u64;
     for trial in trials(view) {

@@ -1,4 +1,4 @@
-//! Every lock, in each way in which it takes part in a queue: of each, its card says what it does after events.
+//! Every lock, in each way in which it joins a queue, with its card's outcomes after events.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use zklockbench_core::catalog::after::{After, Set};
 use zklockbench_core::catalog::{ParamKind, ParamValue, Params};
 use zklockbench_locks::{Entry, STRATEGIES};
 
-/// How long the article's classes take to look at their flag.
+/// Interval at which the article's classes check their flag.
 const FLAG: Duration = Duration::from_millis(300);
-/// A way to join that some locks can be asked for.
+/// An optional way to join.
 const BY_COUNT: Set = Set { param: "join", word: "count" };
 
 /// A lock with at most one parameter set.
@@ -19,7 +19,8 @@ pub struct Way {
     set: Option<Set>,
 }
 
-/// As each is by default, as its card says that it does otherwise, and joining by count. One that asks for nothing is left out.
+/// Each lock with its defaults, in each way for which its card lists other outcomes, and joining by count.
+/// Locks that send no request are left out.
 pub fn all() -> impl Iterator<Item = Way> {
     STRATEGIES.iter().flat_map(|entry| {
         let said = entry.card.after;
@@ -42,12 +43,12 @@ impl Way {
         format!("{}{set}", self.name())
     }
 
-    /// Whether it does what it does by default, or joins by count.
+    /// Returns whether it behaves as by default, or joins by count.
     pub fn is_recipe(&self) -> bool {
         self.set.is_none_or(|set| set == BY_COUNT)
     }
 
-    /// Of one that polls that often and does not keep a test waiting. Each contender is a process of its own, so that it queues.
+    /// Parameters with short intervals for tests. Each contender is a separate process, so that it queues.
     pub fn params(&self, poll: Duration) -> Params {
         let values = self.entry.card.params.iter().filter_map(|param| {
             let value = match (param.name, param.kind) {

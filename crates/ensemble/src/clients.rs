@@ -1,4 +1,4 @@
-//! Which clients an ensemble serves.
+//! Counts the clients that an ensemble serves.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use zklockbench_zk::admin;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OtherClients {
     Connected(u64),
-    /// Their number can't be known, for that reason.
+    /// Reason why the number is unknown.
     Unknown(String),
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A monitor that asks a server for its state is connected for a moment only.
+/// Readings per server. The least one counts, because monitors connect only for a moment.
 const READINGS: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Counts the connections to these servers, before the run has any.
+/// Counts the connections to these servers; call before the run opens any.
 pub async fn other_clients(addresses: &[String]) -> OtherClients {
     let counts = join_all(addresses.iter().map(|address| least_connections(address))).await;
     match counts.into_iter().sum::<Result<u64, String>>() {
@@ -36,7 +36,7 @@ async fn least_connections(address: &str) -> Result<u64, String> {
         }
         let srvr = admin::srvr(address, PATIENCE).await.map_err(|error| format!("{address}: {error}"))?;
         let connections = srvr.and_then(|srvr| srvr.connections);
-        // The server counts the connection that asks, too.
+        // Servers count the connection of `srvr` itself.
         least = least.min(connections.ok_or_else(|| format!("{address} gives no count"))?.saturating_sub(1));
         if least == 0 {
             break;
@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that reports these numbers of connections, one after the other.
+    /// Starts a server that reports these connection counts, one after the other.
     async fn server(counts: &'static [u64]) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_of_questions_are_not_counted() {
+    async fn connections_of_monitors_are_not_counted() {
         let servers = [server(&[5, 4, 6]).await, server(&[1]).await, server(&[3, 1]).await];
         assert_eq!(other_clients(&servers).await, OtherClients::Connected(3));
     }

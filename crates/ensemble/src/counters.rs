@@ -1,8 +1,9 @@
 //! Raises the sequence counters of directories in the stored data of servers that are down.
 //!
-//! A logged create carries the counter of its directory (`CreateTxn.parentCVersion`), which a server stores when it replays its
-//! log. So a log with the create and delete of one child for each directory is put behind the newest transaction of any server.
-//! The server that has it must be elected: it is to be started first. The others fetch the transactions from it.
+//! A logged create carries its directory's counter (`CreateTxn.parentCVersion`), and a server restores the
+//! counter when it replays its log. So `raise` appends a log to the server with the newest transaction: one
+//! create and delete per directory. That server must be started first, so that it is elected and the others
+//! fetch these transactions.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,15 +11,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::transactions::{CREATE, DELETE, HEADER, MAGIC, SERVERS_OWN, begins, next};
 
-/// The child that is created and deleted in each directory.
+/// Name of the child that is created and deleted in each directory.
 const CHILD: &str = "counter-near-end";
 const VERSION: i32 = 2;
 const END_MARK: u8 = b'B';
-/// All permissions for everyone.
+/// Permission bits of `ZooDefs.Perms.ALL`.
 const ALL: i32 = 31;
 
-/// Sets the counters of these directories to `number`, the next sequential child's, unless they are higher. Returns the server,
-/// counted from 1, whose data were changed.
+/// Sets the counters of these directories to `number`, which the next sequential child gets; never lowers
+/// them. Returns the number (from 1) of the server whose data were changed.
 pub fn raise(data: &[PathBuf], directories: &[String], number: i32) -> io::Result<usize> {
     let mut newest: Option<(i64, &PathBuf, usize)> = None;
     for (data, server) in data.iter().zip(1..) {
@@ -37,7 +38,7 @@ fn stored(data: &Path) -> PathBuf {
     data.join("version-2")
 }
 
-/// The newest transaction in a server's snapshots and logs; 0 where there is none.
+/// Newest zxid in a server's snapshots and logs; 0 if there is none.
 fn last_zxid(data: &Path) -> io::Result<i64> {
     let (mut snapshot, mut logs) = (0, Vec::new());
     for entry in std::fs::read_dir(stored(data))? {
@@ -96,7 +97,6 @@ fn record(zxid: i64, at_ms: i64, kind: i32, body: &[u8]) -> Vec<u8> {
     [&checksum[..], &buffer(&record), &[END_MARK]].concat()
 }
 
-/// A `CreateTxn`.
 fn create(path: &str, parent_cversion: i32) -> Vec<u8> {
     let (acls, is_ephemeral) = (1_i32, [0]);
     [
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_written_log_is_read_as_a_create_and_a_delete_in_each_directory() {
+    fn written_log_holds_a_create_and_a_delete_for_each_directory() {
         let written = log(0x1_0000_0008, &["/l/a".into(), "/l/b".into()], i32::MAX - 5);
         let mut rest = &written[HEADER..];
         let mut read = Vec::new();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_goes_to_the_server_with_the_newest_transaction() {
+    fn log_goes_to_the_server_with_the_newest_transaction() {
         let root = tempfile::tempdir().unwrap();
         let data: Vec<PathBuf> = [3, 9, 7]
             .iter()

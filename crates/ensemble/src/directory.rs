@@ -1,8 +1,7 @@
-//! The directory of a local ensemble's data, and on what it lies: owned by a lock while its owner lives, removed
-//! afterwards.
+//! The data directory of a local ensemble, locked while its owner lives and removed afterwards.
 //!
-//! A runner that is killed can't remove its directory. The next one does: a directory whose lock nobody holds
-//! has lost its owner.
+//! A killed runner can't remove its directory, so the next runner does: a directory whose lock is free has no
+//! owner.
 
 use std::fs::File;
 use std::io;
@@ -16,10 +15,10 @@ use zklockbench_core::error::Error;
 
 const PREFIX: &str = "zklockbench-ensemble-";
 const LOCK: &str = "owner.lock";
-/// Marks a directory whose servers outlive the process that made it.
+/// Name of the file that marks a directory whose servers outlive their creator.
 const KEPT: &str = "kept";
 
-/// A directory that is removed when dropped, and by the next run if it could not be.
+/// A directory that is removed when dropped, or by the next run if its owner was killed.
 #[derive(Debug)]
 pub struct EnsembleDir {
     path: PathBuf,
@@ -28,8 +27,8 @@ pub struct EnsembleDir {
 }
 
 impl EnsembleDir {
-    /// Makes a directory below the given one (by default the system's directory for temporary files), after
-    /// having removed those whose owners are gone. The given one has to be there: it would not be removed again.
+    /// Creates a directory below `parent` (default: the system's directory for temporary files), after
+    /// removing those whose owners are gone. `parent` must exist, because no later step would remove it.
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
@@ -71,7 +70,7 @@ impl EnsembleDir {
     }
 }
 
-/// Locks a new directory. The lock is taken before it gets its name, so that it is never found open.
+/// Locks a new directory. The lock file is renamed into place once locked, so no other run finds it unlocked.
 fn lock(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join("owner.new");
     let lock = File::create(&unnamed)?;
@@ -88,7 +87,8 @@ impl Drop for EnsembleDir {
     }
 }
 
-/// Whether a directory is one that [`EnsembleDir::leave`] has left: deleting it deletes nothing else.
+/// Checks that [`EnsembleDir::leave`] left this directory (or that it is gone), so deleting it deletes
+/// nothing else.
 pub fn check_left(directory: &Path) -> Result<(), String> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !directory.is_absolute() || !name.starts_with(PREFIX) {
@@ -103,7 +103,7 @@ pub fn check_left(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Removes the directories below the given one whose owner is gone. What belongs to another user stays.
+/// Removes directories below `parent` whose owners are gone. Those of other users stay.
 fn remove_stale(parent: &Path) {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
@@ -118,12 +118,12 @@ fn is_stale(directory: &Path) -> bool {
     if !is_own || directory.join(KEPT).exists() {
         return false;
     }
-    // Without a lock file it may just be on its way.
+    // A directory without a lock file may be under construction.
     let Ok(lock) = private::open_lock(&directory.join(LOCK), false) else { return false };
     flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
-/// Says on what a directory lies and what that means for fsync, e.g. `ext4 on /dev/sda1 (/tmp): …`.
+/// Describes the file system of a directory and the cost of fsync there, e.g. `ext4 on /dev/sda1 (/tmp): …`.
 pub fn describe_placement(directory: &Path) -> String {
     let real = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -138,7 +138,7 @@ pub fn describe_placement(directory: &Path) -> String {
     }
 }
 
-/// Kind and source of the file system with the longest mount point above the path.
+/// Type and source of the file system with the longest mount point above the path.
 fn file_system(mountinfo: &str, path: &Path) -> Option<(String, String)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -146,7 +146,7 @@ fn file_system(mountinfo: &str, path: &Path) -> Option<(String, String)> {
         let mut right = right.split(' ');
         Some((mount_point, right.next()?.to_owned(), right.next()?.to_owned()))
     });
-    // The last of equally long ones is mounted on top.
+    // Among equal mount points, the last one is mounted on top.
     mounts
         .filter(|(mount_point, ..)| path.starts_with(mount_point))
         .max_by_key(|(mount_point, ..)| mount_point.components().count())
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_runner_left_is_removed_by_the_next_but_not_what_is_in_use_or_kept() {
+    fn next_run_removes_only_directories_that_are_neither_in_use_nor_kept() {
         let parent = tempfile::tempdir().unwrap();
         let stale = parent.path().join("zklockbench-ensemble-stale");
         let kept = parent.path().join("zklockbench-ensemble-kept");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_there_as_a_link_is_neither_removed_nor_waited_for() {
+    fn stale_link_and_its_target_are_not_removed() {
         let parent = tempfile::tempdir().unwrap();
         let (elsewhere, link) =
             (parent.path().join("elsewhere"), parent.path().join("zklockbench-ensemble-x"));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_directory_that_was_left_to_servers_is_found_to_be_one() {
+    fn check_left_accepts_only_directories_left_to_servers() {
         let parent = tempfile::tempdir().unwrap();
         let left = EnsembleDir::create(Some(parent.path())).unwrap().leave().unwrap();
         assert_eq!(check_left(&left), Ok(()));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_is_not_there_or_is_a_file_is_refused_and_not_made() {
+    fn missing_or_non_directory_parent_is_refused_and_not_created() {
         let place = tempfile::tempdir().unwrap();
         let (file, missing) = (place.path().join("file"), place.path().join("no/where"));
         std::fs::write(&file, "").unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_cannot_be_written_to_is_an_error_that_names_it() {
+    fn unwritable_parent_is_an_error_that_names_it() {
         let message = EnsembleDir::create(Some(Path::new("/proc"))).unwrap_err().to_string();
         assert!(message.contains("in /proc: ") && message.contains("--data-dir"), "{message}");
     }
@@ -228,7 +228,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_longest_mount_point_above_the_path_counts() {
+    fn longest_mount_point_above_the_path_counts() {
         let kind = |path: &str| file_system(MOUNTS, Path::new(path)).unwrap().0;
         assert_eq!(kind("/dev/shm/zk"), "tmpfs");
         assert_eq!(kind("/dev/shmutter"), "ext4");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_tells_what_fsync_costs() {
+    fn placement_describes_the_cost_of_fsync() {
         let text = describe_placement(&std::env::temp_dir());
         assert!(text.contains("fsync") || text.contains("not known"), "{text}");
     }

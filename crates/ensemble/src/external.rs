@@ -1,7 +1,8 @@
-//! An ensemble that others run: its connect string taken apart, and its servers, broken by commands of the user's own, such as
-//! `ssh zk1 systemctl kill -s KILL zookeeper`. What they do is not believed but looked at, by the servers' client ports.
+//! An ensemble that others run: its connect string, and its servers, which the user's own commands break,
+//! such as `ssh zk1 systemctl kill -s KILL zookeeper`. Effects are verified on the servers' client ports.
 //!
-//! The commands are in a file that the command line names. A scenario, which may come from anywhere, never says what is run.
+//! The commands are in a file named on the command line. Scenarios may come from anywhere, so they contain
+//! none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,19 +24,19 @@ use zklockbench_core::locked::locked;
 use zklockbench_core::units::{counted, one_line, shown};
 use zklockbench_zk::reach;
 
-/// Takes the connect string of an ensemble that others run apart: `host:port,host:port/chroot`.
+/// Parses the connect string of an ensemble that others run: `host:port,host:port/chroot`.
 pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
     Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
 }
 
-/// Finds out whether there is anything to wait for.
+/// Checks that a server of the connect string listens.
 pub async fn reach_servers(of: &Connect) -> Result<(), Error> {
     reach::listens(&of.addresses)
         .await
         .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", of.text)))
 }
 
-/// The top-level node that a path below the chroot lies under: servers keep metrics for each of them.
+/// Top-level node of a path below the chroot. Servers keep metrics for each top-level node.
 pub fn namespace_of(chroot: &str, top: &str) -> String {
     let whole = format!("{chroot}{top}");
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
@@ -54,7 +55,7 @@ const PAUSE: Action = Action { key: "pause", command: |of| &of.pause };
 const RESUME: Action = Action { key: "resume", command: |of| &of.resume };
 const WIPE: Action = Action { key: "wipe", command: |of| &of.wipe };
 
-/// The commands for one server; each is a line for a shell.
+/// Shell command lines for one server.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Commands {
@@ -67,7 +68,7 @@ struct Commands {
 }
 
 impl Commands {
-    /// What could be done to the server and not undone, with what would undo it.
+    /// Finds an action without the command that undoes it; returns both.
     fn without_a_way_back(&self) -> Option<(Action, Action)> {
         let has = |action: &Action| (action.command)(self).is_some();
         let pairs = [(KILL, START), (STOP, START), (WIPE, START), (PAUSE, RESUME)];
@@ -83,7 +84,7 @@ struct HostsFile {
 
 #[derive(Debug)]
 pub struct Hosts {
-    /// As the connect string names them: server 1 is the first.
+    /// Addresses in the order of the connect string; server 1 is the first.
     addresses: Vec<String>,
     commands: Vec<Commands>,
     paused: Mutex<BTreeSet<usize>>,
@@ -91,7 +92,7 @@ pub struct Hosts {
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
-/// Long enough for an election that is under way.
+/// Long enough for a running election.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -123,7 +124,7 @@ impl Hosts {
         Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
     }
 
-    /// Makes sure that the ensemble is seen to be healthy, as it has to be again after each fault.
+    /// Checks that the ensemble is healthy, as it must be again after each fault.
     pub async fn check(&self) -> Result<(), Error> {
         self.is_healthy(HEALTHY_WITHIN).await
     }
@@ -181,7 +182,7 @@ impl Processes for Hosts {
         address.cloned().ok_or_else(|| format!("there is no server {server}"))
     }
 
-    /// Whether one is down is not known before it is asked.
+    /// Includes servers that may be down: that is known only after asking them.
     async fn awake(&self) -> Result<Vec<Numbered>, String> {
         let paused = locked(&self.paused);
         let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
@@ -205,7 +206,7 @@ impl Processes for Hosts {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        // Before it is tried: what was tried and interrupted has to be undone as well.
+        // Marked before the command runs, so that an interrupted pause is undone, too.
         self.holds_still(server, true);
         self.run(PAUSE, server).await?;
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
@@ -213,7 +214,7 @@ impl Processes for Hosts {
 
     async fn resume(&self, server: usize) -> Done {
         if !locked(&self.paused).contains(&server) {
-            // A server that is never paused needs no command for that.
+            // A server that was never paused needs no `resume` command.
             return Ok(());
         }
         self.run(RESUME, server).await?;
@@ -233,7 +234,7 @@ impl Processes for Hosts {
     }
 
     async fn is_running(&self, server: usize) -> bool {
-        // The system takes connections for a process that is held still.
+        // The kernel accepts connections for a stopped process.
         self.connects(server).await.is_ok()
     }
 
@@ -243,7 +244,7 @@ impl Processes for Hosts {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Ok(format!("{address} refuses"))
             }
-            // A host that is gone refuses nothing, and looks like one that is slow.
+            // An unreachable host refuses nothing and looks like a slow host.
             Err(error) => Err(format!("{address}: {error}")),
             Ok(()) => Err(format!("{address} takes connections")),
         }
@@ -274,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_names_the_option_and_the_form() {
+    fn parse_error_names_the_option_and_the_form() {
         let message = parse_connect("a:port").unwrap_err().to_string();
         assert_eq!(message, "--connect: `a:port` has no valid port. Write host:port,host:port/chroot");
     }
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(namespace_of("/some/chroot", "/zklockbench"), "some");
     }
 
-    fn told(text: &str) -> Result<Hosts, String> {
+    fn read_hosts(text: &str) -> Result<Hosts, String> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("hosts.toml");
         std::fs::write(&file, text).unwrap();
@@ -294,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_could_not_undo_what_it_does_or_names_no_server_is_refused() {
-        let wrong = |text| told(text).unwrap_err();
+    fn hosts_file_with_an_irreversible_action_or_an_unknown_server_is_refused() {
+        let wrong = |text| read_hosts(text).unwrap_err();
         assert!(
             wrong("[hosts.server-1]\nkill = \"true\"\n")
                 .ends_with("has `kill` and no `start`: what is broken must be mended again")
@@ -306,29 +307,30 @@ mod tests {
         );
         assert!(wrong("[hosts.server-0]\n").contains("is no server"));
         assert!(wrong("[hosts.server-1]\nreboot = \"true\"\n").contains("unknown field `reboot`"));
-        assert!(told("[hosts.server-2]\npause = \"true\"\nresume = \"true\"\n").is_ok());
+        assert!(read_hosts("[hosts.server-2]\npause = \"true\"\nresume = \"true\"\n").is_ok());
     }
 
     #[tokio::test]
-    async fn what_a_command_says_when_it_fails_is_told_with_the_command() {
+    async fn failed_command_is_reported_with_its_stderr() {
         let hosts =
-            told("[hosts.server-1]\nwipe = \"echo no such host >&2; exit 255\"\nstart = \"true\"\n").unwrap();
+            read_hosts("[hosts.server-1]\nwipe = \"echo no such host >&2; exit 255\"\nstart = \"true\"\n")
+                .unwrap();
         let why = hosts.wipe(1).await.unwrap_err();
         assert!(why.contains("`echo no such host >&2; exit 255` (wipe of server 1)"), "{why}");
         assert!(why.contains("255") && why.ends_with("no such host"), "{why}");
         assert_eq!(hosts.wipe(2).await, Err("[hosts.server-2] has no `wipe`".into()));
-        // And nothing listens there, which is what is looked at
+        // No server listens on that port, so the server counts as down.
         assert!(hosts.is_down(1).await.is_ok());
     }
 
     #[tokio::test]
     async fn server_that_was_not_paused_is_not_resumed() {
-        let hosts = told("[hosts.server-1]\nkill = \"true\"\nstart = \"true\"\n").unwrap();
+        let hosts = read_hosts("[hosts.server-1]\nkill = \"true\"\nstart = \"true\"\n").unwrap();
         assert_eq!(hosts.resume(1).await, Ok(()));
     }
 
     #[tokio::test]
-    async fn ensemble_that_is_not_seen_to_be_healthy_is_not_broken() {
+    async fn ensemble_that_cannot_be_shown_healthy_is_not_broken() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses = [listener.local_addr().unwrap().to_string()];

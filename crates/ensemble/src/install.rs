@@ -1,25 +1,25 @@
-//! Finding Java and ZooKeeper on this machine, or saying exactly what to install.
+//! Finds Java and ZooKeeper on this machine, or reports what to install.
 
 use std::path::{Path, PathBuf};
 
 use super::private;
 use zklockbench_core::error::Error;
 
-/// Where to look. [`Places::of_this_machine`] fills it; tests fill it otherwise.
+/// Places to search. [`Places::of_this_machine`] fills them in; tests use their own.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// From `--zookeeper-home`.
+    /// Home from `--zookeeper-home`.
     pub asked: Option<PathBuf>,
-    /// From the variable `ZOOKEEPER_HOME`.
+    /// Home from the variable `ZOOKEEPER_HOME`.
     pub environment: Option<PathBuf>,
-    /// The release that `scripts/install --zookeeper` installed.
+    /// Home of the release that `scripts/install --zookeeper` installed.
     pub installed: Option<PathBuf>,
-    /// Directories of jars put there by a system package.
+    /// Jar directories of system packages.
     pub packaged: Vec<PathBuf>,
-    /// Homes of a release put there by another package manager.
+    /// Release homes of other package managers.
     pub homes: Vec<PathBuf>,
     pub java_home: Option<PathBuf>,
-    /// Directories in which programs are looked for.
+    /// Directories on the `PATH`.
     pub path: Vec<PathBuf>,
 }
 
@@ -47,14 +47,14 @@ impl Places {
 pub struct Installation {
     pub java: PathBuf,
     pub class_path: String,
-    /// Where it was found, for people.
+    /// Human-readable place where ZooKeeper was found.
     pub origin: String,
 }
 
 impl Installation {
-    /// Finds ZooKeeper and Java: `--zookeeper-home`, then `ZOOKEEPER_HOME`, then what `scripts/install --zookeeper`
-    /// installed, then Debian's jars, then Homebrew's. A home that was named but holds no ZooKeeper is an error, not a
-    /// reason to measure another version than the one that was asked for.
+    /// Finds Java and ZooKeeper. The order is `--zookeeper-home`, `ZOOKEEPER_HOME`, `scripts/install
+    /// --zookeeper`, Debian's jars, Homebrew's. A named home without ZooKeeper is an error, so no other
+    /// version is measured instead.
     pub fn find(places: &Places) -> Result<Self, Error> {
         let java = find_java(places);
         let jars = find_jars(places);
@@ -70,8 +70,8 @@ impl Installation {
 
 const INSTALLER: &str = "scripts/install --zookeeper";
 
-/// The release to which the link of `scripts/install` leads, if there is one. It is resolved here, so that servers that are
-/// started again are of the same release even if another has been installed meanwhile. One that is gone is named, too.
+/// Release behind the link of `scripts/install`, if any. The link is resolved here, so that restarted servers
+/// run the same release even if another was installed meanwhile. A dangling link resolves to its target.
 fn installed_below(state: &Path) -> Option<PathBuf> {
     let link = state.join("zookeeper");
     let target = std::fs::read_link(&link).ok()?;
@@ -108,13 +108,13 @@ fn find_jars(places: &Places) -> Found<(String, String)> {
     Err(looked)
 }
 
-/// The layout of a release tarball: `lib/zookeeper-<version>.jar` among all it needs (before 3.5 the jar lay
-/// beside `lib`).
+/// Release tarball: `lib/zookeeper-<version>.jar` and its dependencies (before 3.5 the jar was next to
+/// `lib`).
 fn of_release(home: &Path) -> Result<String, String> {
     if !home.is_dir() {
         return Err("no such directory".into());
     }
-    // A server runs in a directory of its own.
+    // Each server has its own working directory, so the home must be absolute.
     let home = &std::path::absolute(home).map_err(|error| error.to_string())?;
     let has_server = |directory: &Path| jars_in(directory).iter().any(|name| is_server_jar(name));
     let (lib, top) = (home.join("lib"), home.to_path_buf());
@@ -137,7 +137,7 @@ fn jars_in(directory: &Path) -> Vec<String> {
     names.filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "jar")).collect()
 }
 
-/// Debian's layout: `zookeeper.jar`, whose manifest brings the rest, plus a binding for its log.
+/// Debian's layout: `zookeeper.jar`, whose manifest lists its dependencies, plus an slf4j binding.
 fn of_package(directory: &Path) -> Result<String, String> {
     let (server, log) = (directory.join("zookeeper.jar"), directory.join("slf4j-simple.jar"));
     if !server.is_file() {
@@ -153,7 +153,7 @@ fn find_java(places: &Places) -> Found<PathBuf> {
     let from_home = places.java_home.iter().map(|home| home.join("bin"));
     let directories: Vec<PathBuf> = from_home.chain(places.path.iter().cloned()).collect();
     let candidates = directories.iter().map(|directory| directory.join("java"));
-    // macOS has a /usr/bin/java that only says where to get one; Homebrew's is used first where it exists.
+    // The stub /usr/bin/java of macOS only points to a download, so Homebrew's Java comes first there.
     let brewed =
         [PathBuf::from("/opt/homebrew/opt/openjdk/bin/java"), "/usr/local/opt/openjdk/bin/java".into()];
     let java = brewed.into_iter().filter(|_| cfg!(target_os = "macos")).chain(candidates);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_is_named_from_here_is_found_from_the_directory_of_a_server() {
+    fn relative_home_becomes_an_absolute_class_path() {
         let (root, mut places) = machine();
         let here = std::env::current_dir().unwrap();
         let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_comes_first_then_the_variable_then_what_was_installed_then_the_package() {
+    fn option_precedes_variable_then_installed_release_then_package() {
         let (_root, mut places) = machine();
         let origin = |places: &Places| Installation::find(places).unwrap().origin;
         assert!(origin(&places).ends_with("(--zookeeper-home)"));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_installed_is_named_by_where_it_lies_and_missed_when_it_is_gone() {
+    fn installed_release_resolves_to_its_path_and_is_an_error_when_gone() {
         let (root, _) = machine();
         let state = root.path().join("state");
         assert_eq!(installed_below(&state), None);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_home_without_zookeeper_is_an_error_and_not_another_version() {
+    fn named_home_without_zookeeper_is_an_error() {
         let (root, mut places) = machine();
         places.asked = Some(root.path().join("nowhere"));
         let message = Installation::find(&places).unwrap_err().to_string();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn when_nothing_is_there_the_error_lists_every_place_and_every_way_to_install() {
+    fn error_lists_every_place_and_every_way_to_install() {
         let places = Places { packaged: vec!["/nowhere/java".into()], ..Places::default() };
         let message = Installation::find(&places).unwrap_err().to_string();
         for part in [
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn old_releases_have_the_server_beside_lib() {
+    fn old_release_has_the_server_jar_next_to_lib() {
         let root = tempfile::tempdir().unwrap();
         touch(&root.path().join("zookeeper-3.4.14.jar"));
         assert!(of_release(root.path()).unwrap().contains("/lib/*"));

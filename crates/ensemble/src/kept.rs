@@ -14,7 +14,7 @@ use super::private;
 use super::server::{Lifetime, Server, is_server_of};
 use zklockbench_core::error::Error;
 
-/// How long a server may take to end when asked, before it is killed.
+/// Time a server gets to end when asked, before it is killed.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,22 +25,22 @@ pub struct KeptServer {
     pub log: PathBuf,
 }
 
-/// What is written down of a kept ensemble.
+/// Record of a kept ensemble, saved in the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptEnsemble {
     pub connect: String,
     pub servers: Vec<KeptServer>,
-    /// The directory of its data; removed with it.
+    /// Data directory; removed with the ensemble.
     pub directory: PathBuf,
-    /// Where the data lie, and on what.
+    /// Data directory's file system and cost of fsync, see `describe_placement`.
     pub placement: String,
     pub config: Vec<(String, String)>,
-    /// Since when it is up (RFC 3339, UTC).
+    /// Start time (RFC 3339, UTC).
     pub since: String,
 }
 
 impl KeptEnsemble {
-    /// The file in which the user's kept ensemble is written down, in the directory for the suite's state.
+    /// Path of the state file that records the user's kept ensemble.
     pub fn state_file() -> Result<PathBuf, Error> {
         let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
             Error::environment(format!(
@@ -59,7 +59,8 @@ impl KeptEnsemble {
         serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
     }
 
-    /// Starts an ensemble that outlives this process, and writes it down; ends it again where that cannot be done.
+    /// Starts an ensemble that outlives this process and records it. If the record cannot be saved, ends the
+    /// ensemble.
     pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
         let local = Local::start_for(spec, installation, Lifetime::Lasting).await?;
         let kept = Self {
@@ -91,8 +92,8 @@ impl KeptEnsemble {
         own.is_some() && own == directory.canonicalize().ok()
     }
 
-    /// The servers that are alive. A process id alone proves nothing, it may have been given to another
-    /// since; the process must also be the server of this directory.
+    /// Servers that are alive. A process id may have been reused, so the process must also be this
+    /// directory's server.
     pub fn alive(&self) -> Vec<&KeptServer> {
         let mut system = System::new();
         let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();
@@ -105,11 +106,12 @@ impl KeptEnsemble {
         self.servers.iter().filter(is_ours).collect()
     }
 
-    /// Ends the servers, removes their data and the note of them. Returns how many servers were alive.
+    /// Ends the servers, removes their data and the state file. Returns the number of servers that were
+    /// alive.
     ///
     /// # Errors
-    /// When a server can't be ended, the data can't be removed, or the note names a directory that is none of a kept
-    /// ensemble, in which case nothing is ended and nothing removed; the note stays then.
+    /// Fails if the data cannot be removed, or if the state file names a directory that is no kept
+    /// ensemble's. In the latter case nothing is ended or removed and the state file stays.
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn where_its_data_lie_is_told_by_the_place_and_not_by_how_it_is_written() {
+    fn lies_below_compares_canonical_paths() {
         let place = tempfile::tempdir().unwrap();
         let kept = of(place.path().join("zklockbench-ensemble-x"));
         assert!(kept.lies_below(place.path()) && kept.lies_below(&place.path().join(".")));
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_directory_is_deleted_and_no_process_ended_because_a_note_names_it() {
+    async fn down_refuses_a_state_file_that_names_a_foreign_directory() {
         let place = tempfile::tempdir().unwrap();
         let (state, precious) = (place.path().join("ensemble.json"), place.path().join("precious"));
         std::fs::create_dir(&precious).unwrap();
@@ -200,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn a_process_id_that_now_belongs_to_somebody_else_is_not_taken_for_a_server() {
+    fn reused_process_id_is_not_taken_for_a_server() {
         assert!(of("/nowhere/zklockbench-ensemble-x".into()).alive().is_empty());
-        // Nor is a process that looks at one of its files.
+        // A process that only reads one of the server's files is no server, either.
         let place = tempfile::tempdir().unwrap();
         let cfg = place.path().join("server-1").join("zoo.cfg");
         std::fs::create_dir(cfg.parent().unwrap()).unwrap();
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn no_note_means_no_kept_ensemble_and_a_broken_note_is_an_error_that_names_it() {
+    fn missing_state_file_is_no_ensemble_and_a_broken_one_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("ensemble.json");
         assert_eq!(KeptEnsemble::load(&state).unwrap(), None);

@@ -1,5 +1,5 @@
-//! Real ZooKeeper ensembles: started here as child processes, kept between runs, or run by others; and what
-//! can be done to those that were started here, so that faults are real ones.
+//! Real ZooKeeper ensembles, started here, kept between runs, or run by others, and the faults that break
+//! them.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,35 +44,34 @@ pub use processes::Processes;
 pub use server::spawn_mortal;
 pub use state::{Done, Fact, Leader, Role, eventually, roles};
 
-/// Where the servers' transaction logs lie.
+/// The transaction logs of an ensemble's servers.
 #[derive(Debug)]
 pub struct Logs {
-    /// The data directory of each server, which may not be there.
+    /// Data directory of each server; it may not exist.
     pub directories: Vec<PathBuf>,
-    /// Where they were copied to from elsewhere, for as long as this lives.
+    /// Temporary directory of the copies, if the logs were copied from elsewhere; removed when dropped.
     _copies: Option<tempfile::TempDir>,
 }
 
-/// An ensemble of our own: it may be broken, and what its servers wrote down may be read.
+/// An ensemble that this process started, so faults may break it and its transaction logs can be read.
 #[async_trait]
 pub trait Started: Processes {
-    /// What cuts its servers off from each other; `None` where nothing does.
+    /// Switch for the network links between servers; `None` if they cannot be cut.
     fn links(&self) -> Option<&dyn Links> {
         None
     }
 
-    /// The servers' transaction logs as they are now.
+    /// Current transaction logs of the servers, copied to this host if need be.
     async fn logs(&self) -> io::Result<Logs>;
 
-    /// The same where they are files of this host, which can be read while they are written. Elsewhere they are asked for
-    /// only where more hangs on it.
+    /// Transaction logs that are files of this host, which can be read while servers write them; else `None`.
     fn logs_at_hand(&self) -> Option<Logs>;
 
     fn has_logs(&self) -> bool {
         true
     }
 
-    /// The ids of the servers' processes, without those that are down; empty where they don't run on this host.
+    /// Process ids of the servers that are up; empty if they don't run on this host.
     fn process_ids(&self) -> Vec<u32> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Cutting servers off from each other, and what can be seen of it.
+//! Cuts servers off from each other, and verifies cuts.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,37 +14,37 @@ use super::local::Local;
 use super::network::{Network, inside};
 use super::state::{Done, Fact};
 
-/// The links between servers that live apart. Servers are numbered from 1.
+/// Network links between servers in their own network namespaces. Servers are numbered from 1.
 ///
-/// All of it fails with a reason where servers share one network. What is seen is one look of a few seconds at
-/// most; an `Err` says that it is not so or could not be seen, and only an `Ok` proves anything.
+/// Every method fails with a reason if the servers share one network. Each check takes a few seconds at most;
+/// only its `Ok` proves anything, since an `Err` also covers checks that could not be made.
 #[async_trait]
 pub trait Links: Send + Sync {
-    /// Takes a server off the network: from all others, and from the suite's clients.
+    /// Takes a server off the network: from all other servers and from the suite's clients.
     async fn isolate(&self, server: usize) -> Done;
 
-    /// Puts a server back that was isolated. Cuts stay.
+    /// Puts an isolated server back. Cuts stay.
     async fn rejoin(&self, server: usize) -> Done;
 
-    /// Loses everything that one server sends to another. What the other sends still arrives; but the one
-    /// cannot acknowledge it, so a connection between the two stalls both ways.
+    /// Drops everything that `from` sends to `to`. The opposite direction still works, but connections stall
+    /// both ways because `from` cannot acknowledge anything.
     async fn cut(&self, from: usize, to: usize) -> Done;
 
-    /// Undoes a cut. What was not cut stays so.
+    /// Undoes a cut; does nothing if there is none.
     async fn heal(&self, from: usize, to: usize) -> Done;
 
-    /// Undoes all cuts and isolations. It goes on after a failure and then tells the first.
+    /// Undoes all cuts and isolations. Goes on after a failure and returns the first one.
     async fn heal_all(&self) -> Done;
 
     async fn reaches(&self, from: usize, to: usize) -> Fact;
 
     async fn is_cut(&self, from: usize, to: usize) -> Fact;
 
-    /// Nothing gets from a server to another one or to the suite, or from there to it.
+    /// Checks that no datagram passes between a server and the other servers or the suite.
     async fn is_isolated(&self, server: usize) -> Fact;
 
-    /// Everything gets from each server to each other one, and from the suite to each. What a server sends to the
-    /// suite unasked is not looked at: a firewall of this machine may rightly turn it away.
+    /// Checks that every server is reached by every other server and by the suite. The direction from servers
+    /// to the suite is not checked: a firewall of this machine may block it.
     async fn all_reach(&self) -> Fact;
 }
 
@@ -100,10 +100,10 @@ impl Links for Local {
     }
 }
 
-/// Stands for the suite where servers have their numbers.
+/// Number of the suite where servers have theirs.
 const SUITE: usize = 0;
 
-/// From where to where, in words and to be looked at.
+/// One direction of a link, with its human-readable name.
 struct Way {
     words: String,
     from: End,
@@ -138,7 +138,7 @@ async fn is_cut(way: Way) -> Fact {
     }
 }
 
-/// The network, once it is known that these servers are in it.
+/// Returns the network, after checking that these servers exist.
 fn network_of<'a>(local: &'a Local, servers: &[usize]) -> Result<&'a Network, String> {
     let network = local.network()?;
     for server in servers {
@@ -154,30 +154,30 @@ fn numbers(local: &Local) -> impl Iterator<Item = usize> + use<> {
     1..=local.addresses().len()
 }
 
-/// How long a datagram is waited for that should arrive.
+/// Time a datagram gets to arrive.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long nothing must arrive. Otherwise it takes some microseconds.
+/// Time in which no datagram may arrive on a cut link; on a working link one takes microseconds.
 const SILENCE: Duration = Duration::from_millis(300);
 const EVERY: Duration = Duration::from_millis(20);
 
 struct End {
-    /// `None` is the suite's own.
+    /// `None` for the suite's own namespace.
     namespace: Option<PathBuf>,
     address: Ipv4Addr,
 }
 
-/// Whether any datagram of the suite's own gets from one end to the other in that time.
+/// Sends datagrams from one end to the other; returns whether one arrived in time.
 ///
-/// A datagram needs no answer, so one direction can be looked at alone. A connection cannot: it fails as well
-/// when only the way back is cut.
+/// A datagram needs no reply, so one direction can be checked alone. A connection also fails if only the way
+/// back is cut.
 async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (sender, receiver) = (open(from)?, open(to)?);
     let target = receiver.local_addr()?;
-    // Datagrams of others must not be taken for those that are sent here.
+    // Only datagrams with this source and content count.
     let (own, word) = (sender.local_addr()?, uuid::Uuid::new_v4().into_bytes());
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
-        // A cut may turn it away at once; that is as good as losing it.
+        // A cut may reject the datagram at once, which is as good as losing it.
         let _ = sender.send_to(&word, target).await;
         let next = (Instant::now() + EVERY).min(deadline);
         if heard(&receiver, own, &word, next).await? {
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn here_everything_arrives_and_from_an_address_that_is_not_here_nothing_is_known() {
+    async fn loopback_datagrams_arrive_and_a_foreign_address_is_an_error() {
         let at = |address| End { namespace: None, address };
         let here = at(Ipv4Addr::LOCALHOST);
         assert!(arrives(&here, &here, PATIENCE).await.unwrap());

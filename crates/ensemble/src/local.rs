@@ -15,16 +15,16 @@ use super::state;
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 
-/// How long the servers may take until they are ready. Alone on two cores they take 1 to 2 s.
+/// Time the servers get to become ready. Alone on two cores they take 1 to 2 s.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How many blocks of ports are tried when a port turns out to be taken.
+/// Number of port blocks to try when a port turns out to be taken.
 const ATTEMPTS: usize = 5;
 pub(super) const TAKEN: &str = "Address already in use";
 const LOG_LINES: usize = 8;
-/// So much of the end of a server's log is searched for a full disk, in bytes.
+/// Bytes at the end of a server's log that are searched for a full disk.
 const LOG_READ: u64 = 1 << 16;
 const NO_SPACE: &str = "No space left on device";
-/// With less available, servers cannot write their next log, in bytes.
+/// Least available bytes: with less, servers cannot write their next log.
 const LEAST_SPACE: u64 = 1 << 16;
 
 fn no_space(directory: &Path) -> String {
@@ -48,29 +48,30 @@ fn end_of(log: &Path, bytes: u64) -> String {
 
 #[derive(Debug, Clone)]
 pub struct LocalSpec {
-    /// 1, 3 or 5.
+    /// Number of servers: 1, 3 or 5.
     pub servers: usize,
-    /// Below which directory the data go; `None` for the system's directory for temporary files.
+    /// Parent of the data directory; `None` for the system's directory for temporary files.
     pub data_dir: Option<PathBuf>,
-    /// Where the servers' logs go; `None` to keep them with the data.
+    /// Directory of the servers' logs; `None` to keep them with the data.
     pub logs: Option<PathBuf>,
-    /// Whether each server gets a network namespace of its own, so that servers can be cut off from each other.
-    /// It takes Linux, and root or user namespaces; see [`links_capability`](super::links_capability).
+    /// Whether each server gets its own network namespace, so that servers can be cut off from each other.
+    /// Needs Linux and either root or user namespaces; see [`links_capability`](super::links_capability).
     pub apart: bool,
-    /// By how much the servers' niceness exceeds this process's: for what the program starts for itself [`NICER_BY`].
+    /// Niceness of the servers above this process's; [`NICER_BY`] for servers of the program's own runs.
     pub nicer_by: u8,
 }
 
-/// By how much the servers of a run are nicer than its generator. Where both share two processors with other programs, a timer
-/// of the generator would wait behind the servers, and the figures would be those of the waiting.
+/// Niceness of a run's servers above the generator's. On two busy processors, the generator's timers would
+/// otherwise wait behind the servers, and the metrics would measure that wait.
 pub const NICER_BY: u8 = 5;
 
-/// A running local ensemble. Closed or dropped, it is gone with its data. It may be shared: faults act on it meanwhile.
+/// A running local ensemble, removed with its data when closed or dropped. May be shared with faults that act
+/// on it.
 #[derive(Debug)]
 pub struct Local {
-    // Before network and directory: the servers end before these are removed.
+    // Declared before network and directory, so the servers end before these are removed.
     servers: Vec<Mutex<Server>>,
-    /// Held while a server is being started or ended, by its number from 1.
+    /// Locks held while a server is being started or ended, by server number minus 1.
     changes: Vec<tokio::sync::Mutex<()>>,
     network: Option<Network>,
     directory: EnsembleDir,
@@ -159,18 +160,18 @@ impl Local {
         self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
     }
 
-    /// The last lines of the log of a server that ended, else of the first.
+    /// Last log lines of the server that ended, else of the first.
     fn log_tail(&self) -> String {
         let ended = self.each().position(|mut server| server.has_ended().is_some());
         self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
     }
 
-    /// Each server in turn. It is locked as long as it is held: not across a wait.
+    /// Iterates over the servers. Each is locked while the guard lives, so don't hold guards across an await.
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
         self.servers.iter().map(locked)
     }
 
-    /// The server of that number, from 1. It is locked as long as it is held: not across a wait.
+    /// Locks the server with this number (from 1). Don't hold the guard across an await.
     pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
@@ -190,7 +191,7 @@ impl Local {
         self.addresses().join(",")
     }
 
-    /// The ids of the servers' processes, without those of servers that are down.
+    /// Process ids of the servers that are up.
     pub fn pids(&self) -> Vec<u32> {
         self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
     }
@@ -208,7 +209,7 @@ impl Local {
         &self.placement
     }
 
-    /// The configuration that every server has, and where its ZooKeeper came from.
+    /// Configuration of every server, and the origin of its ZooKeeper.
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), server::HEAP.to_owned());
@@ -218,13 +219,13 @@ impl Local {
         [origin, heap, niceness, containers].into_iter().chain(keys).collect()
     }
 
-    /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
+    /// Describes a server that ended by itself, if any. Servers that were ended on purpose don't count.
     pub fn ended(&self) -> Option<String> {
         let ended = self.each().find_map(|mut server| server.ended())?;
         Some(self.full().map_or_else(|| ended.clone(), |full| format!("{full}: {ended}")))
     }
 
-    /// That there is no space left for the servers' data, as the disk or the servers' own logs say.
+    /// Message for a full disk, if the file system or the servers' logs report one.
     fn full(&self) -> Option<String> {
         let directory = self.directory();
         let available = rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail * disk.f_frsize);
@@ -243,14 +244,14 @@ impl Local {
         Ok(())
     }
 
-    /// Waits until nobody else starts or ends that server: of two faults that overlap, neither ends what the other has not
-    /// started yet.
+    /// Waits until no other fault is starting or ending this server. Otherwise one of two overlapping faults
+    /// could end a server that the other is still starting.
     pub(super) async fn changing(&self, number: usize) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let change = self.changes.get(number.checked_sub(1)?)?;
         Some(change.lock().await)
     }
 
-    /// Ends the servers for good and removes their data and their network, even if others still share them.
+    /// Kills the servers and removes their data and network, even if others still share the ensemble.
     pub fn close(&self) {
         self.each().for_each(|mut server| server.kill());
         if let Some(network) = &self.network {
@@ -265,7 +266,7 @@ fn network_for(servers: usize) -> Result<Network, Error> {
         .map_err(|why| Error::environment(format!("cannot put servers into network namespaces: {why}")))
 }
 
-/// The last lines of a log, of what was written after so many bytes.
+/// Last lines of a log, from byte `after` on.
 pub(super) fn tail(log: &Path, after: u64) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let fresh = text.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();

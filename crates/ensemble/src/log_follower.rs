@@ -1,9 +1,9 @@
-//! Follows the transaction logs of an ensemble's servers while they are written, in the order of the transactions.
+//! Follows the transaction logs of an ensemble's servers while they are written, in transaction order.
 //!
-//! Each server may lack what came before it was wiped, or after it was stopped, and a leader that was cut off has written
-//! what the others never accepted, and throws it away when it is back. So a transaction is passed on once it is *settled*: a
-//! majority of the servers has it, or has one that is built on it. What was passed on is forgotten here, and may be purged
-//! by its servers.
+//! A server may lack transactions from before it was wiped or after it was stopped. A leader that was cut off
+//! has written transactions that the others never accepted, and discards them when it rejoins. So a
+//! transaction is passed on once it is *settled*: a majority of the servers has it or a later one. Then it is
+//! forgotten here, and servers may purge it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,9 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::transactions::{HEADER, Transaction, begins, next};
 
-/// By how much a file's time may lag behind the clock.
+/// Largest lag of a file's modification time behind the clock.
 const TIMES_LAG: Duration = Duration::from_secs(2);
-/// How much is read at a time. A transaction has at most as much as a request, which is 1 MiB and something.
+/// Bytes per read. A transaction is at most as large as a request, slightly over 1 MiB.
 const CHUNK: usize = 1 << 20;
 const LARGEST: usize = 4 * CHUNK;
 
@@ -25,40 +25,40 @@ pub struct LogFollower {
     below: String,
     since: SystemTime,
     servers: Vec<Server>,
-    /// What was read and is not settled, with the servers that have it, one bit each.
+    /// Transactions that were read and are not settled, each with a bit set of the servers that have it.
     waiting: BTreeMap<i64, (Transaction, u64)>,
     passed: Option<i64>,
-    /// How many transactions are in no log of any server although later ones of the same leader are.
+    /// Transactions that no log contains although later ones of the same leader are there.
     missing: u64,
 }
 
 #[derive(Debug)]
 struct Server {
     directory: PathBuf,
-    /// What it wrote before that time, in milliseconds since 1970, is passed over, up to the first transaction that is not
-    /// older. Each server's log reaches back as far as it happens to: of what was before, one may have what others lack.
+    /// Time of the first transaction that counts, in ms since 1970; older ones are skipped until then,
+    /// because the servers' logs reach back differently far.
     begins_at_ms: Option<i64>,
-    /// By the first transaction of each, as its name says.
+    /// Logs by their first zxid, as in the file name.
     logs: BTreeMap<i64, OpenLog>,
 }
 
 #[derive(Debug, Default)]
 struct OpenLog {
     at: u64,
-    /// There is a newer one, and all of this one was read.
+    /// Whether the log was read to its end and a newer one exists.
     is_over: bool,
 }
 
 impl LogFollower {
-    /// Follows what happens below that path, which ends with a slash and was not there before. Logs that have not been
-    /// written to since are left out, so that a long run does not read all that came before again and again.
+    /// Follows changes below `below`, a path that ends with a slash and did not exist before `since`. Logs
+    /// last written before `since` are skipped, so that a long run does not read old logs again and again.
     pub fn new(below: &str, since: SystemTime) -> Self {
         let (servers, waiting) = (Vec::new(), BTreeMap::new());
         Self { below: below.to_owned(), since, servers, waiting, passed: None, missing: 0 }
     }
 
-    /// Reads what was written since the last time below each server's data directory, always the same ones, and passes on
-    /// what is settled.
+    /// Reads what was written below each server's data directory since the last call, and passes settled
+    /// transactions on. `directories` must be the same in each call.
     pub fn read(
         &mut self,
         directories: &[PathBuf],
@@ -76,13 +76,13 @@ impl LogFollower {
             self.servers = directories.iter().map(server).collect();
         }
         for place in 0..self.servers.len() {
-            if self.servers[place].look(self.since)? {
+            if self.servers[place].poll(self.since)? {
                 let bit = 1 << place;
                 self.waiting.values_mut().for_each(|(_, servers)| *servers &= !bit);
                 self.waiting.retain(|_, (_, servers)| *servers != 0);
             }
         }
-        // By turns, so that little waits for the others.
+        // Read the servers alternately, so that few transactions wait for the others.
         let mut bytes = vec![0; CHUNK];
         loop {
             let mut any = false;
@@ -102,7 +102,8 @@ impl LogFollower {
         }
     }
 
-    /// Passes on what is left, of which no more is known: it is in some server's log. Returns how many are missing.
+    /// Passes on the unsettled rest, which is in at least one server's log. Returns the number of missing
+    /// transactions.
     pub fn end(mut self, pass: &mut dyn FnMut(&Transaction) -> io::Result<()>) -> io::Result<u64> {
         while let Some((_, (transaction, _))) = self.waiting.pop_first() {
             self.pass(&transaction, pass)?;
@@ -119,7 +120,7 @@ impl LogFollower {
         };
         while let Some(first) = self.waiting.first_entry().filter(|first| *first.key() <= settled) {
             let (transaction, of) = first.remove();
-            // What none of them has under a later leader was never accepted.
+            // A transaction of an earlier leader that none of them has was never accepted.
             if of & servers != 0 || epoch(transaction.zxid) == epoch(settled) {
                 self.pass(&transaction, pass)?;
             }
@@ -133,7 +134,7 @@ impl LogFollower {
         pass: &mut dyn FnMut(&Transaction) -> io::Result<()>,
     ) -> io::Result<()> {
         let zxid = transaction.zxid;
-        // A leader counts its transactions without a gap.
+        // A leader numbers its transactions without gaps.
         if let Some(before) = self.passed.replace(zxid).filter(|before| epoch(*before) == epoch(zxid)) {
             self.missing += u64::try_from(zxid - before - 1).unwrap_or(0);
         }
@@ -146,12 +147,12 @@ fn epoch(zxid: i64) -> i64 {
 }
 
 impl Server {
-    /// Sees which logs there are. Says whether the server has thrown away what it had written before, so that all of it has
-    /// to be read again.
-    fn look(&mut self, since: SystemTime) -> io::Result<bool> {
+    /// Lists the logs. Returns whether the server discarded transactions that it had written, so that all its
+    /// logs must be read again.
+    fn poll(&mut self, since: SystemTime) -> io::Result<bool> {
         let found = logs(&self.directory)?;
         let oldest = found.keys().next().copied();
-        // Servers purge from the oldest on, and throw away from the newest on.
+        // Servers purge their oldest logs and discard from the newest.
         let cut = self.logs.iter().any(|(first, log)| match found.get(first) {
             Some((length, _)) => *length < log.at,
             None => log.at > 0 && oldest.is_some_and(|oldest| oldest < *first),
@@ -166,7 +167,7 @@ impl Server {
         Ok(cut)
     }
 
-    /// Reads one chunk further; says whether there was anything.
+    /// Reads one more chunk; returns whether there was any.
     fn read(
         &mut self,
         bytes: &mut Vec<u8>,
@@ -176,7 +177,7 @@ impl Server {
         let newest = self.logs.keys().next_back().copied();
         let begins_at_ms = &mut self.begins_at_ms;
         let mut note = |transaction: Transaction| {
-            // Later a clock may be set back, and all counts.
+            // Once begun, every transaction counts, even if the clock is set back.
             if begins_at_ms.is_none_or(|begin| transaction.at_ms >= begin) {
                 *begins_at_ms = None;
                 note(transaction);
@@ -185,7 +186,7 @@ impl Server {
         for (first, log) in self.logs.iter_mut().filter(|(_, log)| !log.is_over) {
             let path = self.directory.join(VERSION).join(format!("{LOG}{first:x}"));
             let read = match log.read(&path, bytes, below, &mut note) {
-                // Purged in this moment.
+                // The log was purged in this moment.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
                 read => read?,
             };
@@ -223,7 +224,7 @@ impl OpenLog {
                 taken += length;
             }
             self.at += taken as u64;
-            // One that is larger than a chunk; or the end, which is zeroes.
+            // Either the transaction is larger than a chunk, or the rest is zeroes: the end.
             let is_cut = taken == 0 && read == bytes.len() && chunk.iter().take(12).any(|byte| *byte != 0);
             if !is_cut || bytes.len() >= LARGEST {
                 return Ok(taken);
@@ -247,7 +248,7 @@ fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
 const VERSION: &str = "version-2";
 const LOG: &str = "log.";
 
-/// The logs below a server's data directory by their first transactions: how long each is, and when it was written to.
+/// Logs below a server's data directory by their first zxid, with length and modification time.
 fn logs(directory: &Path) -> io::Result<BTreeMap<i64, (u64, SystemTime)>> {
     let mut logs = BTreeMap::new();
     let entries = match fs::read_dir(directory.join(VERSION)) {
@@ -280,7 +281,7 @@ mod tests {
     use super::super::transactions::written::{BEGIN, record, text};
     use super::*;
 
-    /// The servers of an ensemble, and who follows their logs.
+    /// An ensemble's servers and the follower of their logs.
     struct Followed {
         place: tempfile::TempDir,
         follower: LogFollower,
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_passed_on_when_a_majority_has_it_and_at_the_end_in_any_case() {
+    fn transactions_are_passed_on_once_a_majority_has_them_or_at_the_end() {
         let mut followed = Followed::by(3);
         followed.write(0, 1, &creates(1..=3));
         assert!(followed.read().is_empty(), "one of three servers has them");
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_may_be_purged() {
+    fn logs_may_be_purged_once_read() {
         let mut followed = Followed::by(1);
         followed.write(0, 1, &creates(1..=3));
         followed.write(0, 4, &creates(4..=5));
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_purged_before_it_was_read_is_counted() {
+    fn transactions_purged_before_they_were_read_count_as_missing() {
         let mut followed = Followed::by(1);
         followed.write(0, 1, &creates(1..=3));
         assert_eq!(followed.read(), [1, 2, 3]);
@@ -375,18 +376,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_is_passed_over_however_far_back_the_log_of_a_server_reaches() {
-        // Given servers that have been up for long: the log of one begins much earlier than those of the others
+    fn transactions_before_the_start_are_skipped_in_every_log() {
+        // Given servers of which one has a log that begins much earlier than those of the others
         let began = |zxid: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000 + zxid) + TIMES_LAG;
         let followed = Followed::since(3, began(35_000));
         followed.write(0, 1, &creates(1..=40_000));
         (1..3).for_each(|server| followed.write(server, 30_001, &creates(30_001..=40_000)));
-        // Then what is followed begins with the time in question, and nothing of that is missing
+        // Then the log is followed from the time in question, and nothing is missing
         assert_eq!(followed.end(), ((35_000..=40_000).collect(), 0));
     }
 
     #[test]
-    fn what_a_leader_wrote_alone_is_not_passed_on_when_the_others_have_gone_on_without_it() {
+    fn transactions_of_a_deposed_leader_are_not_passed_on() {
         let next_epoch = |number: i64| (1 << 32) + number;
         for throws_away in [true, false] {
             let mut followed = Followed::by(3);
@@ -394,7 +395,7 @@ mod tests {
             (0..3).for_each(|server| followed.write(server, 1, &creates(1..=2)));
             followed.write(0, 1, &creates(3..=4));
             assert_eq!(followed.read(), [1, 2]);
-            // When the others have another, which it follows again, or is still cut off from
+            // When the others elect another, which the old leader follows or is still cut off from
             let fresh = creates((1..=2).map(next_epoch));
             (1..3).for_each(|server| followed.write(server, next_epoch(1), &fresh));
             if throws_away {
@@ -402,13 +403,13 @@ mod tests {
                 cut.set_len((BEGIN.len() + creates(1..=2).len()) as u64).unwrap();
                 followed.write(0, next_epoch(1), &fresh);
             }
-            // Then what it wrote meanwhile has never been
+            // Then the transactions it wrote alone are not passed on
             assert_eq!(followed.end(), (vec![1, 2, next_epoch(1), next_epoch(2)], 0));
         }
     }
 
     #[test]
-    fn what_a_leader_wrote_last_and_threw_away_before_anything_followed_is_not_passed_on() {
+    fn discarded_transactions_are_not_passed_on() {
         let mut followed = Followed::by(3);
         (0..3).for_each(|server| followed.write(server, 1, &creates(1..=2)));
         followed.write(0, 3, &creates(3..=4));
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_log_is_told() {
+    fn file_that_is_no_log_is_an_error() {
         let mut followed = Followed::by(1);
         fs::write(followed.log(0, 1), b"no transactions at all").unwrap();
         let directories = [followed.place.path().join("0")];
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_larger_than_a_chunk_is_read_all_the_same() {
+    fn transaction_larger_than_a_chunk_is_read() {
         let mut followed = Followed::by(1);
         let large = record(2, 1, &[text("/l/b"), text(&"x".repeat(CHUNK + 5))].concat());
         followed.write(0, 1, &[create(1), large, create(3)].concat());
@@ -438,13 +439,13 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
         #[test]
-        fn however_servers_write_and_roll_their_logs_each_transaction_is_passed_on_once_and_in_order(
+        fn each_transaction_is_passed_on_once_and_in_order(
             steps in prop::collection::vec((0..3_usize, 1..400_usize, any::<bool>()), 1..40),
         ) {
             let mut followed = Followed::by(3);
             let all: Vec<Vec<u8>> = (1..=60).map(create).collect();
             let whole = all.concat();
-            // How far each server has come, in bytes, and the log that it writes.
+            // Bytes that each server has written, and its current log.
             let mut written = [(0, 1_i64); 3];
             for (server, bytes, rolls) in steps {
                 let (at, log) = &mut written[server];

@@ -1,14 +1,14 @@
-//! A network for one ensemble: each server in a network namespace of its own, all on one bridge.
+//! A network for one ensemble: each server in its own network namespace, all on one bridge.
 //!
-//! The bridge is in a namespace, too. There no firewall rule of this machine applies to what servers say to each
-//! other; Docker's, for one, drops what crosses a bridge that is not its own. A pair of virtual interfaces
-//! leads from the bridge to the suite.
+//! The bridge is in a namespace, too, so this machine's firewall rules don't apply to traffic between
+//! servers. Docker's rules, for example, drop packets that cross a bridge other than Docker's. A veth pair
+//! connects the bridge to the suite.
 //!
-//! The namespaces have no names: they end with the suite and the servers, and the interface ends with the
-//! namespace that it leads to. So a run that is killed leaves nothing of its network behind.
+//! The namespaces have no names: they end with the suite and the servers, and a veth pair ends with its
+//! namespace. So a killed run leaves nothing of its network behind.
 //!
-//! Something can be in another namespace for a moment, to open a socket there, or for life, as a child process; and
-//! `ip` of iproute2 makes and cuts networks in them.
+//! A thread enters another namespace for a moment, to open a socket there; a child process, for life. `ip` of
+//! iproute2 creates and cuts the links.
 
 use std::fs::File;
 use std::io;
@@ -25,9 +25,9 @@ use super::ports::ServerPorts;
 
 use zklockbench_core::locked::locked;
 
-/// The last part of the suite's own address.
+/// Last octet of the suite's address.
 const SUITE: u8 = 254;
-/// Every server has an address of its own, so all use the same ports: the usual ones.
+/// Client, quorum and election port. Every server has its own address, so all use the usual ports.
 const PORTS: (u16, u16, u16) = (2181, 2888, 3888);
 const TAKEN: &str = "File exists";
 
@@ -36,7 +36,7 @@ pub struct Network {
     subnet: Subnet,
     hub: PathBuf,
     servers: Vec<PathBuf>,
-    /// What keeps the namespaces there: of the bridge, then of the servers.
+    /// Namespaces of the bridge, then of the servers, which exist while these are held.
     held: Mutex<Vec<Namespace>>,
 }
 
@@ -95,7 +95,7 @@ impl Network {
         self.servers.get(server - 1).cloned().unwrap_or_default()
     }
 
-    /// Takes a server off the bridge: nothing reaches it and nothing comes from it.
+    /// Takes a server off the bridge, in both directions.
     pub fn unplug(&self, server: usize) -> Result<(), String> {
         ip_in(&self.hub, &["link", "set", &port(server), "down"]).map(drop)
     }
@@ -104,7 +104,7 @@ impl Network {
         ip_in(&self.hub, &["link", "set", &port(server), "up"]).map(drop)
     }
 
-    /// Lets nothing more go from one server to another. What comes the other way still arrives.
+    /// Drops everything that `from` sends to `to`. The opposite direction still works.
     pub fn block(&self, from: usize, to: usize) -> Result<(), String> {
         let to = self.address(to).to_string();
         ip_in(&self.namespace(from), &["route", "replace", "blackhole", &to]).map(drop)
@@ -122,11 +122,11 @@ impl Network {
         ip_in(&self.namespace(from), &["-4", "route", "flush", "type", "blackhole"]).map(drop)
     }
 
-    /// Removes all of it. Doing it twice does no harm.
+    /// Removes the network. Idempotent.
     pub fn remove(&self) {
         let held: Vec<Namespace> = locked(&self.held).drain(..).collect();
-        // The interface first: it would otherwise go some time after its namespace. Only who still has the
-        // namespaces has it: by now another one may bear its name.
+        // Delete the interface first: it would otherwise vanish only some time after its namespace. Once the
+        // namespaces are gone, another network may have an interface of that name.
         if !held.is_empty() {
             let _ = ip(&["link", "del", &self.subnet.interface()]);
         }
@@ -143,7 +143,7 @@ impl Drop for Network {
     }
 }
 
-/// Whether this machine lets the suite make such a network. It is tried, with one server.
+/// Checks whether this machine allows such a network, by creating one for a single server.
 pub fn links_capability() -> Result<(), String> {
     if !cfg!(target_os = "linux") {
         return Err("servers can be partitioned on Linux only, which has network namespaces".into());
@@ -152,10 +152,10 @@ pub fn links_capability() -> Result<(), String> {
     Network::create(1).map(drop)
 }
 
-/// Finds a free number. The pair of interfaces between suite and bridge claims it: two cannot bear one name.
+/// Claims a free number by creating the veth pair of suite and bridge: no two interfaces share a name.
 fn claim(hub: &Path) -> Result<Subnet, String> {
     let (there, routes) = (hub.display().to_string(), routes()?);
-    // Those whose addresses collide with no route of this machine.
+    // Skip subnets that overlap a route of this machine.
     let free = NUMBERS.filter_map(|number| free_base(number, &routes).map(|base| Subnet { number, base }));
     for subnet in free {
         let own = subnet.interface();
@@ -168,13 +168,13 @@ fn claim(hub: &Path) -> Result<Subnet, String> {
     Err("all address ranges for servers are in use (see `ip route`)".into())
 }
 
-/// With a filter on return paths, a namespace that has no way *to* a server would hear nothing *from* it
-/// either, and no cut would be in one direction.
+/// Switches off return-path filtering. With it, a namespace without a route *to* a server would receive
+/// nothing *from* that server, either, and no cut would be one-way.
 fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
     let switch_off = || -> io::Result<()> {
         for interface in ["all", "eth0"] {
             let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
-            // Where it is off, the file need not be writable.
+            // The file may be read-only where the filter is off.
             if std::fs::read_to_string(&path)?.trim() != "0" {
                 std::fs::write(&path, "0")?;
             }
@@ -184,23 +184,23 @@ fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
     inside(Some(namespace), switch_off).and_then(|done| done)
 }
 
-/// A server's end of the line on the bridge.
+/// Name of a server's port on the bridge.
 fn port(server: usize) -> String {
     format!("server{server}")
 }
 
-/// The last part of a server's address.
+/// Last octet of a server's address.
 fn host(server: usize) -> u8 {
     u8::try_from(server).unwrap_or(u8::MAX)
 }
 
 const PREFIX: &str = "zklb";
-/// The third part of an address, so that no two networks overlap.
+/// Third octet of an address; each network has its own.
 const NUMBERS: std::ops::Range<u8> = 0..250;
-/// The first two parts: of private ranges that few use, then of the range reserved for benchmarks.
+/// First two octets: private ranges that are rarely used, then the range reserved for benchmarks.
 const BASES: [[u8; 2]; 3] = [[10, 213], [172, 29], [198, 18]];
 
-/// A number, and the addresses that go with it.
+/// A network number and its address range.
 #[derive(Debug)]
 struct Subnet {
     number: u8,
@@ -212,16 +212,16 @@ impl Subnet {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }
 
-    /// What the suite's interface is called. The suite that made it owns the number.
+    /// Name of the suite's interface. The suite that created it owns the number.
     pub fn interface(&self) -> String {
         format!("{PREFIX}{}", self.number)
     }
 }
 
-/// The first address of a range that collides with no route of this machine. It is unclaimed, and drawn at
-/// random, so that two who ask at once hardly get the same.
+/// First address of a range that overlaps no route of this machine. The range is not claimed, but drawn at
+/// random, so that two callers rarely get the same.
 pub fn any_free_subnet() -> Option<Ipv4Addr> {
-    // Where routes cannot be read, making a network there tells whether its addresses collide.
+    // If routes cannot be read, creating the network shows whether its addresses collide.
     let routes = routes().unwrap_or_default();
     let first = rand::random_range(NUMBERS);
     let base = (first..NUMBERS.end).chain(NUMBERS.start..first);
@@ -231,7 +231,7 @@ pub fn any_free_subnet() -> Option<Ipv4Addr> {
     })
 }
 
-/// First address and number of leading bits.
+/// First address and prefix length.
 type Range = (u32, u32);
 
 #[derive(Deserialize)]
@@ -239,7 +239,7 @@ struct Route {
     dst: String,
 }
 
-/// What this machine reaches otherwise than by its default route.
+/// Destinations of this machine's routes, without the default route.
 fn routes() -> Result<Vec<Range>, String> {
     let told = ip(&["-j", "-4", "route", "show", "table", "all"])?;
     if told.trim().is_empty() {
@@ -250,7 +250,7 @@ fn routes() -> Result<Vec<Range>, String> {
     Ok(routes.iter().filter_map(|route| range(&route.dst)).collect())
 }
 
-/// `None` for `default`, which covers everything and collides with nothing.
+/// Parses a route's destination; `None` for `default`, which covers everything and collides with nothing.
 fn range(text: &str) -> Option<Range> {
     let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
     let bits = bits.parse().ok().filter(|bits| (1..=32).contains(bits))?;
@@ -269,14 +269,14 @@ fn overlap(one: Range, other: Range) -> bool {
     one.0.checked_shr(common) == other.0.checked_shr(common)
 }
 
-/// A network namespace without a name. It is there as long as this is held or a process lives in it; so nothing of
-/// it can be left behind, not even by a process that is killed.
+/// A network namespace without a name. It exists while this is held or a process lives in it, so even a
+/// killed process leaves nothing behind.
 #[derive(Debug)]
 struct Namespace(File);
 
 impl Namespace {
     pub fn create() -> io::Result<Self> {
-        // A namespace belongs to a thread. This one ends, and leaves the open file.
+        // A namespace belongs to a thread. This thread ends and leaves the open file.
         let made = std::thread::spawn(|| {
             unshare(false)?;
             File::open("/proc/thread-self/ns/net")
@@ -286,33 +286,33 @@ impl Namespace {
             .map(Self)
     }
 
-    /// By which this process and its children can open it, as long as it is held.
+    /// Path by which this process and its children can open the namespace while it is held.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
 }
 
-/// Runs something in that namespace (`None`: our own). A socket that is opened there stays there.
+/// Runs a closure in a network namespace (`None`: the current one). Sockets opened there stay there.
 pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(namespace) = namespace else { return Ok(what()) };
-    // A namespace belongs to a thread. This one ends, so that no other work is ever done in there.
+    // A namespace belongs to a thread. This thread ends, so no other work ever runs in there.
     std::thread::scope(|scope| {
         let visit = scope.spawn(|| entry(namespace)?().map(|()| what()));
         visit.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
     })
 }
 
-/// Lets a child begin its life in that namespace.
+/// Makes a child start in a network namespace.
 #[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
 pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
     let enter = entry(namespace)?;
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `enter` makes one system call and
-    // allocates nothing.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `enter` makes one system call
+    // and allocates nothing.
     unsafe { command.pre_exec(enter) };
     Ok(())
 }
 
-/// What moves the calling thread into that namespace. It is opened now, and entered later.
+/// Opens a namespace; the returned closure moves the calling thread into it.
 #[cfg(target_os = "linux")]
 fn entry(namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
     use std::os::fd::AsFd;
@@ -331,7 +331,7 @@ fn ip(arguments: &[&str]) -> Result<String, String> {
     run(None, arguments)
 }
 
-/// Runs it in that network namespace. (`ip -n` would need a name for it, and a file system of its own.)
+/// Runs `ip` in a network namespace. (`ip -n` would need a name and a mount namespace.)
 fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
     run(Some(namespace), arguments)
 }
@@ -343,7 +343,7 @@ fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
         live_in(&mut ip, namespace)
             .map_err(|error| format!("{} cannot be run in {}: {error}", command(), namespace.display()))?;
     }
-    // In a group of its own no Ctrl-C reaches it: what is half made could not be removed.
+    // Its own process group keeps Ctrl-C away: a half-built network could not be removed.
     ip.args(arguments).env("LC_ALL", "C").process_group(0);
     let output = ip.output().map_err(|error| {
         format!(
@@ -358,16 +358,15 @@ fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
     Err(format!("{} failed ({}): {said}", command(), output.status))
 }
 
-/// Why it could not be done, once that is known.
+/// Reason why this process could not leave for its own network.
 static REFUSED: OnceLock<String> = OnceLock::new();
 
-/// Moves this process into a user namespace and a network namespace of its own, where that is needed and root does not
-/// run it. From then on it sees nothing of this machine's network. To be called before there are threads.
+/// Moves this process into its own user and network namespace if `is_needed` and it does not run as root. It
+/// then sees nothing of this machine's network. Must be called before threads start.
 ///
-/// It moves there itself instead of starting another: signals, exit code, streams and the process id stay what they are, and
-/// files that it writes belong to the user.
-///
-/// When it cannot be done, [`links_capability`](super::links_capability) says why.
+/// The process moves instead of starting a child: signals, exit code, streams and process id stay the same,
+/// and its files belong to the user. If the move fails, [`links_capability`](super::links_capability) returns
+/// the reason.
 pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
     if rustix::process::geteuid().is_root() || !is_needed() {
         return;
@@ -377,7 +376,7 @@ pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
     }
 }
 
-/// Whether network namespaces may be made here, as far as it can be told without making one.
+/// Checks whether network namespaces may be created here, as far as can be known without trying.
 fn is_allowed() -> Result<(), String> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -394,7 +393,7 @@ fn leave() -> Result<(), String> {
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
     };
-    // A process that may not change groups may map its own.
+    // A process that gave up setgroups may map its own group.
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
     write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))?;
@@ -413,13 +412,13 @@ fn refusal(error: &io::Error) -> String {
     format!("{meaning}: {error}")
 }
 
-/// Moves the calling thread into a new network namespace, and into a new user namespace if that is asked for.
+/// Moves the calling thread into a new network namespace, and into a new user namespace if `user`.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
 fn unshare(user: bool) -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     let flags = if user { UnshareFlags::NEWUSER | UnshareFlags::NEWNET } else { UnshareFlags::NEWNET };
-    // SAFETY: it is unsafe to stop sharing open files with other threads; these flags do not.
+    // SAFETY: only unsharing open files with other threads is unsafe; these flags do not.
     Ok(unsafe { unshare_unsafe(flags) }?)
 }
 
@@ -437,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_a_route_covers_or_lies_in_is_not_taken() {
+    fn range_that_overlaps_a_route_is_not_taken() {
         assert_eq!(free_base(7, &[]), Some([10, 213]));
         assert_eq!(free_base(7, &ranges(&["10.213.8.0/24", "172.17.0.0/16"])), Some([10, 213]));
         assert_eq!(free_base(7, &ranges(&["10.213.7.9"])), Some([172, 29]));
@@ -446,12 +445,12 @@ mod tests {
     }
 
     #[test]
-    fn the_default_route_is_in_nobodys_way() {
+    fn default_route_blocks_no_range() {
         assert_eq!(ranges(&["default", "0.0.0.0/0"]), []);
     }
 
     #[test]
-    fn without_a_namespace_it_is_done_here_and_a_namespace_that_is_gone_is_an_error() {
+    fn closure_runs_here_without_a_namespace_and_fails_in_a_missing_one() {
         assert_eq!(inside(None, || 7).unwrap(), 7);
         let gone = inside(Some(Path::new("/proc/self/fd/zklb-nowhere")), || 7);
         assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -459,13 +458,13 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_failure_names_the_command_and_what_it_said() {
+    fn failure_names_the_command_and_its_stderr() {
         let why = ip(&["link", "show", "zklb-nowhere"]).unwrap_err();
         assert!(why.contains("`ip link show zklb-nowhere`") && why.contains("does not exist"), "{why}");
     }
 
     #[test]
-    fn a_refusal_says_where_it_can_be_allowed() {
+    fn refusal_names_the_setting_that_forbids_namespaces() {
         let of = |errno: rustix::io::Errno| refusal(&io::Error::from(errno));
         assert!(of(rustix::io::Errno::NOSPC).contains("user.max_user_namespaces"));
         assert!(of(rustix::io::Errno::PERM).contains("seccomp"));

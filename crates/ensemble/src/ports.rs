@@ -1,9 +1,9 @@
 //! Loopback ports for a local ensemble, chosen without races.
 //!
-//! Three things could take a port between its choice and the server's bind: an outgoing connection (so only
-//! ports outside the system's ephemeral range are chosen), another run of the suite (so each block of ports
-//! is claimed by a locked file for as long as its owner lives), and a foreign server (so a start that fails
-//! because of a taken port is tried again with another block).
+//! Three parties could take a port between its choice and the server's bind:
+//! - an outgoing connection, so ports in the system's ephemeral range are never chosen;
+//! - another run of the suite, so each block of ports is claimed with a locked file while its owner lives;
+//! - a foreign server, so a start that fails because a port is taken is retried with another block.
 
 use std::fs::File;
 use std::io;
@@ -31,14 +31,14 @@ pub struct ClaimedPorts {
     _claimed: File,
 }
 
-/// Ports of one block: enough for five servers.
+/// Ports per block: enough for five servers.
 const BLOCK: u16 = 20;
 /// Above the ports of well-known services, below every default of an ephemeral range.
 const POOL: RangeInclusive<u16> = 21_000..=31_990;
 
 impl ClaimedPorts {
-    /// Claims a block of ports that are free now and that no other run has claimed. `skip` blocks are passed
-    /// over first: those whose ports turned out to be taken.
+    /// Claims a block of ports that are free and not claimed by another run. Skips the first `skip` such
+    /// blocks, whose ports turned out to be taken.
     pub fn new(servers: usize, skip: usize) -> Result<Self, Error> {
         let directory = claims()
             .map_err(|error| Error::environment(format!("cannot claim ports for servers: {error}")))?;
@@ -61,11 +61,12 @@ fn overlaps(first: u16, ephemeral: &RangeInclusive<u16>) -> bool {
 }
 
 fn ephemeral_range() -> RangeInclusive<u16> {
-    let told = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().and_then(|text| {
-        let mut bounds = text.split_whitespace().map(str::parse);
-        Some(bounds.next()?.ok()?..=bounds.next()?.ok()?)
-    });
-    told.unwrap_or(32_768..=60_999)
+    let configured =
+        std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().and_then(|text| {
+            let mut bounds = text.split_whitespace().map(str::parse);
+            Some(bounds.next()?.ok()?..=bounds.next()?.ok()?)
+        });
+    configured.unwrap_or(32_768..=60_999)
 }
 
 fn claim_block(directory: &Path, first: u16, servers: usize) -> Option<ClaimedPorts> {
@@ -90,18 +91,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_claims_at_the_same_time_share_no_port() {
+    fn simultaneous_claims_share_no_port() {
         let (one, other) = (ClaimedPorts::new(3, 0).unwrap(), ClaimedPorts::new(3, 0).unwrap());
         assert_ne!(one.servers[0].client, other.servers[0].client);
     }
 
     #[test]
-    fn claims_lie_where_nobody_else_can_write() {
+    fn claims_directory_is_private() {
         private::check(&claims().unwrap()).unwrap();
     }
 
     #[test]
-    fn a_port_that_somebody_listens_on_is_passed_over() {
+    fn port_with_a_listener_is_skipped() {
         let first = ClaimedPorts::new(1, 0).unwrap();
         let port = first.servers[0].client;
         let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_claimed_port_is_one_that_outgoing_connections_get() {
+    fn claimed_ports_are_outside_the_ephemeral_range() {
         let ephemeral = ephemeral_range();
         let claim = ClaimedPorts::new(5, 0).unwrap();
         assert!(claim.servers.iter().all(|ports| !ephemeral.contains(&ports.election)));

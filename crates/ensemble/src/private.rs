@@ -1,8 +1,8 @@
-//! Files that are found by their names, where no other user can have put anything: in directories of the user's own.
+//! Files that are found by name, in directories where no other user can have put anything.
 //!
-//! A name below the common directory for temporary files can be taken by anybody who comes first, as a file of theirs
-//! or as a link to another user's file. So such files lie in a directory that only this user can write to, which is
-//! looked at before it is used; and no link is followed.
+//! Any user can take a name in the shared directory for temporary files first, with a file or with a link to
+//! another user's file. So these files are in a directory that only this user can write to. The directory is
+//! checked before use, and no link is followed.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// What the suite's directory is called where all others are the user's, too.
+/// Name of the suite's directory inside the user's directories.
 const NAME: &str = "zklockbench";
-/// Everything to the user, nothing to anybody else.
+/// Permissions for the owner only.
 const OWN: u32 = 0o700;
 const WRITABLE: u32 = 0o022;
 
-/// The user's directory for what matters while processes live: below `XDG_RUNTIME_DIR`, else `XDG_CACHE_HOME` or
-/// `~/.cache`, else the directory for temporary files.
+/// The user's directory for files that matter while processes live: below `XDG_RUNTIME_DIR`, else
+/// `XDG_CACHE_HOME` or `~/.cache`, else the directory for temporary files.
 pub fn directory() -> io::Result<PathBuf> {
     first_of(candidates(|name| std::env::var_os(name), &std::env::temp_dir()))
 }
 
-/// Where the suite remembers things between its runs: `ZKLOCKBENCH_STATE_DIR`, else `XDG_STATE_HOME/zklockbench`, else
-/// `~/.local/state/zklockbench`. (`state_directory` of `scripts/common.bash` is to find the same.)
+/// Directory of the suite's state between runs: `ZKLOCKBENCH_STATE_DIR`, else `XDG_STATE_HOME/zklockbench`,
+/// else `~/.local/state/zklockbench`. `state_directory` in `scripts/common.bash` must find the same.
 pub fn state_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("ZKLOCKBENCH_STATE_DIR")
@@ -33,7 +33,7 @@ pub fn state_directory() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")))
 }
 
-/// Where it may be, the best first.
+/// Candidate directories, best first.
 fn candidates(variable: impl Fn(&str) -> Option<OsString>, temporary: &Path) -> Vec<PathBuf> {
     let place = |name: &str| variable(name).map(PathBuf::from).filter(|place| place.is_absolute());
     let homes =
@@ -53,7 +53,7 @@ fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
     Err(why)
 }
 
-/// Makes a directory that is the user's own, and the one above it if need be; or finds that it is.
+/// Ensures that a private directory exists; creates it and its parent if need be.
 pub fn make(directory: &Path) -> io::Result<()> {
     let make = || DirBuilder::new().mode(OWN).create(directory);
     let made = match (make(), directory.parent()) {
@@ -70,9 +70,9 @@ pub fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a directory is the user's own, so that what lies in it is, too.
+/// Checks that a directory belongs to this user and that no other user can write to it.
 pub fn check(directory: &Path) -> io::Result<()> {
-    // Of a link this tells what the link is.
+    // `symlink_metadata` describes a link itself, not its target.
     let found = directory.symlink_metadata()?;
     let wrong = if !found.is_dir() {
         "is no directory"
@@ -90,7 +90,7 @@ pub fn check(directory: &Path) -> io::Result<()> {
     Err(about(directory, &format!("it {wrong}: remove it, or have its owner do so")))
 }
 
-/// Opens a file for its lock, and makes it if asked to. A link is not followed, and no pipe is waited for.
+/// Opens a file for its lock, creating it if `make`. Does not follow links or wait for pipes.
 pub fn open_lock(path: &Path, make: bool) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     OpenOptions::new().write(true).create(make).truncate(false).mode(0o600).custom_flags(flags).open(path)
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_runtime_directory_comes_first_and_the_common_one_last() {
+    fn runtime_directory_comes_first_and_the_shared_one_last() {
         let set = |name: &str| match name {
             "XDG_RUNTIME_DIR" => Some("/run/user/7".into()),
             "XDG_CACHE_HOME" => Some("relative".into()),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_may_have_put_there_before_is_passed_over_or_refused() {
+    fn planted_paths_are_refused_or_skipped() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::create_dir(at("open")).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_the_users_own_that_others_may_read_is_closed_to_them() {
+    fn own_directory_that_others_may_read_is_closed_to_them() {
         let place = tempfile::tempdir().unwrap();
         let own = place.path().join("own");
         std::fs::create_dir(&own).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_a_link_makes_no_file_where_it_points() {
+    fn lock_that_is_a_link_creates_no_target() {
         let place = tempfile::tempdir().unwrap();
         let (link, target) = (place.path().join("21000"), place.path().join("target"));
         symlink(&target, &link).unwrap();

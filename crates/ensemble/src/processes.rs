@@ -1,4 +1,4 @@
-//! What can be done to the processes of an ensemble that the suite has started, and what can be seen of them.
+//! Acts on the processes of a started ensemble, and checks their state.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -16,57 +16,57 @@ use super::ports;
 use super::state::{self, Done, Fact, Leader, Numbered, answers_nothing, eventually};
 use zklockbench_zk::admin;
 
-/// Servers that can be ended, started, held still and looked at. They are numbered from 1.
+/// Servers that can be ended, started, paused and checked. They are numbered from 1.
 ///
-/// What is done says why it could not be done. What is seen is one look of three seconds at most; look again with
-/// [`eventually`](super::eventually). `Ok` tells what was seen, `Err` why it is not so or could not be seen:
-/// only an `Ok` proves anything.
+/// Actions return why they failed. Each check takes three seconds at most; repeat it with
+/// [`eventually`](super::eventually). An `Ok` describes what was seen. Only an `Ok` proves anything, since an
+/// `Err` also covers checks that could not be made.
 #[async_trait]
 pub trait Processes: Send + Sync {
-    /// How many servers there are, be they up or down.
+    /// Number of servers, up or down.
     fn servers(&self) -> usize;
 
-    /// The servers' data directories, in the order of their numbers; `None` where they are not on this host.
+    /// Data directories in the order of the servers' numbers; `None` if they are not on this host.
     fn data(&self) -> Option<Vec<PathBuf>> {
         None
     }
 
-    /// Where clients find a server.
+    /// `host:port` at which clients find a server.
     fn address(&self, server: usize) -> Result<String, String>;
 
-    /// The servers that could answer: that are there and not held still.
+    /// Servers that could answer: those that run and are not paused.
     async fn awake(&self) -> Result<Vec<Numbered>, String>;
 
     /// Kills a server, as a crash would, and waits for its end.
     async fn kill(&self, server: usize) -> Done;
 
-    /// Asks a server to end and waits for it; kills it when it takes longer than 10 s.
+    /// Asks a server to end and waits for it; kills it after 10 s.
     async fn stop(&self, server: usize) -> Done;
 
-    /// Starts a server that is down: same ports, same data, its log goes on. Returns once it listens; it is part
-    /// of the ensemble only when [`Processes::serves`] says so.
+    /// Starts a server that is down, with the same ports, data and log. Returns once it listens; it is part
+    /// of the ensemble only when [`Processes::serves`] returns `Ok`.
     async fn start(&self, server: usize) -> Done;
 
-    /// Holds a server still: the system keeps its connections, and it answers nothing. Returns once it stands.
+    /// Pauses a server: the kernel keeps its connections, and it answers nothing. Returns once it is paused.
     async fn pause(&self, server: usize) -> Done;
 
-    /// Lets a server that was held still go on.
+    /// Resumes a paused server.
     async fn resume(&self, server: usize) -> Done;
 
-    /// Throws the data of a server away that is down. Started again, it fetches all from the leader. Who wipes a
-    /// majority loses what was written.
+    /// Deletes the data of a server that is down. Once started again, it fetches everything from the leader.
+    /// Wiping a majority loses data.
     async fn wipe(&self, server: usize) -> Done;
 
-    /// Whether a server's process is there, be it held still.
+    /// Returns whether a server's process exists, paused or not.
     async fn is_running(&self, server: usize) -> bool;
 
-    /// A server's process is gone, and its client port refuses.
+    /// Checks that a server's process is gone and its client port refuses connections.
     async fn is_down(&self, server: usize) -> Fact;
 
-    /// A server is held still: its port is open, and it did not answer within 300 ms.
+    /// Checks that a server is paused: its port is open, and it did not answer within 300 ms.
     async fn is_silent(&self, server: usize) -> Fact;
 
-    /// A server serves: as leader, follower, or alone.
+    /// Checks that a server serves: as leader, follower, observer or standalone.
     async fn serves(&self, server: usize) -> Fact {
         let answer = admin::srvr(&self.address(server)?, state::PATIENCE).await;
         match answer.map_err(|error| format!("server {server}: {error}"))? {
@@ -78,7 +78,7 @@ pub trait Processes: Send + Sync {
         }
     }
 
-    /// No server serves: each is down, held still, or says so itself.
+    /// Checks that no server serves: each is down, paused, or reports so itself.
     async fn nobody_serves(&self) -> Fact {
         let awake = self.awake().await?;
         let looks = awake.iter().map(|Numbered { number, address }| async move {
@@ -99,12 +99,12 @@ pub trait Processes: Send + Sync {
         Ok(seen.join("; "))
     }
 
-    /// Every server serves, one leads, and all others are in step with it.
+    /// Checks that every server serves, one leads, and all others are in step with it.
     async fn whole(&self) -> Fact {
         self.whole_but_for(&[]).await
     }
 
-    /// The same of all servers but these, which are down.
+    /// Like [`Processes::whole`] for all servers but these, which are down.
     async fn whole_but_for(&self, down: &[usize]) -> Fact {
         let up = (1..=self.servers()).filter(|server| !down.contains(server));
         let addresses: Vec<String> = up.map(|server| self.address(server)).collect::<Result<_, _>>()?;
@@ -113,8 +113,8 @@ pub trait Processes: Send + Sync {
         if state::is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
     }
 
-    /// Who leads, and since which election. For a moment two servers may both say that they lead: it is the one of
-    /// the later epoch that counts, and only if a majority is in step with it.
+    /// Current leader and its epoch. Two servers may briefly both claim to lead; the one of the later epoch
+    /// counts, and only if a majority is in step with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
         let awake = self.awake().await?;
         let all: Vec<String> = awake.iter().map(|server| server.address.clone()).collect();
@@ -129,7 +129,7 @@ pub trait Processes: Send + Sync {
         Ok(self.leader_and_epoch().await?.server)
     }
 
-    /// The numbers of the servers that follow now.
+    /// Numbers of the servers that follow now.
     async fn followers(&self) -> Result<Vec<usize>, String> {
         let awake = self.awake().await?;
         let looks = awake.iter().map(|Numbered { number, address }| async move {
@@ -140,13 +140,13 @@ pub trait Processes: Send + Sync {
         if followers.is_empty() { Err("no server says that it follows".into()) } else { Ok(followers) }
     }
 
-    /// The numbers of as many servers as it takes to stop the rest, drawn by the seed.
+    /// Numbers of a majority of the servers, drawn by the seed; without them the others cannot serve.
     fn majority(&self, seed: u64) -> Vec<usize> {
         state::majority(self.servers(), seed)
     }
 }
 
-/// The modes in which a server takes writes.
+/// Modes in which a server accepts writes.
 const SERVING: [&str; 4] = ["leader", "follower", "observer", "standalone"];
 
 #[async_trait]
@@ -188,21 +188,21 @@ impl Processes for Local {
 
     async fn pause(&self, server: usize) -> Done {
         self.server(server)?.pause().map_err(|error| format!("cannot pause server {server}: {error}"))?;
-        eventually(SEEN_WITHIN, || async { stands(self, server) }).await.map(drop)
+        eventually(SEEN_WITHIN, || async { is_stopped(self, server) }).await.map(drop)
     }
 
     async fn resume(&self, server: usize) -> Done {
         self.server(server)?.resume().map_err(|error| format!("cannot resume server {server}: {error}"))?;
         let goes_on = || async {
-            match stands(self, server) {
-                Ok(stands) => Err(stands),
+            match is_stopped(self, server) {
+                Ok(stopped) => Err(stopped),
                 Err(_) => Ok(()),
             }
         };
         eventually(SEEN_WITHIN, goes_on).await
     }
 
-    /// Its `myid` stays.
+    /// Keeps `myid`.
     async fn wipe(&self, number: usize) -> Done {
         let mut server = self.server(number)?;
         if server.is_running() {
@@ -238,17 +238,17 @@ impl Processes for Local {
         }
     }
 
-    /// The process stands, its port is open, and there was no answer. The first alone says little of what clients
-    /// see, and the last alone is what a busy machine looks like, too.
+    /// Checks the process, the port and the missing answer. A stopped process alone proves little about what
+    /// clients see, and a missing answer alone may mean a busy machine.
     async fn is_silent(&self, server: usize) -> Fact {
-        let stands = stands(self, server)?;
-        Ok(format!("{stands}; {}", answers_nothing(server, &self.address(server)?).await?))
+        let stopped = is_stopped(self, server)?;
+        Ok(format!("{stopped}; {}", answers_nothing(server, &self.address(server)?).await?))
     }
 }
 
-/// How long a server may take to end when asked, before it is killed.
+/// Time a server gets to end when asked, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
-/// How long the system may take to clear a killed process away.
+/// Time the kernel gets to reap a killed process.
 const KILLED_WITHIN: Duration = Duration::from_secs(30);
 
 async fn end(local: &Local, number: usize, signal: Signal) -> Done {
@@ -277,10 +277,10 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
     .await
 }
 
-/// How long a signal may take to reach every thread of a JVM.
+/// Time a signal gets to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-fn stands(local: &Local, number: usize) -> Fact {
+fn is_stopped(local: &Local, number: usize) -> Fact {
     let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} does not run"))?;
     let pid = Pid::from_u32(pid);
     let mut system = System::new();
@@ -293,11 +293,11 @@ fn stands(local: &Local, number: usize) -> Fact {
     }
 }
 
-/// How long a server may take until it listens. Alone on two cores it takes half a second.
+/// Time a server gets until it listens. Alone on two cores it takes half a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
-/// How long ports that are still taken are waited for.
+/// Time to wait for ports that are still taken.
 const FREE_WITHIN: Duration = Duration::from_secs(10);
-/// What opening a port of this machine may take.
+/// Time limit for connecting to a port of this machine.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 async fn start(local: &Local, number: usize) -> Done {
@@ -306,10 +306,10 @@ async fn start(local: &Local, number: usize) -> Done {
         eventually(deadline - Instant::now(), || async { is_free(local, number) }).await?;
         let after = launch(local, number)?;
         let Err(why) = listens(local, number).await else { return Ok(()) };
-        // What does not listen in time is of no use, and would be in the way of the next attempt.
+        // A server that does not listen in time is useless and would block the next attempt.
         let _ = end(local, number, Signal::KILL).await;
         let tail = tail(&local.server(number)?.log, after);
-        // The port was taken between the look and the bind.
+        // The port was taken between the check and the bind.
         if !tail.contains(TAKEN) || Instant::now() >= deadline {
             return Err(format!("server {number} did not start again: {why}\n{tail}"));
         }
@@ -318,7 +318,7 @@ async fn start(local: &Local, number: usize) -> Done {
 
 fn is_free(local: &Local, number: usize) -> Done {
     let mut server = local.server(number)?;
-    // Its own process is no reason to wait; the launch says so.
+    // The server's own process is no reason to wait; `launch` reports it.
     if server.is_running() {
         return Ok(());
     }
@@ -330,7 +330,7 @@ fn is_free(local: &Local, number: usize) -> Done {
     }
 }
 
-/// Returns how long the log was before.
+/// Starts the server; returns the length of its log before.
 fn launch(local: &Local, number: usize) -> Result<u64, String> {
     let mut server = local.server(number)?;
     let length = std::fs::metadata(&server.log).map_or(0, |log| log.len());
@@ -342,7 +342,7 @@ async fn listens(local: &Local, number: usize) -> Done {
     let seen = eventually(LISTENS_WITHIN, || async {
         let mut server = local.server(number)?;
         if !server.is_running() {
-            // Nothing more is to come.
+            // It has ended, so waiting longer is pointless.
             return Ok(Err(server.has_ended().unwrap_or_else(|| "it was ended meanwhile".into())));
         }
         accepts(&server)?;
@@ -352,7 +352,7 @@ async fn listens(local: &Local, number: usize) -> Done {
     seen.await?
 }
 
-/// Whether a server listens for clients, asked from where it lives: a cut is no matter here.
+/// Checks that a server listens for clients, from within its namespace, so that cuts don't matter.
 fn accepts(server: &super::server::Server) -> Done {
     let address = SocketAddr::from((server.ports.host, server.ports.client));
     let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);

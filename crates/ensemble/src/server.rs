@@ -1,4 +1,5 @@
-//! One ZooKeeper server as a child process: what it is told, and how it is started, ended, held still and started again.
+//! One ZooKeeper server as a child process: its configuration, and how it is started, ended, paused and
+//! restarted.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -17,26 +18,26 @@ use zklockbench_zk::admin;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// As long as this process at most.
+    /// The server lives as long as this process at most.
     WithUs,
-    /// It outlives this process.
+    /// The server outlives this process.
     Lasting,
 }
 
-/// Where a server's files lie, in which network it lives, and how much it lets others go first.
+/// A server's directories, network namespace and niceness.
 #[derive(Debug, Clone)]
 pub struct ServerSite<'a> {
-    /// Its own directory `server-N` is made in there.
+    /// Parent of the server's own directory `server-N`.
     pub directory: &'a Path,
-    /// Its output goes to `server-N.log` in there.
+    /// Directory of the server's output, `server-N.log`.
     pub logs: &'a Path,
-    /// The network namespace; `None` for that of this process.
+    /// Network namespace; `None` for that of this process.
     pub namespace: Option<PathBuf>,
-    /// By how much its niceness is above that of this process.
+    /// Niceness above that of this process.
     pub nicer_by: u8,
 }
 
-/// What a server is meant to do now. An end that was meant is no news.
+/// Intended state of a server. An intended end is not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meant {
     Run,
@@ -45,14 +46,14 @@ enum Meant {
     BeGone,
 }
 
-/// A server that was started. Dropped, it is killed, unless it was let go.
+/// A started server, killed when dropped unless it was let go.
 #[derive(Debug)]
 pub struct Server {
-    /// From 1.
+    /// Number from 1.
     pub number: usize,
     pub ports: ServerPorts,
     pub log: PathBuf,
-    /// The network namespace that it lives in; `None` for that of this process.
+    /// Network namespace of the server; `None` for that of this process.
     pub namespace: Option<PathBuf>,
     nicer_by: u8,
     own: PathBuf,
@@ -64,7 +65,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it, after having written its configuration and emptied its log.
+    /// Starts a server, after writing its configuration and emptying its log.
     pub fn start(
         installation: &Installation,
         number: usize,
@@ -95,8 +96,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts its process. It counts as meant to run only once [`Server::is_up`] has been called: till then its
-    /// end is its starter's business.
+    /// Starts the process. The server counts as intended to run only after [`Server::is_up`]; until then the
+    /// caller handles its end.
     pub fn launch(&mut self) -> io::Result<()> {
         if self.meant == Meant::BeGone {
             return Err(io::Error::other("the ensemble is closed"));
@@ -120,7 +121,7 @@ impl Server {
         Ok(())
     }
 
-    /// It has been started again; from now on its end is news.
+    /// Marks a restarted server as running, so that its end is reported from now on.
     pub fn is_up(&mut self) {
         if self.meant == Meant::BeDown {
             self.meant = Meant::Run;
@@ -136,12 +137,12 @@ impl Server {
         self.own.join("data")
     }
 
-    /// Its process id; `None` once it has ended or been let go.
+    /// Process id; `None` once the process has ended or been let go.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Whether its process is there, be it held still.
+    /// Returns whether the process exists, paused or not.
     pub fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -150,7 +151,7 @@ impl Server {
         self.meant != Meant::StandStill && self.is_running()
     }
 
-    /// How it ended, if it has ended by itself.
+    /// Exit status, if the server ended by itself.
     pub fn ended(&mut self) -> Option<String> {
         if matches!(self.meant, Meant::BeDown | Meant::BeGone) {
             return None;
@@ -158,14 +159,14 @@ impl Server {
         self.has_ended()
     }
 
-    /// How it ended, if it has ended, meant or not.
+    /// Exit status, if the server ended, intended or not.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(format!("server {} ended ({status})", self.number))
     }
 
-    /// Asks for its end with a signal: `KILL`, which works on a process that is held still, too, or `TERM`, for
-    /// which such a process is woken.
+    /// Sends a signal that ends the process: `KILL`, which also works on a paused process, or `TERM`, for
+    /// which a paused process is resumed.
     pub fn end(&mut self, signal: Signal) -> io::Result<()> {
         let was = self.meant;
         self.send(signal)?;
@@ -193,13 +194,14 @@ impl Server {
     }
 
     fn send(&mut self, signal: Signal) -> io::Result<()> {
-        // The process is a child that was not awaited yet, so its id belongs to no other.
+        // The process is an unreaped child, so its id belongs to no other.
         let pid = if self.is_running() { self.pid() } else { None };
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         Ok(kill_process(pid.ok_or_else(|| io::Error::other("it does not run"))?, signal)?)
     }
 
-    /// Kills it for good and waits for its end. Its data are thrown away, so there is nothing to end in order.
+    /// Kills the process for good and waits for its end. Its data are thrown away, so a clean end is not
+    /// needed.
     pub fn kill(&mut self) {
         self.meant = Meant::BeGone;
         if let Some(mut child) = self.child.take() {
@@ -208,7 +210,7 @@ impl Server {
         }
     }
 
-    /// Lets it live on; returns its process id.
+    /// Lets the process live on; returns its id.
     pub fn let_go(&mut self) -> Option<u32> {
         if self.meant == Meant::StandStill {
             let _ = self.resume();
@@ -223,16 +225,16 @@ impl Drop for Server {
     }
 }
 
-/// Lets a child begin its life with a niceness above ours. Set from outside it would reach the first of its threads only, and
-/// those that were started later.
+/// Makes a child start with a higher niceness. Set from outside, it would apply only to the main thread and
+/// to threads started later.
 #[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
 fn nicer(command: &mut Command, by: u8) {
     if by == 0 {
         return;
     }
     let give_way = move || Ok(rustix::process::nice(i32::from(by)).map(drop)?);
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `give_way` makes one system call and allocates
-    // nothing.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `give_way` makes one system
+    // call and allocates nothing.
     unsafe { command.pre_exec(give_way) };
 }
 
@@ -240,10 +242,10 @@ type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// Starts a child that is killed when this process ends, however it ends.
 ///
-/// Linux kills a child when the *thread* that started it ends, if the child asked for it
-/// (`PR_SET_PDEATHSIG`). So children are started from one thread that lives as long as the process, and no
-/// JVM survives even a `kill -9` of the suite. Each child gets a process group of its own, so that a Ctrl-C in
-/// the terminal reaches the suite alone, which then ends its children in order.
+/// Linux kills such a child (`PR_SET_PDEATHSIG`) when the *thread* that started it ends. So one thread that
+/// lives as long as the process starts all children, and no JVM survives even a `kill -9` of the suite. Each
+/// child gets its own process group: a Ctrl-C in the terminal reaches only the suite, which then ends its
+/// children in order.
 pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     static KEEPER: OnceLock<io::Result<mpsc::Sender<SpawnRequest>>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;
@@ -272,7 +274,7 @@ fn die_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the child asked.
+        // The parent may have died before this call.
         if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; `ask` makes two system calls
@@ -286,16 +288,16 @@ fn die_with_parent(_command: &mut Command) {}
 /// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
 pub const HEAP: &str = "-Xmx256m";
 
-/// Name and value of the property by which servers look for empty containers, in ms. Their default is a minute; a
-/// container that they delete counts as a write of the lock below which it stood, which no contender asked for.
+/// Property for the interval at which servers check for empty containers, and its value in ms (default: a
+/// minute). A deleted container would count as a write below its lock that no contender requested.
 pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3600000");
 
-/// The keys that every local server has, as results report them. Deviations from the defaults:
-/// short ticks and wide session bounds, so that scenarios may ask for short sessions; no limit on connections
-/// from one host (all its users come from one address, so a limit would let them shut out the run); the four-letter words that
-/// the suite asks and no others; no admin server; a smaller preallocation of the transaction log, so that a run does not fill a
-/// small disk; and what is older than the last three snapshots is purged every hour, so that a long one does not fill a large
-/// disk.
+/// Keys of every local server's configuration, as results report them. Deviations from the defaults:
+/// - short ticks and wide session bounds, so that scenarios may ask for short sessions;
+/// - no limit on connections per host: all clients share one address, so other users could shut out the run;
+/// - only the four-letter commands that the suite uses, and no admin server;
+/// - small preallocation of the transaction log, so that a run does not fill a small disk;
+/// - an hourly purge of all but the last three snapshots, so that a long run does not fill a large disk.
 pub const KEYS: &[(&str, &str)] = &[
     ("tickTime", "500"),
     ("initLimit", "20"),
@@ -335,8 +337,8 @@ fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::R
     Ok(())
 }
 
-/// The arguments of the server's JVM. Releases log through logback or log4j and would log everything, slowly, without a
-/// configuration. (No directory stands on the class path, because an archive of classes works only without one.)
+/// Arguments of the server's JVM. Without a configuration, releases would log everything through logback or
+/// log4j, slowly. No directory is on the class path, because a class data archive works only without one.
 fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![
@@ -357,7 +359,7 @@ fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> 
 
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Whether a process with that command line is a server of the ensemble in that directory.
+/// Returns whether this command line is that of a server whose ensemble's data are in `directory`.
 pub fn is_server_of(command: &[OsString], directory: &Path) -> bool {
     let [.., main, cfg] = command else { return false };
     let (cfg, directory) = (Path::new(cfg), Some(directory));
@@ -389,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_started_from_a_thread_that_ends_lives_on() {
+    fn child_survives_the_thread_that_asked_for_it() {
         let start = || {
             let mut command = Command::new("sleep");
             command.arg("30");
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn each_server_of_three_knows_all_three_and_its_own_client_port() {
+    fn config_of_three_servers_lists_all_three_and_the_own_client_port() {
         let text = zoo_cfg(Path::new("/d"), 2, &ports(3));
         for line in ["clientPort=1002", "server.1=127.0.0.1:2001:3001", "server.3=127.0.0.1:2003:3003"] {
             assert!(text.lines().any(|have| have == line), "{line} is missing in {text}");
@@ -417,12 +419,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_server_has_no_quorum_lines() {
+    fn single_server_has_no_quorum_lines() {
         assert!(!zoo_cfg(Path::new("/d"), 1, &ports(1)).contains("server."));
     }
 
     #[test]
-    fn nothing_but_jars_is_on_the_class_path_and_the_log_is_configured_by_name() {
+    fn class_path_holds_only_jars_and_log_configurations_are_named() {
         let installation =
             Installation { java: "java".into(), class_path: "/a.jar:/b.jar".into(), origin: String::new() };
         let arguments = java_arguments(&installation, Path::new("/d"));

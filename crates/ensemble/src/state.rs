@@ -1,6 +1,6 @@
-//! What was seen of servers and links, or why it was not: proofs that a fault took effect, and that it ended. Above
-//! all what servers do now: down, serving, or up without serving; when all of them are an ensemble that is whole; and
-//! who leads.
+//! What checks saw of servers and links, or why not: proof that a fault took effect, and that it ended. Also
+//! the state of servers (down, serving, or up without serving), whether an ensemble is healthy, and which
+//! server leads.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -14,15 +14,15 @@ use rand_chacha::ChaCha8Rng;
 use zklockbench_core::units::counted;
 use zklockbench_zk::admin::{self, Mntr, Srvr};
 
-/// What was seen, in words for people; or why it was not so, or could not be seen.
+/// What was seen, human-readable; or why it was not the case or could not be seen.
 pub type Fact = Result<String, String>;
 
-/// Nothing; or why something could not be done.
+/// `Ok`, or why something could not be done.
 pub type Done = Result<(), String>;
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Looks again and again until it is so, for that long.
+/// Repeats a check until it succeeds, within this time. Fails with the last reason.
 pub async fn eventually<T, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, String>
 where
     F: Future<Output = Result<T, String>>,
@@ -39,22 +39,22 @@ where
 
 const LOOK_WHETHER_WHOLE_EVERY: Duration = Duration::from_millis(50);
 
-/// What one server says of its place in the ensemble.
+/// State of one server in its ensemble, as the server reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
     /// `host:port`.
     pub address: String,
-    /// `leader`, `follower`, `observer`, `standalone`; or why it could not be asked.
+    /// `leader`, `follower`, `observer` or `standalone`; or why the server could not be asked.
     pub state: Result<String, String>,
     pub version: Option<String>,
-    /// How many followers are in step, as a leader knows.
+    /// Number of followers in step; known to a leader only.
     pub synced_followers: Option<i64>,
-    /// The epoch of its last transaction, of a server that does not allow `mntr`.
+    /// Epoch of the last transaction, only for a server that does not allow `mntr`.
     epoch: Option<u64>,
 }
 
 impl Role {
-    /// Asks a server that does not allow `mntr` for what it tells everybody.
+    /// Asks a server with `mntr`, or with `srvr` if it does not allow `mntr`.
     pub async fn ask(address: &str) -> Self {
         let answer = admin::mntr(address).await;
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
@@ -84,7 +84,7 @@ impl Role {
         self.state.as_deref() == Ok(state)
     }
 
-    /// The state, or `not known (why)`.
+    /// State, or `not known (why)`.
     pub fn describe(&self) -> String {
         self.state.clone().unwrap_or_else(|why| format!("not known ({why})"))
     }
@@ -110,14 +110,14 @@ pub fn is_whole(roles: &[Role]) -> bool {
     let Some(leader) = leader else { return false };
     let are_in_step = match (leader.synced_followers, leader.epoch) {
         (Some(in_step), _) => usize::try_from(in_step) == Ok(followers),
-        // A follower serves only once it is in step with a leader, and that of a later epoch is not this one.
+        // A follower serves only once it is in step with a leader; one with a later epoch has another leader.
         (None, Some(epoch)) => roles.iter().all(|role| role.epoch.is_none_or(|own| own <= epoch)),
         (None, None) => false,
     };
     second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
-/// Waits until the ensemble is whole. `broken` is asked between looks and may end the wait.
+/// Waits until the ensemble is healthy. `broken` is called between checks and may end the wait.
 pub async fn become_whole(
     addresses: &[String],
     deadline: Instant,
@@ -138,21 +138,21 @@ pub async fn become_whole(
     }
 }
 
-/// How long a server is waited for that may not answer.
+/// Time a server gets to answer that may not answer at all.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a silent server is listened to. One that runs answers within a millisecond or two.
+/// Time without an answer after which a server counts as silent. A running server answers within 1 or 2 ms.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// A server's number and where its clients find it.
+/// A server's number and address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
-    /// From 1.
+    /// Number from 1.
     pub number: usize,
-    /// `host:port`.
+    /// `host:port` for clients.
     pub address: String,
 }
 
-/// Its port is open, and it does not answer. That alone is what a busy machine looks like, too.
+/// Checks that a server's port is open and that it does not answer. A busy machine can look the same.
 pub async fn answers_nothing(number: usize, address: &str) -> Fact {
     match admin::ruok(address, SILENCE).await {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
@@ -166,15 +166,15 @@ pub async fn answers_nothing(number: usize, address: &str) -> Fact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leader {
     pub server: usize,
-    /// Grows with each election: a later epoch proves that there was one.
+    /// Epoch, which grows with each election: a later one proves that an election took place.
     pub epoch: u64,
     pub synced_followers: usize,
 }
 
 impl Leader {
-    /// Asks one of these servers, by its number and address, whether it leads. Each answer may take that long. `None` for a leader
-    /// of that epoch or an earlier one, which costs it only the short answer: the long one takes a millisecond of its processor
-    /// time. Where the leader does not allow the long one, all servers are asked whether they follow.
+    /// Asks one server whether it leads, within `patience` per answer. Returns `None` for a leader of `epoch`
+    /// or earlier; that takes only `srvr`, since `mntr` costs the leader a millisecond of processor time. If
+    /// the leader does not allow `mntr`, counts the followers among `all` servers.
     pub async fn elected_after(
         epoch: Option<u64>,
         server: usize,
@@ -200,20 +200,20 @@ impl Leader {
         Some(Self { server, epoch: srvr.epoch(), synced_followers })
     }
 
-    /// Whether it and those in step with it are more than half of so many servers.
+    /// Returns whether the leader and its followers in step are a majority of `servers`.
     pub fn is_backed(&self, servers: usize) -> bool {
         self.synced_followers + 1 >= quorum(servers)
     }
 }
 
-/// How many servers say that they follow, but for those that have seen a later leader.
+/// Number of servers that report to follow, without those that have seen a later leader.
 async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
     let answers = join_all(all.iter().map(|address| admin::srvr(address, patience))).await;
     let told = answers.into_iter().filter_map(|answer| answer.ok().flatten());
     told.filter(|srvr| srvr.mode == "follower" && srvr.epoch() <= epoch).count()
 }
 
-/// The one of these who said that they lead that counts.
+/// Selects the valid leader among servers that claim to lead.
 pub fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
     let backed = told.iter().filter(|leader| leader.is_backed(servers));
     backed.max_by_key(|leader| leader.epoch).copied().ok_or_else(|| match told {
@@ -230,7 +230,7 @@ fn quorum(servers: usize) -> usize {
     servers / 2 + 1
 }
 
-/// More than half of the servers, drawn by the seed.
+/// Numbers of a majority of the servers, drawn by the seed.
 pub fn majority(servers: usize, seed: u64) -> Vec<usize> {
     let mut numbers: Vec<usize> = (1..=servers).collect();
     let (drawn, _) = numbers.partial_shuffle(&mut ChaCha8Rng::seed_from_u64(seed), quorum(servers));
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_look_is_repeated_until_it_is_so_and_the_last_one_is_told_when_it_never_is() {
+    async fn eventually_repeats_the_check_and_returns_the_last_failure() {
         let mut looks = 0;
         let third = eventually(Duration::from_secs(60), || {
             looks += 1;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_allows_no_mntr_is_asked_for_what_it_tells_everybody() {
+    async fn server_without_mntr_is_asked_with_srvr() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -289,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_allow_only_srvr_are_whole_with_one_leader_of_the_latest_epoch() {
+    fn servers_that_allow_only_srvr_are_healthy_with_one_leader_of_the_latest_epoch() {
         let of = |state, epoch| Role { epoch: Some(epoch), ..role(state, None) };
         let (leader, follower) = (of("leader", 5), of("follower", 5));
         assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
         // Nothing was written since the election
         assert!(is_whole(&[of("follower", 4), leader.clone(), of("observer", 4)]));
-        // Only some allow no `mntr`
+        // Some servers do allow `mntr`
         assert!(is_whole(&[role("follower", None), leader.clone(), follower.clone()]));
         assert!(is_whole(&[follower.clone(), role("leader", Some(2)), follower.clone()]));
         assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower.clone()]));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn three_servers_are_whole_with_one_leader_and_both_followers_in_step() {
+    fn three_servers_are_healthy_with_one_leader_and_both_followers_in_step() {
         let (leader, follower) = (role("leader", Some(2)), role("follower", None));
         assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
         assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn observers_belong_to_a_whole_ensemble_and_are_no_followers() {
+    fn observers_belong_to_a_healthy_ensemble_but_are_not_followers() {
         let (leader, follower) = (role("leader", Some(1)), role("follower", None));
         let observer = role("observer", None);
         assert!(is_whole(&[leader.clone(), follower.clone(), observer.clone()]));
@@ -325,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_leaves_the_ensemble_not_whole() {
+    fn ensemble_with_a_silent_server_is_not_healthy() {
         let silent = Role { state: Err("refused".into()), ..role("", None) };
         assert!(!is_whole(&[role("follower", None), role("leader", Some(2)), silent]));
     }
 
     #[test]
-    fn one_server_is_whole_when_it_stands_alone() {
+    fn single_server_is_healthy_when_standalone() {
         assert!(is_whole(&[role("standalone", None)]));
         assert!(!is_whole(&[role("follower", None)]));
     }
@@ -341,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_say_that_they_lead_the_one_of_the_later_epoch_does() {
+    fn leader_of_the_later_epoch_is_chosen() {
         let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
         assert_eq!(choose(&[old, new], 3), Ok(new));
         assert_eq!(choose(&[new, old], 3), Ok(new));
     }
 
     #[test]
-    fn who_has_no_majority_in_step_does_not_lead_however_late_it_was_elected() {
+    fn leader_without_a_majority_in_step_is_not_chosen() {
         let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
         assert_eq!(choose(&[old, new], 5), Ok(old));
         assert!(choose(&[new], 5).unwrap_err().contains("only 1 follower is in step"));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_is_the_same_for_the_same_seed_and_each_server_is_in_some() {
+    fn majority_depends_on_the_seed_and_reaches_every_server() {
         for (servers, size) in [(1, 1), (3, 2), (5, 3)] {
             let drawn: Vec<Vec<usize>> = (0..50).map(|seed| majority(servers, seed)).collect();
             assert!(drawn.iter().all(|drawn| drawn.len() == size));

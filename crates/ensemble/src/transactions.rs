@@ -1,12 +1,12 @@
-//! What the servers wrote down of their own: creates, writes and deletes, read off their transaction logs.
+//! Creates, writes and deletes, read from the servers' transaction logs.
 //!
-//! The log is the ensemble's own order of events, whatever the clients believe. It also tells which nodes went with
-//! their session, which no client is told of.
+//! The log is the ensemble's own order of events, whatever the clients believe. It also shows which nodes
+//! were deleted with their session, which no client learns.
 //!
-//! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body, and an
-//! end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`.
-//! A multi that failed is logged, too, with its first operations intact. The end of a session lists its nodes only since
-//! 3.6.0, and not with `zookeeper.closeSessionTxn.enabled=false`.
+//! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body,
+//! and an end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package
+//! `org.apache.zookeeper.txn`. A failed multi is logged, too, with its first operations intact. The end of a
+//! session lists its nodes only since 3.6.0, and not with `zookeeper.closeSessionTxn.enabled=false`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -32,19 +32,19 @@ const ERROR: i32 = -1;
 /// Bytes of the digest that follows most bodies since 3.6.0.
 const DIGEST: usize = 12;
 
-/// The session in whose name servers remove containers that are empty, and nodes whose time is over.
+/// Session id of the servers' own transactions, which remove empty containers and expired TTL nodes.
 pub const SERVERS_OWN: i64 = 0;
 
-/// One transaction, as far as it is asked for.
+/// One transaction, reduced to the fields in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// The session that asked for it; [`SERVERS_OWN`] where the servers did it by themselves.
+    /// Session that requested it; [`SERVERS_OWN`] for the servers' own.
     pub session: i64,
     pub zxid: i64,
-    /// When it was proposed, in milliseconds of the leader's wall clock since 1970.
+    /// Time of the proposal, in ms since 1970 by the leader's wall clock.
     pub at_ms: i64,
     pub changes: Vec<NodeChange>,
-    /// Whether it ended its session, and with it the session's ephemeral nodes, listed or not.
+    /// Whether it ended its session, and so deleted the session's ephemeral nodes, listed or not.
     pub ends_session: bool,
 }
 
@@ -61,43 +61,44 @@ pub struct NodeChange {
 pub enum Happened {
     Created,
     Written,
-    /// It was deleted by a request, or with its session.
+    /// Deleted by a request or with its session.
     Deleted,
 }
 
-/// Stands for a path where many are kept. Of 10⁸ paths, two collide with a probability below one in a thousand.
+/// Hash that stands for a path where many are kept. Among 10⁸ paths, two collide with a probability below
+/// 1/1000.
 pub fn number_of(path: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(path.as_bytes());
     hasher.finish()
 }
 
-/// A node's life, as the ensemble wrote it down.
+/// A node's life, as in the ensemble's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeLife {
     pub created: i64,
-    /// The transaction that deleted it; `None` while it is there.
+    /// Zxid of the deletion; `None` while the node exists.
     pub deleted: Option<i64>,
-    /// When that was proposed, in milliseconds of the leader's wall clock since 1970.
+    /// Time of the deletion's proposal, in ms since 1970 by the leader's wall clock.
     pub deleted_at_ms: Option<i64>,
     pub with_its_session: bool,
 }
 
-/// The nodes that are there, by the transactions up to some point. Nodes that one transaction created are one: they end with
-/// the first of them that goes.
+/// Nodes that exist after the transactions so far. Nodes created by one transaction count as one, which ends
+/// with the first of them to be deleted.
 #[derive(Debug, Default)]
 pub struct Living {
     created: HashMap<String, i64>,
-    /// The ephemeral nodes among them by their sessions.
+    /// Ephemeral nodes of `created`, by session.
     ephemerals: HashMap<i64, BTreeSet<String>>,
     owners: HashMap<String, i64>,
-    /// The transactions among them that have created several.
+    /// Transactions of `created` that created several nodes.
     several: HashSet<i64>,
 }
 
 impl Living {
-    /// The transaction with all nodes that it deleted. Only the nodes that are there tell which end with a session that
-    /// lists none.
+    /// Returns the transaction with all nodes that it deleted. The end of a session may list none, so they
+    /// are found among the existing nodes.
     pub fn complete<'a>(&self, transaction: &'a Transaction) -> Cow<'a, Transaction> {
         let owned = self.ephemerals.get(&transaction.session).filter(|_| transaction.ends_session);
         let Some(owned) = owned else { return Cow::Borrowed(transaction) };
@@ -129,7 +130,7 @@ impl Living {
         }
     }
 
-    /// Goes on by one transaction that is [complete](Self::complete); gives the lives that end with it.
+    /// Applies a transaction that is [complete](Self::complete); returns the lives that it ends.
     pub fn go_on(&mut self, transaction: &Transaction) -> Vec<NodeLife> {
         let (zxid, at_ms) = (transaction.zxid, transaction.at_ms);
         let mut ended = Vec::new();
@@ -146,7 +147,7 @@ impl Living {
                         self.owners.insert(change.path.clone(), transaction.session);
                         self.ephemerals.entry(transaction.session).or_default().insert(change.path.clone());
                     }
-                    // There is no word of the end of one that was there before.
+                    // The log does not contain the end of an earlier node with this path.
                     let forgotten =
                         self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
                     ended.extend(forgotten.map(|created| NodeLife { created, ..NodeLife::default() }));
@@ -172,7 +173,7 @@ impl Living {
     }
 }
 
-/// Whether a log begins as one of ZooKeeper's. `None` where there is nothing yet.
+/// Checks whether a log begins as one of ZooKeeper's. `None` if it is still empty.
 pub(super) fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     match log.get(..MAGIC.len()) {
         None | Some([0, 0, 0, 0]) => Ok(None),
@@ -181,9 +182,9 @@ pub(super) fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     }
 }
 
-/// The next transaction of a log, with what it changed below that path, and how many bytes it takes. `None` where it is not
-/// there as a whole: a record that is being written does not fit its checksum, nor does one that was when its server was
-/// killed, which ends the log for the server, too.
+/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` if it is
+/// incomplete: a record that is being written, or was when its server was killed, fails its checksum. Servers
+/// end the log there, too.
 pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let mut rest = Reader(log);
     let record = whole_record(&mut rest)?;
@@ -195,7 +196,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let at_ms = fields.long()?;
     let kind = fields.int()?;
     let mut found = Vec::new();
-    // A record that cannot be read as its kind says changed nothing that is known.
+    // A record whose body does not match its kind counts as changing nothing.
     let _ = changes(kind, fields, &mut |change: RawChange<'_>| {
         if change.path.starts_with(below.as_bytes()) {
             let RawChange { path, happened, with_its_session, ephemeral } = change;
@@ -207,7 +208,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     Some((Transaction { session, zxid, at_ms, changes: found, ends_session }, taken))
 }
 
-/// A change as it stands in a record.
+/// A change as in the record.
 struct RawChange<'a> {
     path: &'a [u8],
     happened: Happened,
@@ -215,7 +216,7 @@ struct RawChange<'a> {
     ephemeral: bool,
 }
 
-/// The next record, where it is there and fits its checksum.
+/// Next record, if it is complete and its checksum matches.
 fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
     let checksum = log.long()?;
     let record = log.buffer().filter(|record| !record.is_empty())?;
@@ -255,7 +256,7 @@ fn changes(kind: i32, mut fields: Reader<'_>, note: &mut dyn FnMut(RawChange<'_>
     Some(())
 }
 
-/// What follows the path of a create: data, access rights, and whether it is ephemeral.
+/// Reads the fields after a create's path: data, ACLs, and whether the node is ephemeral.
 fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
     skip_buffer(&mut fields)?;
     for _ in 0..fields.int()? {
@@ -266,29 +267,29 @@ fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
     fields.bool()
 }
 
-/// A buffer of length -1 is null.
+/// Skips a buffer; length -1 is null.
 fn skip_buffer(fields: &mut Reader<'_>) -> Option<()> {
     let length = fields.int()?;
     fields.bytes(usize::try_from(length).unwrap_or(0)).map(drop)
 }
 
-/// Whether the body of a session's end begins with paths: it may be empty, or a digest alone.
+/// Returns whether the body of a session's end begins with paths: it may be empty or a digest alone.
 fn lists_paths(mut fields: Reader<'_>) -> bool {
     match fields.0.len() {
         0 => false,
-        // One path of four bytes is as long; a digest begins with a version above 1.
+        // A list of one four-byte path is as long; a digest begins with a version above 1.
         DIGEST => fields.int() == Some(1) && fields.int() == Some(4),
         _ => true,
     }
 }
 
-/// The kinds and bodies of a multi's operations.
+/// Kinds and bodies of a multi's operations.
 fn parts<'a>(mut fields: Reader<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
     let count = fields.int().unwrap_or(0);
     (0..count).map_while(move |_| Some((fields.int()?, fields.buffer()?)))
 }
 
-/// Logs as servers write them.
+/// Logs in the servers' format.
 #[cfg(test)]
 pub(super) mod written {
     pub(in super::super) const BEGIN: &[u8] = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0";
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_lives_from_its_create_to_its_delete_or_to_the_end_of_its_session() {
+    fn node_lives_until_its_delete_or_the_end_of_its_session() {
         let ends = [2_i32.to_be_bytes().to_vec(), text("/l/b"), text("/other")].concat();
         let written = [
             record(1, CREATE, &text("/l/a")),
@@ -380,14 +381,14 @@ mod tests {
     }
 
     #[test]
-    fn a_multi_is_its_parts() {
+    fn multi_applies_each_part() {
         let body = multi(&[(CREATE, text("/l/x")), (DELETE, text("/l/a"))]);
         let lives = read_lives(&log(&[record(1, CREATE, &text("/l/a")), record(2, MULTI, &body)]));
         assert_eq!((lives[&1].deleted, lives[&2].created), (Some(2), 2));
     }
 
     #[test]
-    fn a_multi_that_failed_changed_nothing() {
+    fn failed_multi_changes_nothing() {
         let part = |code: i32| code.to_be_bytes().to_vec();
         for parts in [
             vec![(CREATE, text("/l/x")), (ERROR, part(-101))],
@@ -400,7 +401,7 @@ mod tests {
         }
     }
 
-    /// A create as servers log it.
+    /// A create in the servers' format.
     fn create(path: &str, ephemeral: bool) -> Vec<u8> {
         let acl = [&31_i32.to_be_bytes()[..], &text("world"), &text("anyone")].concat();
         let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn ephemeral_nodes_end_with_their_session_whatever_its_end_lists() {
+    fn ephemeral_nodes_end_with_their_session_listed_or_not() {
         let digest = [&2_i32.to_be_bytes()[..], &[0; 8]].concat();
         let listed = |paths: &[&str]| {
             let count = i32::try_from(paths.len()).unwrap().to_be_bytes().to_vec();
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_one_transaction_created_end_with_the_first_of_them_that_goes() {
+    fn nodes_of_one_transaction_end_with_the_first_deletion() {
         let body = multi(&[(CREATE, text("/l/x")), (CREATE, text("/l/y"))]);
         let gone = [record(2, DELETE, &text("/l/y")), record(3, DELETE, &text("/l/x"))];
         let lives = read_lives(&log(&[vec![record(1, MULTI, &body)], gone.to_vec()].concat()));
@@ -447,10 +448,11 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_what_it_did_to_the_nodes_below_a_path() {
+    fn transaction_contains_only_changes_below_the_path() {
         let hand_over =
             multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
-        let told = read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
+        let transactions =
+            read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
         let change = |path: &str, happened| NodeChange {
             path: path.to_owned(),
             happened,
@@ -465,22 +467,22 @@ mod tests {
             changes,
             ends_session: false,
         };
-        assert_eq!(told, [at(4, changes), at(5, Vec::new())]);
+        assert_eq!(transactions, [at(4, changes), at(5, Vec::new())]);
     }
 
     #[test]
-    fn a_node_that_is_there_again_without_an_end_has_been_forgotten() {
+    fn recreated_node_ends_the_earlier_life_without_a_deletion() {
         let lives = read_lives(&log(&[1, 5].map(|zxid| record(zxid, CREATE, &text("/l/a")))));
         assert_eq!((lives[&1].deleted, lives[&5].deleted, lives.len()), (None, None, 2));
     }
 
     #[test]
-    fn what_was_being_written_when_the_server_was_killed_is_left_out() {
+    fn incomplete_last_record_is_ignored() {
         let mut cut = log(&[record(1, CREATE, &text("/l/a"))]);
         let (checksum, length) = (8, 4);
         cut.truncate(HEADER + checksum + length + 20);
         assert!(read_lives(&cut).is_empty());
-        // The system had made the file longer already: what is missing of the record is zeroes
+        // The system had already extended the file, so the missing part of the record is zeroes
         let mut torn = log(&[record(1, CREATE, &text("/l/a")), record(2, DELETE, &text("/l/a"))]);
         let deletion = torn.len() - 64 - 10;
         torn[deletion..].fill(0);

@@ -1,4 +1,4 @@
-//! Waiting: what ends it early, what wakes Java's clients, and waiting by looking at a flag.
+//! Waits: their early ends, the events that wake Java clients, and polling a flag.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -36,14 +36,14 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Why a wait ended before what was awaited came.
+/// Why a wait ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     TimedOut,
     Cancelled,
 }
 
-/// The clock by which a contender keeps its deadlines: this host's, and by how much it has jumped ahead of it.
+/// Clock of a contender's deadlines: this host's, plus the sum of its jumps ahead.
 #[derive(Debug, Clone, Default)]
 pub struct DeadlineClock(Arc<Jumps>);
 
@@ -63,7 +63,7 @@ impl DeadlineClock {
         clock::now().saturating_add(self.0.ahead_us.load(Ordering::SeqCst))
     }
 
-    /// Returns when it shows that time; never without one.
+    /// Returns when the clock reaches the deadline; never without one.
     async fn reaches(&self, deadline: Option<Stamp>) {
         let Some(deadline) = deadline else { return std::future::pending().await };
         loop {
@@ -79,21 +79,21 @@ impl DeadlineClock {
     }
 }
 
-/// How long one acquire may wait, and what can end it early; by default nothing does.
+/// Limit of one acquire's wait, and what can end it early; nothing does by default.
 #[derive(Debug, Clone, Default)]
 pub struct Patience {
-    /// When it ends; `None` for never.
+    /// End of the wait; `None` for never.
     pub deadline: Option<Stamp>,
     pub clock: DeadlineClock,
-    /// Ends it at once.
+    /// Ends the wait at once.
     pub cancel: CancellationToken,
     pub gauge: WaitGauge,
-    /// For how long a lock that can hold by itself, and release, is to do so.
+    /// Duration of the hold, for locks that hold and release by themselves.
     pub hold: Option<Duration>,
 }
 
 impl Patience {
-    /// Waits for something. Only waits are cut short, never a request that is out.
+    /// Waits for something. Only waits are cut short, never a request that was sent.
     pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Result<T, Ended> {
         let _waiting = self.gauge.enter();
         tokio::select! {
@@ -104,7 +104,7 @@ impl Patience {
         }
     }
 
-    /// Sleeps, as a waiting contender does between two looks.
+    /// Sleeps, as a waiting contender does between two checks.
     pub async fn sleep(&self, duration: Duration) -> Result<(), Ended> {
         self.wait(reactor::sleep(duration)).await
     }
@@ -114,15 +114,15 @@ impl Patience {
     }
 }
 
-/// Java delivers connection events to every watcher, so they wake a waiter just as the node's own do.
+/// Connection events, which Java delivers to every watcher, so they wake a waiter just as its node's own do.
 ///
-/// Keeps its place among the session's state changes from one wait to the next: what changes between two waits ends the
-/// second one at once, unless it is forgotten before.
+/// Keeps its position among the session's state changes between waits: a change between two waits ends the
+/// second one at once, unless [`AnyEvent::forget`] is called first.
 #[derive(Default)]
 pub struct AnyEvent(Option<(i64, SessionStates)>);
 
 impl AnyEvent {
-    /// Returns at another event, with what that was, or at the connection's next change.
+    /// Returns the result of `other`, or `None` at the connection's next change.
     pub async fn or<T>(&mut self, session: &Session, other: impl Future<Output = T>) -> Option<T> {
         let states = self.changes(session);
         tokio::select! {
@@ -132,7 +132,7 @@ impl AnyEvent {
         }
     }
 
-    /// Returns when the connection has been made anew, or the session is over.
+    /// Returns when the session has reconnected or is over.
     pub async fn reconnected(&mut self, session: &Session) {
         self.forget(session);
         let states = self.changes(session);
@@ -144,7 +144,7 @@ impl AnyEvent {
         }
     }
 
-    /// What has changed by now ends no wait.
+    /// Forgets earlier changes, so that they end no wait.
     pub fn forget(&mut self, session: &Session) {
         self.changes(session).state();
     }
@@ -168,7 +168,7 @@ pub fn blocks(params: &Params) -> bool {
     !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
 }
 
-/// What a batch costs where acquires don't wait: nobody knows how many get in.
+/// Cost of a batch whose acquires don't wait: it is unknown how many succeed.
 pub fn cost_of_tries() -> BatchCost {
     BatchCost { open: true, ..BatchCost::default() }
 }
@@ -187,10 +187,10 @@ pub const FLAG_INTERVAL: Param = Param {
     doc: "Time between two checks of the flag; only with `wake = \"poll-flag\"` or `class = \"article\"`.",
 };
 
-/// A flag at which a contender looks at whole intervals after the beginning of its acquire, or none.
+/// A flag that a contender checks at whole intervals after the start of its acquire, or none.
 ///
-/// So the three-strategy article's classes wake: their watchers set a flag, and the waiting thread sleeps and looks
-/// at it.
+/// The three-strategy article's classes wake like this: their watchers set a flag, and the waiting thread
+/// sleeps and polls the flag.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag(Option<Duration>);
 
@@ -201,7 +201,7 @@ impl Flag {
         Self(looks.then_some(interval))
     }
 
-    /// The flag is set: returns at the next look at it.
+    /// Returns at the next check of the flag, which is already set.
     pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Result<(), Ended> {
         match self.0 {
             Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,
@@ -210,7 +210,7 @@ impl Flag {
     }
 }
 
-/// The sleep comes before the first look, so there is none at the beginning.
+/// The sleep comes before the first check, so there is none at the start.
 fn until_next_look(interval: Duration, begun: Stamp, now: Stamp) -> Duration {
     let interval_us = clock::micros(interval).max(1);
     Duration::from_micros(interval_us - (now - begun) % interval_us)
@@ -226,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn an_acquire_waits_unless_it_was_told_not_to() {
-        let told = |value| Params::from([(BLOCKING.name.to_owned(), ParamValue::Bool(value))]);
+    fn acquire_waits_unless_configured_not_to() {
+        let blocking = |value| Params::from([(BLOCKING.name.to_owned(), ParamValue::Bool(value))]);
         assert_eq!(
-            [Params::default(), told(true), told(false)].map(|params| blocks(&params)),
+            [Params::default(), blocking(true), blocking(false)].map(|params| blocks(&params)),
             [true, true, false]
         );
         assert!(cost_of_tries().open, "how many tries get in is left to chance");
     }
 
     #[tokio::test]
-    async fn a_wait_ends_at_its_deadline_and_no_longer_shows_in_the_gauge() {
+    async fn wait_ends_at_its_deadline_and_leaves_the_gauge() {
         let patience = patience(Some(Duration::from_millis(20)));
         assert_eq!(patience.wait(std::future::pending::<()>()).await, Err(Ended::TimedOut));
         assert_eq!(patience.gauge.waiting(), 0);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_jumps_ahead_ends_a_wait_and_a_wait_without_a_deadline_does_not_care() {
+    async fn clock_jump_ends_a_wait_only_with_a_deadline() {
         let waiting = patience(Some(Duration::from_secs(3_600)));
         let jumping = async {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -257,14 +257,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_shows_in_the_gauge_for_as_long() {
+    async fn gauge_counts_current_waits() {
         let patience = patience(None);
         let seen = patience.wait(async { patience.wait(async { patience.gauge.waiting() }).await });
         assert_eq!((seen.await, patience.gauge.waiting()), (Ok(Ok(2)), 0));
     }
 
     #[tokio::test]
-    async fn a_deadline_is_over_when_its_clock_shows_it_and_not_before() {
+    async fn deadline_is_over_when_its_clock_reaches_it() {
         let patience = patience(Some(Duration::from_secs(3_600)));
         assert!(!patience.is_over());
         patience.clock.jump(Duration::from_secs(3_600));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sleep_takes_its_time_or_ends_at_the_deadline() {
+    async fn sleep_takes_its_time_or_ends_at_the_deadline() {
         let begun = clock::now();
         assert_eq!(patience(None).sleep(Duration::from_millis(30)).await, Ok(()));
         assert!(clock::now() - begun >= 30_000);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flag_that_is_looked_at_is_noticed_later_and_any_other_at_once() {
+    async fn polled_flag_is_noticed_at_the_next_check() {
         let (patience, begun) = (patience(None), clock::now());
         assert_eq!(Flag(Some(Duration::from_millis(30))).noticed(begun, &patience).await, Ok(()));
         assert!(clock::now() - begun >= 30_000);
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cancelled_wait_ends_even_when_the_awaited_is_there() {
+    async fn cancelled_wait_ends_even_when_the_result_is_ready() {
         let patience = patience(None);
         patience.cancel.cancel();
         assert_eq!(patience.wait(std::future::ready(1)).await, Err(Ended::Cancelled));
     }
 
     #[test]
-    fn looks_come_at_whole_intervals_and_the_first_after_one() {
+    fn flag_is_checked_at_whole_intervals() {
         let left = |elapsed_us: u64| until_next_look(Duration::from_secs(1), 70, 70 + elapsed_us).as_micros();
         assert_eq!((left(0), left(1), left(999_999), left(1_000_000)), (1_000_000, 999_999, 1, 1_000_000));
         assert_eq!(left(2_300_000), 700_000);

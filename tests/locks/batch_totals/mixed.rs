@@ -1,8 +1,8 @@
-//! A batch of readers and writers costs exactly what follows from their order in the queue: by a model that plays the
-//! batch through, by the client's count, and by the servers'.
+//! A batch of readers and writers costs exactly what follows from their order in the queue: by a model that
+//! simulates the batch, by the client's count, and by the servers'.
 //!
-//! Who asks to read is drawn from the trial's seed, so the order is known beforehand. Of several readers inside, the
-//! one that came first releases first.
+//! The modes are drawn from the trial's seed, so the order is known beforehand. Among several readers inside,
+//! the one that came first releases first.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ enum Place {
     Inside,
 }
 
-/// The queue as it is played through.
+/// The simulated queue.
 struct Queue<'a> {
     modes: &'a [Mode],
     places: Vec<Place>,
@@ -51,7 +51,7 @@ impl<'a> Queue<'a> {
         Self { modes, places: vec![Place::Away; modes.len()] }
     }
 
-    /// Those before that one that are in its way.
+    /// Contenders before this one that it must wait for.
     fn in_the_way_of(&self, one: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..one).filter(move |other| {
             self.places[*other] != Place::Away
@@ -68,7 +68,7 @@ impl<'a> Queue<'a> {
         self.places.iter().filter(|place| **place != Place::Away).count() as u64
     }
 
-    /// The one whose turn it is to release; it leaves the queue.
+    /// Releases for the first contender inside, which leaves the queue; returns its position.
     fn release(&mut self) -> usize {
         let first = self.places.iter().position(|place| *place == Place::Inside).unwrap();
         self.places[first] = Place::Away;
@@ -112,7 +112,7 @@ fn one_watch_each(modes: &[Mode], readers_watch_the_first: bool) -> Totals {
     totals
 }
 
-/// Every waiter watches the directory. One that is inside does not look again, but is told once more.
+/// Every waiter watches the directory. A holder does not list again, but is notified once more.
 fn all_watch_the_parent(modes: &[Mode]) -> Totals {
     let (mut queue, mut totals) = (Queue::new(modes), Totals::default());
     let mut armed = vec![false; modes.len()];
@@ -152,7 +152,7 @@ fn model(strategy: &str, modes: &[Mode]) -> Totals {
         "curator-read-write" => one_watch_each(modes, true),
         "kazoo-read-write" => {
             let mut totals = one_watch_each(modes, false);
-            // Each looks for the directory first.
+            // Each contender checks the directory first.
             totals.requests.insert(Exists, modes.len() as u64);
             totals
         }
@@ -160,7 +160,7 @@ fn model(strategy: &str, modes: &[Mode]) -> Totals {
     }
 }
 
-/// What each contender asks for, in the order of the queue.
+/// Mode of each contender, in the order of the queue.
 fn modes(spec: &TrialSpec) -> Vec<Mode> {
     let draws = |contender: usize| {
         let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
@@ -204,7 +204,7 @@ fn order(lines: &str) -> Vec<Mode> {
     modes(&trials::plan(lines)[0])
 }
 
-/// The first seed by which contenders ask in that order.
+/// First seed for which contenders have these modes in this order.
 fn seed_of(strategy: &str, wanted: &[Mode]) -> u64 {
     (1..).find(|seed| order(&batch(strategy, wanted.len(), *seed)) == wanted).unwrap()
 }
@@ -229,24 +229,24 @@ async fn batches_of_readers_and_writers(strategy: &str) {
 }
 
 #[tokio::test]
-async fn readers_and_writers_that_watch_the_parent() {
+async fn mixed_batch_agrees_with_its_model_when_waiters_watch_the_parent() {
     batches_of_readers_and_writers("shared-parent-watch").await;
 }
 
 #[tokio::test]
-async fn readers_that_watch_the_last_writer_before_them() {
+async fn mixed_batch_agrees_with_its_model_when_readers_watch_the_last_writer() {
     batches_of_readers_and_writers("shared-predecessor-watch").await;
     batches_of_readers_and_writers("kazoo-read-write").await;
 }
 
 #[tokio::test]
-async fn readers_that_watch_the_first_writer_of_the_queue() {
+async fn mixed_batch_agrees_with_its_model_when_readers_watch_the_first_writer() {
     batches_of_readers_and_writers("curator-read-write").await;
 }
 
-/// W, a readers, W, b readers: what the cards say of it.
+/// Costs of W, a readers, W, b readers, as the cards state them.
 #[test]
-fn readers_behind_the_next_writer_are_woken_twice_where_the_first_writer_is_watched() {
+fn readers_behind_the_second_writer_wake_twice_when_watching_the_first() {
     use Mode::{Read, Write};
     for (a, b) in [(1, 1), (3, 2), (5, 20)] {
         let modes = [vec![Write], vec![Read; a], vec![Write], vec![Read; b]].concat();

@@ -22,7 +22,8 @@ fn chosen(entry: &Entry) -> String {
 }
 
 async fn batch(strategy: &str, contenders: usize) -> Trial {
-    // A waiter of `ahead` lists when the one before the last is gone: one name fewer if it is later than the next release.
+    // An `ahead` waiter lists when the node two ahead is gone, and would see one name fewer after the next
+    // release.
     let hold = if strategy.contains("\"ahead\"") { "50ms" } else { "5ms" };
     let lines = format!(
         "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"{hold}\"\n\
@@ -33,7 +34,7 @@ async fn batch(strategy: &str, contenders: usize) -> Trial {
     trials::run_one(&lines).await
 }
 
-/// Batches of these locks at each of these sizes. As many run at the same time as there are servers for.
+/// Batches of these locks at each of these sizes, as many at the same time as there are ensembles.
 async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usize]) -> Vec<Trial> {
     let each = strategies.into_iter().flat_map(|strategy| {
         contenders.iter().map(move |contenders| {
@@ -44,12 +45,12 @@ async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usi
     join_all(each).await
 }
 
-/// All of these sizes, or all but the largest, which takes as long as the others together.
+/// All of these sizes; without --long all but the largest, which takes as long as the others together.
 fn sizes(all: &[usize]) -> &[usize] {
     depth::of(&all[..all.len() - 1], all)
 }
 
-/// Client, cost model and servers agree in every line that more than one of them knows.
+/// Asserts that client, cost model and servers agree in every line that several of them know.
 fn assert_agreement(trial: &Trial) {
     assert_exclusion(trial);
     assert_counts(trial);
@@ -82,14 +83,14 @@ fn to_waiters(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release() - trial.whole.notifications.to_releaser
 }
 
-/// How many notifications of each class of ranks a trial recorded, by the lowest rank of the class.
+/// Number of notifications in each class of ranks, by the lowest rank of the class.
 fn heard(trial: &Trial) -> BTreeMap<u32, u64> {
     let herd = trial.herd.as_ref().unwrap_or_else(|| panic!("{}: no herd", trial.spec.strategy.label));
     herd.iter().map(|woken| (woken.from_rank, woken.count)).collect()
 }
 
-/// The same where every release wakes all who wait: that of w waiters has ranks 1 to w, and w goes down from all but one
-/// to none.
+/// Like [`heard`], if every release wakes all waiters: with w waiters the ranks are 1 to w, and w falls from
+/// all but one to none.
 fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     let mut classes = BTreeMap::new();
     for waiters in 0..trial.spec.contenders as u32 {
@@ -101,7 +102,7 @@ fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     classes
 }
 
-/// A poller sleeps for most of its wait, and in a batch nobody holds for as long, so that little could have been seen.
+/// A poller sleeps for most of its wait, and holds in a batch are short, so polling may lack evidence.
 fn assert_exclusion(trial: &Trial) {
     match &trial.judged.verdict {
         Verdict::Held => {}
@@ -111,7 +112,7 @@ fn assert_exclusion(trial: &Trial) {
 }
 
 #[tokio::test]
-async fn fifty_that_watch_their_predecessor_are_woken_forty_nine_times() {
+async fn predecessor_watch_wakes_one_waiter_per_release() {
     let strategies = [
         "\"predecessor-watch\"",
         "{ name = \"predecessor-watch\", watch = \"exists\" }",
@@ -125,7 +126,7 @@ async fn fifty_that_watch_their_predecessor_are_woken_forty_nine_times() {
 }
 
 #[tokio::test]
-async fn fifty_that_watch_the_parent_are_woken_by_every_release_of_those_before_them() {
+async fn parent_watch_wakes_every_waiter_per_release() {
     let strategies = ["\"parent-watch\"", "{ name = \"parent-watch\", while_holding = \"relist\" }"];
     for trial in batches(strategies.map(str::to_owned), &[50]).await {
         assert_agreement(&trial);
@@ -135,21 +136,21 @@ async fn fifty_that_watch_the_parent_are_woken_by_every_release_of_those_before_
 }
 
 #[tokio::test]
-async fn a_mutex_object_for_all_costs_three_requests_for_each_that_waits_at_each_release() {
+async fn shared_mutex_object_multiplies_requests_by_waiters() {
     let lock = |shared| format!("{{ name = \"curator-mutex\", shared_object = {shared} }}");
     batches([lock(true)], &[1, 2, 10]).await.iter().for_each(assert_counts);
     let (shared, each) = join(batch(&lock(true), 40), batch(&lock(false), 40)).await;
     assert_agreement(&shared);
     let per_release = |trial: &Trial| trial.whole.requests.total() as f64 / 40.0;
-    // Five requests an acquisition, and about one and a half for each task at each release.
+    // Five requests per acquisition, and about one and a half for each task at each release.
     assert!((per_release(&each) - 5.0).abs() < 0.1, "{}", per_release(&each));
     assert!((55.0..65.0).contains(&per_release(&shared)), "{}", per_release(&shared));
-    // The servers' notifications do not show this herd: it is within the process.
+    // The servers' notifications do not show this herd, which is within the process.
     assert_eq!((to_waiters(&shared), to_waiters(&each)), (39, 39));
 }
 
 #[tokio::test]
-async fn pollers_are_never_woken() {
+async fn polling_causes_no_notifications() {
     let trial = batch("\"polling\"", 50).await;
     assert_agreement(&trial);
     assert_eq!(trial.whole.notifications.total(), 0);
@@ -157,7 +158,7 @@ async fn pollers_are_never_woken() {
 }
 
 #[tokio::test]
-async fn of_pollers_with_jitter_all_but_the_looks_is_known() {
+async fn model_of_polling_with_jitter_leaves_only_the_reads_open() {
     let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
     assert_exclusion(&trial);
     let of = |what: Counted| trial.accounting.iter().find(|line| line.what == what).unwrap();
@@ -167,14 +168,15 @@ async fn of_pollers_with_jitter_all_but_the_looks_is_known() {
 }
 
 #[tokio::test]
-async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
+async fn requests_of_the_library_lock_are_counted_by_the_servers_alone() {
     let trial = batch("\"crate-lock\"", 10).await;
     let told = |what: Counted| {
         let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
         (line.client, line.servers)
     };
     assert_eq!(told(Counted::Writes), (Some(20), Some(20)));
-    // Every contender lists, and all but the first watch and list again. One that waits reads the counter once a second.
+    // Every contender lists, and all but the first watch and list again. A waiter reads the counter once a
+    // second.
     let (client, reads) = told(Counted::Reads);
     let seconds = trial.survival(Measure::Wait).unwrap().longest.us / 1_000_000;
     assert!(
@@ -187,8 +189,8 @@ async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
 }
 
 #[tokio::test]
-async fn servers_count_each_write_of_a_multi_and_so_does_the_client() {
-    // A create each; a ticket's release is two writes, as is a grant, where just a deletion is one.
+async fn client_and_servers_count_each_write_of_a_multi() {
+    // One create each; a ticket's release is two writes, as is a grant, while a plain deletion is one.
     for strategy in ["ahead", "ticket", "baton"] {
         for trial in batches([format!("\"{strategy}\"")], sizes(&[1, 2, 3, 10, 50])).await {
             assert_counts(&trial);
@@ -205,13 +207,13 @@ async fn servers_count_each_write_of_a_multi_and_so_does_the_client() {
 }
 
 #[tokio::test]
-async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
-    // Who excludes nobody queues nobody.
+async fn every_lock_agrees_with_its_model_at_every_size() {
+    // A lock that excludes no contender has no queue.
     let waits = |entry: &&Entry| entry.card.name != "no-lock" && entry.card.batch_cost.is_some();
     let chosen = STRATEGIES.iter().filter(waits).map(chosen);
     for trial in batches(chosen, sizes(&[1, 2, 10, 50])).await {
         assert_counts(&trial);
-        // Nodes without a number are told apart by the releases
+        // Nodes without a number are distinguished by the releases
         if ["ephemeral-node", "ephemeral-child"].contains(&trial.spec.strategy.name.as_str()) {
             assert_eq!(heard(&trial), all_woken(&trial), "{}", trial.spec.strategy.label);
         }
@@ -219,7 +221,7 @@ async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
 }
 
 #[tokio::test]
-async fn taken_three_times_a_turn_a_reentrant_lock_costs_and_counts_what_it_does_taken_once() {
+async fn nested_acquires_of_a_reentrant_lock_cost_nothing() {
     let reentrant = |entry: &&Entry| entry.card.guarantees.reentrant;
     let each = STRATEGIES.iter().filter(reentrant).map(|entry| {
         let strategy = chosen(entry);
@@ -229,7 +231,7 @@ async fn taken_three_times_a_turn_a_reentrant_lock_costs_and_counts_what_it_does
         async move { trials::run_one(&lines).await }
     });
     for trial in join_all(each).await {
-        // Then requests are those of ten acquisitions, and only the outermost were timed and counted
+        // Then the requests are those of ten acquisitions, and only the outermost were timed and counted
         assert_agreement(&trial);
         assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         let waits = trial.histograms[&Measure::Wait].len();
@@ -238,7 +240,7 @@ async fn taken_three_times_a_turn_a_reentrant_lock_costs_and_counts_what_it_does
 }
 
 #[tokio::test]
-async fn a_revocable_mutex_reads_its_own_node_and_hears_of_its_deletion() {
+async fn revocable_mutex_is_notified_of_its_own_deletion() {
     let revocable = "{ name = \"curator-mutex\", revocation = \"allowed\" }".to_owned();
     for trial in batches([revocable], &[1, 2, 10]).await {
         assert_counts(&trial);
@@ -247,7 +249,7 @@ async fn a_revocable_mutex_reads_its_own_node_and_hears_of_its_deletion() {
 }
 
 #[tokio::test]
-async fn a_semaphore_of_several_leases_agrees_with_its_model_whoever_says_how_many() {
+async fn semaphore_agrees_with_its_model_with_and_without_a_count_node() {
     let of = |from| format!("{{ name = \"curator-semaphore\", leases = 3, leases_from = \"{from}\" }}");
     batches([of("each"), of("count-node")], &[1, 2, 3, 4, 10]).await.iter().for_each(assert_counts);
 }
@@ -264,7 +266,7 @@ async fn locks_that_join_by_count_agree_with_their_models() {
 }
 
 #[tokio::test]
-async fn a_semaphore_that_is_a_queue_agrees_with_its_model_at_every_number_of_leases() {
+async fn count_semaphore_agrees_with_its_model_at_every_number_of_leases() {
     let locks = [1, 3, 4].into_iter().flat_map(|leases| {
         let join = ["count", "create"].into_iter();
         join.map(move |join| {
@@ -275,7 +277,7 @@ async fn a_semaphore_that_is_a_queue_agrees_with_its_model_at_every_number_of_le
 }
 
 #[tokio::test]
-async fn the_articles_classes_send_what_the_recipes_send_when_nothing_goes_wrong() {
+async fn article_classes_agree_with_their_models_when_nothing_goes_wrong() {
     let class =
         |name, interval| format!("{{ name = \"{name}\", class = \"article\", {interval} = \"100ms\" }}");
     let classes = [

@@ -1,16 +1,16 @@
-//! What a lock's card says of lost requests, as these stories ask it.
+//! Outcomes after lost requests that a lock's card states, as these stories need them.
 
 use zklockbench_core::catalog::after::{Event, Outcome};
 
 use crate::support::proxy::Fate;
 use crate::support::ways::{self, Way};
 
-/// The article's classes give up at the first lost connection, whatever request it is.
+/// Every lock but the article's classes, which give up at the first lost connection.
 pub fn all() -> impl Iterator<Item = Way> {
     ways::all().filter(Way::is_recipe)
 }
 
-/// Whether an acquire goes on after the loss of a request of that kind.
+/// Returns whether an acquire goes on after the loss of a request of this kind.
 pub fn survives(of: Way, kind: &str, fate: Fate) -> bool {
     goes_on(
         of,
@@ -23,7 +23,7 @@ pub fn survives(of: Way, kind: &str, fate: Fate) -> bool {
     )
 }
 
-/// Whether a release does.
+/// Returns whether a release goes on after such a loss.
 pub fn releases(of: Way, fate: Fate) -> bool {
     goes_on(of, if fate == Fate::RequestLost { Event::DeleteRequestLost } else { Event::DeleteReplyLost })
 }
@@ -32,8 +32,8 @@ fn goes_on(of: Way, event: Event) -> bool {
     of.after.outcome(event) == Outcome::GoesOn
 }
 
-/// How many requests of a kind are sure to come. One that polls looks as often as it takes, and one that races
-/// may lose; with nobody to race against it makes its directory first.
+/// Number of requests of a kind that are certain to come. Polling repeats as often as it takes, and a race
+/// may be lost; without contention, a race first creates its directory.
 pub fn is_sure_of(of: Way, kind: &str, is_contended: bool) -> usize {
     match (of.name(), kind) {
         ("polling", _) => 2,

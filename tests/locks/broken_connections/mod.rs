@@ -1,5 +1,6 @@
-//! What becomes of every lock of the registry when a connection breaks in any of its requests, or when a session ends:
-//! the outcome that its card names, nobody stuck, nobody let in beside the holder, and no node left.
+//! Every lock of the registry when a connection breaks in any of its requests, or when a session ends. The
+//! outcome is the one that its card states; no contender is stuck or admitted next to the holder, and no node
+//! is left.
 
 mod expected;
 mod story;
@@ -13,17 +14,17 @@ use zklockbench_zk::reactor;
 use crate::support::proxy::Fate;
 use crate::support::ways::Way;
 
-/// Stories that are told at the same time.
+/// Number of stories at the same time.
 const AT_ONCE: usize = 40;
 
-/// Tells all of these, and fails with what went otherwise than expected.
+/// Runs all of these stories, and fails with their complaints.
 fn tell<F: Future<Output = Vec<String>>>(stories: impl IntoIterator<Item = F>) {
     let complaints: Vec<String> =
         reactor::block_on(async { iter(stories).buffer_unordered(AT_ONCE).concat().await });
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// Loses each request of that story in turn, for every lock.
+/// Loses each request of a story in turn, for every lock.
 fn lose_each_request(story: Story, fate: Fate) {
     let reads = |of: &Way| of.entry.card.guarantees.has_read_side();
     let tellers = expected::all().filter(|of| story != Story::Waits(Mode::Read) || reads(of));
@@ -52,38 +53,38 @@ fn lose_each_request(story: Story, fate: Fate) {
 }
 
 #[test]
-fn a_reply_is_lost_while_nobody_else_is_there() {
+fn lock_survives_a_lost_reply_without_contention() {
     lose_each_request(Story::Alone, Fate::ReplyLost);
 }
 
 #[test]
-fn a_request_is_lost_while_nobody_else_is_there() {
+fn lock_survives_a_lost_request_without_contention() {
     lose_each_request(Story::Alone, Fate::RequestLost);
 }
 
 #[test]
-fn a_reply_to_a_waiter_is_lost() {
+fn lock_survives_a_lost_reply_to_a_waiter() {
     lose_each_request(Story::Waits(Mode::Write), Fate::ReplyLost);
 }
 
 #[test]
-fn a_request_of_a_waiter_is_lost() {
+fn lock_survives_a_lost_request_of_a_waiter() {
     lose_each_request(Story::Waits(Mode::Write), Fate::RequestLost);
 }
 
 #[test]
-fn a_request_of_a_waiting_reader_or_its_reply_is_lost() {
+fn lock_survives_a_lost_message_of_a_waiting_reader() {
     for fate in [Fate::ReplyLost, Fate::RequestLost] {
         lose_each_request(Story::Waits(Mode::Read), fate);
     }
 }
 
 #[test]
-fn a_session_ends_while_its_contender_waits() {
+fn lock_survives_the_end_of_a_waiters_session() {
     tell(expected::all().map(story::waiters_session_ends));
 }
 
 #[test]
-fn a_session_ends_while_its_contender_holds() {
+fn lock_survives_the_end_of_a_holders_session() {
     tell(expected::all().map(story::holders_session_ends));
 }

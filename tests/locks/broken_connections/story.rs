@@ -1,4 +1,4 @@
-//! The stories that every lock is put through. Each returns its complaints.
+//! The stories that every lock runs. Each returns its complaints.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,51 +15,51 @@ use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::sessions::{Scene, scene};
 use crate::support::ways::Way;
 
-/// A contender that takes longer is stuck.
+/// Time after which a contender counts as stuck.
 const BOUND: Duration = Duration::from_secs(120);
-/// How long a session that has ended may take to be gone from every server.
+/// Time for a session that has ended to be gone from every server.
 const NODES_GO_WITHIN: Duration = Duration::from_secs(60);
-/// Longer than it takes to see that all is quiet.
+/// Longer than it takes to see that all contenders have settled.
 const POLL: Duration = Duration::from_millis(400);
 const STAY: Duration = Duration::from_millis(40);
-/// A wait that is in vain.
+/// Acquire timeout of an attempt that must fail.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A request that is lost.
+/// A lost request.
 #[derive(Debug, Clone, Copy)]
 pub struct Strike {
     fate: Fate,
     kind: i32,
-    /// The n-th of its kind.
+    /// Position among the requests of its kind, from 1.
     n: usize,
     in_release: bool,
 }
 
-/// What the one whose connection breaks is about.
+/// Situation of the contender whose connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Story {
-    /// Nobody else is there.
+    /// There is no other contender.
     Alone,
-    /// It asks for this behind a writer, and before another.
+    /// It requests this mode behind a writer, and ahead of another.
     Waits(Mode),
 }
 
-/// What came of a story.
+/// Outcome of a story.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// The requests of the one whose connection may break.
+    /// Requests of the contender whose connection may break.
     pub requests: Vec<Request>,
-    /// How many of them its acquire took.
+    /// Number of these requests in its acquire.
     of_acquire: usize,
     acquired: Option<Result<(), AcquireError>>,
     released: Option<Result<(), Failure>>,
     has_struck: bool,
-    /// What must not be in any case.
+    /// Complaints about anything that must never happen.
     pub complaints: Vec<String>,
 }
 
 impl Strike {
-    /// One for each request of an undisturbed story, at most so many of a kind.
+    /// One strike for each request of an undisturbed story, at most `most` of a kind.
     pub fn each(told: &Told, fate: Fate, most: impl Fn(&str) -> usize) -> Vec<Self> {
         let strikes = told.requests.iter().enumerate().map(|(at, request)| {
             let alike = told.requests[..=at].iter().filter(|other| other.kind == request.kind);
@@ -85,7 +85,7 @@ impl Strike {
 }
 
 impl Told {
-    /// Complaints, with those about an outcome that is another than expected.
+    /// Complaints, including those about an unexpected outcome.
     pub fn judged(self, of: Way, strike: Strike, story: Story) -> Vec<String> {
         let mut complaints = self.complaints;
         if !self.has_struck {
@@ -120,17 +120,17 @@ impl Told {
     }
 }
 
-/// Whether two inside at once are a fault, and not what the card says.
+/// Returns whether two contenders inside at once are a fault, rather than what the card states.
 fn excludes(of: Way) -> bool {
     of.entry.card.guarantees.exclusive
 }
 
-/// Whether a waiter looks by the clock, and not because it was told.
+/// Returns whether a waiter checks at intervals instead of being notified.
 fn polls(of: Way) -> bool {
     of.entry.card.params.iter().any(|param| param.name == "poll_interval")
 }
 
-/// A contender with a number of its own.
+/// A contender with a unique number.
 async fn contender(connect: &str, of: Way, number: usize, scene: &Scene) -> Contender {
     Contender::numbered(connect, (of.name(), number), &of.params(POLL), scene).await
 }
@@ -139,8 +139,8 @@ async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Stri
     reactor::timeout(BOUND, work).await.ok_or_else(|| format!("stuck: {what}"))
 }
 
-/// As [`tell`] with a request that is lost, until that request has come: how often a contender looks depends on what it
-/// is told while it waits, and a story in which nothing was lost says nothing.
+/// Like [`tell`] with a lost request, repeated until that request has come: the number of checks depends on
+/// notifications, and a story without a loss proves nothing.
 pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     for _ in 0..5 {
         let told = tell(of, story, Some(strike)).await;
@@ -151,7 +151,7 @@ pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     tell(of, story, Some(strike)).await
 }
 
-/// A contender acquires and releases, by a connection that breaks at that request.
+/// A contender acquires and releases, with a connection that breaks at this request.
 pub async fn tell(of: Way, story: Story, strike: Option<Strike>) -> Told {
     let mut told = Told::default();
     let ended = match story {
@@ -207,10 +207,10 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     let behind = Waiting::start(contender(shared(), of, 2, &scene).await, Mode::Write);
     settled([&waiter, &behind]).await;
     if polls(of) {
-        // Its first look comes while the holder still holds, so a second one is sure to come.
+        // Its first check comes while the holder still holds, so a second one is certain to come.
         reactor::sleep(POLL).await;
     }
-    // A waiter that has failed ends its session, while the holder still holds.
+    // A failed waiter ends its session while the holder still holds.
     let mut waiter = Some(waiter);
     if let Some(over) = waiter.take_if(|waiter| waiter.is_over()) {
         let (one, result) = over.over().await;
@@ -224,35 +224,35 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
         told.complaints.push("the one behind was let in beside the holder".into());
     }
     bounded("the holder's release", holder.release(held)).await?.unwrap();
-    // Whoever comes first.
-    let room = Room::default();
+    // The two enter in any order.
+    let inside_lock = Inside::default();
     let of_waiter = async {
         let Some(waiter) = waiter else { return Ok(()) };
         let (one, result) = bounded("the waiter", waiter.over()).await?;
         told.of_acquire = proxy.requests().len();
         if result.is_ok() {
-            room.stay().await;
+            inside_lock.stay().await;
         }
         end(one, result, told).await
     };
-    let (of_waiter, of_behind) = join(of_waiter, room.is_visited(behind)).await;
+    let (of_waiter, of_behind) = join(of_waiter, inside_lock.is_visited(behind)).await;
     of_waiter.and(of_behind)?;
     (told.requests, told.has_struck) = (proxy.requests(), proxy.has_struck());
-    if room.is_crowded.get() && excludes(of) {
+    if inside_lock.is_crowded.get() && excludes(of) {
         told.complaints.push("two inside".into());
     }
     holder.die().await;
     is_empty(&scene).await
 }
 
-/// Where the lock is held.
+/// Counts the contenders inside.
 #[derive(Default)]
-struct Room {
+struct Inside {
     inside: Cell<usize>,
     is_crowded: Cell<bool>,
 }
 
-impl Room {
+impl Inside {
     async fn stay(&self) {
         self.inside.set(self.inside.get() + 1);
         self.is_crowded.set(self.is_crowded.get() || self.inside.get() > 1);
@@ -260,7 +260,7 @@ impl Room {
         self.inside.set(self.inside.get() - 1);
     }
 
-    /// A contender that waits undisturbed is let in, stays, releases and goes.
+    /// An undisturbed waiter enters, stays, releases and leaves.
     async fn is_visited(&self, waiting: Waiting) -> Result<(), String> {
         let (mut visitor, held) = bounded("one who waits", waiting.over()).await?;
         let held = held.map_err(|why| format!("one who waits: {why}"))?;
@@ -271,7 +271,7 @@ impl Room {
     }
 }
 
-/// A newcomer is served, and then nothing is left.
+/// A newcomer is served, and then no node is left.
 async fn serves_another(of: Way, scene: &Scene) -> Result<(), String> {
     let mut another = contender(shared(), of, 9, scene).await;
     let held = bounded("another", another.acquire(Mode::Write)).await?;
@@ -281,7 +281,7 @@ async fn serves_another(of: Way, scene: &Scene) -> Result<(), String> {
     is_empty(scene).await
 }
 
-/// No node is left when all sessions have ended.
+/// Checks that no node is left once all sessions have ended.
 async fn is_empty(scene: &Scene) -> Result<(), String> {
     let empty = async {
         while scene.nodes().await > 0 {
@@ -291,13 +291,13 @@ async fn is_empty(scene: &Scene) -> Result<(), String> {
     reactor::timeout(NODES_GO_WITHIN, empty).await.ok_or_else(|| "a node is left".to_owned())
 }
 
-/// A complaint begins with the lock's name.
+/// Complaints begin with the lock's name.
 fn complaints(of: Way, ended: Result<Vec<String>, String>) -> Vec<String> {
     let all = ended.unwrap_or_else(|complaint| vec![complaint]);
     all.into_iter().map(|complaint| format!("{}: {complaint}", of.label())).collect()
 }
 
-/// The session of the first in line ends: it is told, and whoever is behind it is let in after the holder.
+/// The first waiter's session ends: it is notified, and the waiter behind it is admitted after the holder.
 pub async fn waiters_session_ends(of: Way) -> Vec<String> {
     let story = async {
         let mut complaints = Vec::new();
@@ -318,7 +318,7 @@ pub async fn waiters_session_ends(of: Way) -> Vec<String> {
             complaints.push("let in beside the holder".into());
         }
         bounded("the holder's release", holder.release(held)).await?.unwrap();
-        Room::default().is_visited(behind).await?;
+        Inside::default().is_visited(behind).await?;
         holder.die().await;
         is_empty(&scene).await?;
         Ok(complaints)
@@ -326,7 +326,7 @@ pub async fn waiters_session_ends(of: Way) -> Vec<String> {
     complaints(of, story.await)
 }
 
-/// The session of a holder ends: those who wait are let in, one by one, whatever the former holder does.
+/// A holder's session ends: the waiters are admitted one by one, whatever the former holder does.
 pub async fn holders_session_ends(of: Way) -> Vec<String> {
     let story = async {
         let scene = scene(shared()).await;
@@ -336,15 +336,15 @@ pub async fn holders_session_ends(of: Way) -> Vec<String> {
         let next = contender(shared(), of, 1, &scene).await.queue_up().await;
         let behind = contender(shared(), of, 2, &scene).await.queue_up().await;
         proxy.end_session();
-        let room = Room::default();
+        let inside_lock = Inside::default();
         let release_too_late = bounded("a release too late", former.release(held));
         let (too_late, one, other) =
-            join3(release_too_late, room.is_visited(next), room.is_visited(behind)).await;
+            join3(release_too_late, inside_lock.is_visited(next), inside_lock.is_visited(behind)).await;
         let _ = too_late?;
         one.and(other)?;
         former.die().await;
         is_empty(&scene).await?;
-        let is_crowded = room.is_crowded.get() && excludes(of);
+        let is_crowded = inside_lock.is_crowded.get() && excludes(of);
         Ok(if is_crowded { vec!["two inside".to_owned()] } else { Vec::new() })
     };
     complaints(of, story.await)

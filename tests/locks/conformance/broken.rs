@@ -1,4 +1,4 @@
-//! What becomes of a lock when its contenders' connections break, or their nodes go while they hold.
+//! Locks whose contenders' connections break, or whose nodes are deleted while they hold.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::support::sessions::{behind_wire, each_behind_wire, each_on_scene, sce
 
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 #[test]
-fn a_lock_handed_over_while_the_waiter_is_cut_off_is_found_after_the_reconnection() {
+fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
     each_behind_wire(&FASTER, async |name, scene, proxy| {
         let (mut holder, held) = Contender::holding(name, &scene).await;
-        // Given a holder that was granted the lock, so that a baton's release hands on
+        // Given a holder that was granted the lock, so that a baton's release grants
         let second = Contender::of(name, &scene).await.queue_up().await;
         let third = Contender::of(name, &scene).await.queue_up().await;
         let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
         holder.release(held).await.unwrap();
         second.serve().await;
         let (mut holder, held) = third.over().await;
-        // When it releases while the one behind it is cut off
+        // When it releases while the waiter behind it is cut off
         proxy.cut();
         holder.release(held.unwrap()).await.unwrap();
         reactor::sleep(SETTLE).await;
         assert!(!waiter.is_over(), "{name}");
-        // Then that one has the lock as soon as it is back
+        // Then that waiter has the lock as soon as it is back
         proxy.mend();
         waiter.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");
@@ -35,7 +35,7 @@ fn a_lock_handed_over_while_the_waiter_is_cut_off_is_found_after_the_reconnectio
 }
 
 #[test]
-fn a_reconnection_lets_nobody_in_and_forgets_nobody() {
+fn reconnection_admits_no_waiter_and_forgets_none() {
     each_behind_wire(&FASTER, async |name, scene, proxy| {
         let (mut holder, held) = Contender::holding(name, &scene).await;
         let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
@@ -46,14 +46,14 @@ fn a_reconnection_lets_nobody_in_and_forgets_nobody() {
         assert!(!waiter.is_over(), "{name}: let in beside the holder");
         holder.release(held).await.unwrap();
         let waiter = waiter.serve().await;
-        // A baton's waiter, which else never asks for it, reads its own data before it waits on.
+        // A baton's waiter, which otherwise never does so, reads its own data before it waits on.
         let kinds = waiter.kinds();
         assert!(name != "baton" || kinds.contains(&"get_data"), "{kinds:?}");
     });
 }
 
 #[test]
-fn aheads_node_is_found_again_when_the_reply_to_its_create_is_lost() {
+fn ahead_finds_its_node_after_a_lost_reply_to_its_create() {
     behind_wire(async |scene, proxy| {
         let contender = Contender::by(&proxy.connect, "ahead", &scene).await;
         proxy.mute();
@@ -71,7 +71,7 @@ fn aheads_node_is_found_again_when_the_reply_to_its_create_is_lost() {
     });
 }
 
-/// A policy of `curator-mutex` by its word, its parameters, and whether it tries again at all.
+/// A policy of `curator-mutex`: its word, its parameters, and whether it retries at all.
 type Policy = (&'static str, &'static [(&'static str, ParamValue)], bool);
 
 fn policies() -> [Policy; 6] {
@@ -90,7 +90,7 @@ fn policies() -> [Policy; 6] {
 }
 
 #[test]
-fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() {
+fn curator_policy_decides_whether_a_lost_create_is_searched() {
     for (word, params, again) in policies() {
         reactor::block_on(async {
             let retry = [("retry", ParamValue::Word(word.to_owned()))];
@@ -105,7 +105,7 @@ fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() 
             scene.has_nodes(1).await;
             proxy.cut();
             proxy.mend();
-            // Then it looks for its node and holds by that, or has failed and deletes that node in the background
+            // Then it finds its node and holds by it, or fails and deletes that node in the background
             let (contender, held) = acquiring.over().await;
             if again {
                 let held = held.unwrap_or_else(|error| panic!("{word}: {error}"));
@@ -124,7 +124,7 @@ fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() 
 }
 
 #[test]
-fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
+fn unprotected_node_of_a_lost_create_ends_with_its_session() {
     each_behind_wire(&["baton", "ticket"], async |name, scene, proxy| {
         let contender = Contender::by(&proxy.connect, name, &scene).await;
         proxy.mute();
@@ -132,7 +132,7 @@ fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
         scene.has_nodes(1).await;
         proxy.cut();
         proxy.mend();
-        // The failure leaves it open, and so the caller ends the session.
+        // The failure leaves the outcome open, so the caller ends the session.
         let (contender, held) = acquiring.over().await;
         let failure = held.unwrap_err();
         assert!(matches!(&failure, AcquireError::Failed(failure) if !failure.is_definite()), "{failure:?}");
@@ -143,7 +143,7 @@ fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
 }
 
 #[test]
-fn a_release_whose_reply_is_lost_has_handed_on_all_the_same() {
+fn release_with_a_lost_reply_still_hands_over() {
     each_behind_wire(&FASTER, async |name, scene, proxy| {
         let (mut first, held) = Contender::holding(name, &scene).await;
         let holder = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
@@ -156,7 +156,7 @@ fn a_release_whose_reply_is_lost_has_handed_on_all_the_same() {
         next.serve().await;
         proxy.cut();
         proxy.mend();
-        // Ahead asks once more, as Curator does, and hears that the node has gone.
+        // Ahead retries, as Curator does, and learns that the node is gone.
         let released = releasing.await;
         let is_open = released.as_ref().is_err_and(|failure| !failure.is_definite());
         assert_eq!((is_open, released.is_ok()), (name != "ahead", name == "ahead"), "{released:?}");
@@ -165,19 +165,19 @@ fn a_release_whose_reply_is_lost_has_handed_on_all_the_same() {
 }
 
 #[test]
-fn a_holder_whose_node_has_gone_hands_nothing_on() {
+fn holder_without_a_node_does_not_hand_over() {
     each_on_scene(&FASTER, async |name, scene| {
-        // Given a holder whose node goes while it holds, as at its session's end, and two waiters
+        // Given a holder whose node is deleted while it holds, as at its session's end, and two waiters
         let (mut zombie, held) = Contender::holding(name, &scene).await;
         let next = Contender::of(name, &scene).await.queue_up().await;
         let last = Contender::of(name, &scene).await.queue_up().await;
         let outside = scene.session().await;
         outside.delete(&held.node.as_ref().unwrap().path).await.unwrap();
         let (mut next, next_held) = next.over().await;
-        // When it releases although the next one is in already
+        // When it releases although the next contender is already in
         zombie.release(held).await.unwrap();
         reactor::sleep(SETTLE).await;
-        // Then nobody else is let in
+        // Then no other contender is admitted
         assert!(!last.is_over(), "{name}: let in beside the holder");
         next.release(next_held.unwrap()).await.unwrap();
         last.serve().await;

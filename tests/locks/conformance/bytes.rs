@@ -1,4 +1,4 @@
-//! The bytes that are counted are those on the wire.
+//! Counted bytes equal those on the wire.
 
 use std::cell::RefCell;
 
@@ -8,19 +8,19 @@ use zklockbench_zk::{Failure, NodeKind, Op};
 use crate::support::proxy::Proxy;
 use crate::support::sessions::behind_wire;
 
-/// The books and the wire, before or after a request.
+/// Counters of the recorder and of the proxy.
 fn reading(recorder: &RefCell<ThreadRecorder>, proxy: &Proxy) -> [(u64, u64); 2] {
     let whole = recorder.borrow().whole;
     [(whole.bytes_sent, whole.bytes_received), proxy.passed()]
 }
 
-/// Sent and received between two readings: by the books, and on the wire.
+/// Bytes sent and received between two readings: by the recorder, and on the wire.
 fn between([books, wire]: [(u64, u64); 2], [later_books, later_wire]: [(u64, u64); 2]) -> [(u64, u64); 2] {
     [(later_books.0 - books.0, later_books.1 - books.1), (later_wire.0 - wire.0, later_wire.1 - wire.1)]
 }
 
 #[test]
-fn a_multi_that_succeeds_and_one_that_is_refused_are_counted_to_the_byte() {
+fn multis_are_counted_to_the_byte() {
     behind_wire(async |scene, proxy| {
         let (session, recorder) = scene.metered_by(&proxy.connect).await;
         let path = format!("{}/n-", scene.lock);

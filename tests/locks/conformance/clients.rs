@@ -7,7 +7,7 @@ use crate::support::contender::LONG;
 use crate::support::rehearsal::{lines, subject};
 
 #[test]
-fn gos_lock_asks_three_times_alone_and_five_times_in_a_queue() {
+fn go_lock_sends_three_requests_alone_and_five_in_a_queue() {
     let lock = || subject("go-zookeeper");
     assert_eq!(lock().alone(), lines("create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0"));
     let [_, _, third, _] = lock().queue();
@@ -17,7 +17,7 @@ fn gos_lock_asks_three_times_alone_and_five_times_in_a_queue() {
 }
 
 #[test]
-fn gos_lock_deletes_its_node_when_its_patience_ends() {
+fn go_lock_deletes_its_node_on_timeout() {
     let (sent, left) = subject("go-zookeeper").timed_out();
     let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-0\n \
                     delete _c_<id>-lock-1";
@@ -25,7 +25,7 @@ fn gos_lock_deletes_its_node_when_its_patience_ends() {
 }
 
 #[test]
-fn gos_lock_watches_the_one_before_the_one_that_leaves() {
+fn go_lock_watches_the_next_predecessor_when_one_leaves() {
     let [_, _, _, last] = subject("go-zookeeper").middle_leaves();
     let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-2\n get_children .\n \
                     get_data_watch _c_<id>-lock-1\n get_children .\n delete _c_<id>-lock-3";
@@ -33,7 +33,7 @@ fn gos_lock_watches_the_one_before_the_one_that_leaves() {
 }
 
 #[test]
-fn gos_lock_makes_missing_parents_from_the_top_and_curator_looks_from_the_leaf() {
+fn go_lock_creates_parents_from_the_top_and_curator_from_the_leaf() {
     let expected = "create _c_<id>-lock-\n exists top\n exists top/above\n create top/above\n exists .\n \
                     create .\n create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0";
     assert_eq!(subject("go-zookeeper").alone_below_nothing(), lines(expected));
@@ -43,12 +43,12 @@ fn gos_lock_makes_missing_parents_from_the_top_and_curator_looks_from_the_leaf()
 }
 
 #[test]
-fn gos_lock_that_is_held_refuses_without_asking_anybody() {
+fn held_go_lock_refuses_without_a_request() {
     assert_eq!(subject("go-zookeeper").twice(), (Err(AcquireError::Deadlock), lines("")));
 }
 
 #[test]
-fn kazoos_lock_looks_at_the_directory_first_and_at_its_second_turn_for_its_own_prefix() {
+fn kazoo_lock_checks_the_directory_first_and_later_searches_its_prefix() {
     let lock = || subject("kazoo");
     let [first, second] = <[_; 2]>::try_from(lock().again(2)).unwrap();
     assert_eq!(first, lines("exists .\n create <id>__lock__\n get_children .\n delete <id>__lock__0"));
@@ -61,7 +61,7 @@ fn kazoos_lock_looks_at_the_directory_first_and_at_its_second_turn_for_its_own_p
 }
 
 #[test]
-fn kazoos_lock_deletes_its_node_when_its_patience_ends_and_is_passed_by_those_behind() {
+fn kazoo_lock_deletes_its_node_on_timeout_and_later_waiters_skip_it() {
     let (sent, left) = subject("kazoo").timed_out();
     let expected = "exists .\n create <id>__lock__\n get_children .\n get_data_watch <id>__lock__0\n \
                     delete <id>__lock__1";
@@ -73,31 +73,31 @@ fn kazoos_lock_deletes_its_node_when_its_patience_ends_and_is_passed_by_those_be
 }
 
 #[test]
-fn kazoos_lock_makes_missing_parents_before_its_first_node() {
+fn kazoo_lock_creates_parents_before_its_first_node() {
     let expected = "exists .\n exists top/above\n exists top\n create top/above\n create .\n \
                     create <id>__lock__\n get_children .\n delete <id>__lock__0";
     assert_eq!(subject("kazoo").alone_below_nothing(), lines(expected));
 }
 
 #[test]
-fn kazoos_lock_that_is_held_waits_for_itself_without_asking_anybody() {
+fn held_kazoo_lock_waits_for_itself_without_a_request() {
     assert_eq!(subject("kazoo").twice(), (Err(AcquireError::TimedOut), lines("")));
 }
 
 #[test]
-fn kazoos_lock_that_does_not_block_deletes_its_node_at_once_unless_it_is_the_first() {
+fn nonblocking_kazoo_lock_deletes_its_node_unless_it_is_first() {
     let lock = || subject("kazoo").with("blocking", ParamValue::Bool(false));
     assert_eq!(lock().alone(), subject("kazoo").alone());
     let (sent, left) = lock().timed_out();
     let expected = "exists .\n create <id>__lock__\n get_children .\n delete <id>__lock__1";
     assert_eq!((sent, left), (lines(expected), 1));
     assert_eq!(lock().twice(), (Err(AcquireError::TimedOut), lines("")));
-    // It waits for nothing, however much patience it has.
+    // It does not wait, however long its timeout.
     assert!(lock().gives_up_after() < LONG / 2);
 }
 
 #[test]
-fn kazoos_lock_waits_for_curators_nodes_only_when_it_is_told_to() {
+fn kazoo_lock_waits_for_curator_nodes_only_when_configured() {
     let (curator, kazoo) = (subject("curator-mutex"), || subject("kazoo"));
     assert!(kazoo().is_let_in_beside(&curator));
     assert!(!kazoo().word("extra_patterns", "lock-").is_let_in_beside(&curator));
@@ -105,7 +105,7 @@ fn kazoos_lock_waits_for_curators_nodes_only_when_it_is_told_to() {
 }
 
 #[test]
-fn the_librarys_lock_shows_its_create_and_its_delete_and_leaves_nothing_when_it_ends_early() {
+fn library_lock_shows_create_and_delete_and_leaves_nothing_on_timeout() {
     let lock = || subject("crate-lock");
     assert_eq!(lock().alone(), lines("create _c_<id>-lock-\n delete _c_<id>-lock-0"));
     let [_, _, third, _] = lock().queue();

@@ -1,4 +1,4 @@
-//! Locks that join by one multi, whose reply tells who is before.
+//! Locks that join by one multi, whose reply shows how many are ahead.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const EACH: [&str; 6] =
     ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"];
 
 #[test]
-fn alone_each_of_them_gets_in_by_one_request_and_leaves_by_another() {
+fn uncontended_acquire_and_release_take_one_request_each() {
     for name in BARE {
         assert_eq!(counting(name).alone(), lines("multi create n-; setData .\n delete n-0"), "{name}");
     }
@@ -41,7 +41,7 @@ fn alone_each_of_them_gets_in_by_one_request_and_leaves_by_another() {
 }
 
 #[test]
-fn nobody_lists_behind_one_and_those_behind_more_wait_as_their_lock_does() {
+fn second_contender_does_not_list_and_later_ones_wait_as_usual() {
     let [first, second, third, last] = counting("predecessor-watch").queue();
     assert_eq!(first, lines("multi create n-; setData .\n delete n-0"));
     assert_eq!(second, lines("multi create n-; setData .\n get_data_watch n-0\n delete n-1"));
@@ -67,7 +67,7 @@ fn nobody_lists_behind_one_and_those_behind_more_wait_as_their_lock_does() {
 }
 
 #[test]
-fn marked_names_tell_nobodys_number_so_whoever_is_not_alone_lists() {
+fn contenders_with_marked_names_list_unless_alone() {
     let join = "multi create _c_<id>-lock-; setData .\n get_children .\n";
     let [first, second, third, _] = counting("curator-mutex").queue();
     assert_eq!(first, lines("multi create _c_<id>-lock-; setData .\n delete _c_<id>-lock-0"));
@@ -84,7 +84,7 @@ fn marked_names_tell_nobodys_number_so_whoever_is_not_alone_lists() {
 }
 
 #[test]
-fn the_second_who_runs_out_of_patience_leaves_no_node_and_the_third_waits_on() {
+fn second_contender_leaves_no_node_on_timeout() {
     for name in BARE {
         let (sent, left) = counting(name).timed_out();
         let expected = "multi create n-; setData .\n get_data_watch n-0\n delete n-1";
@@ -95,23 +95,23 @@ fn the_second_who_runs_out_of_patience_leaves_no_node_and_the_third_waits_on() {
 }
 
 #[test]
-fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
+fn nonblocking_attempt_ends_after_its_join_and_leaves_no_node() {
     on_scene(async |scene| {
         let try_lock = Params::from([("blocking".to_owned(), ParamValue::Bool(false))]);
         let mut holder = Contender::with("count", &Params::new(), &scene).await;
         let mut one = Contender::with("count", &try_lock, &scene).await;
         let held = holder.acquire(Mode::Write).await.unwrap();
-        // Given as many tries in vain as would make an acquire that waits stop counting
+        // Given more failed attempts than would make a blocking acquire stop counting
         for time in 1..=5 {
             one.trace.borrow_mut().clear();
             assert_eq!(one.acquire(Mode::Write).await.unwrap_err(), AcquireError::TimedOut);
             assert_eq!(kinds(&sent(&one, &scene)), ["multi", "delete"], "{time}");
         }
         assert_eq!(one.session.get_children(&scene.lock).await.unwrap().len(), 1);
-        // Then the next is let in once the holder has gone
+        // Then the next attempt succeeds once the holder has left
         holder.release(held).await.unwrap();
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"]);
-        // And who joins by a create needs a list to know it
+        // And a lock that joins by a create needs a list to know its position
         let by_create = Params::from([
             ("join".to_owned(), ParamValue::Word("create".into())),
             ("blocking".to_owned(), ParamValue::Bool(false)),
@@ -127,7 +127,7 @@ fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
 }
 
 #[test]
-fn the_token_is_the_transaction_that_created_the_node() {
+fn token_is_the_zxid_of_the_create() {
     on_scene(async |scene| {
         for name in EACH {
             let mut one = Contender::with(name, &by_count(), &scene).await;
@@ -139,7 +139,7 @@ fn the_token_is_the_transaction_that_created_the_node() {
     });
 }
 
-/// Acquires and releases; what it sent for that.
+/// Acquires and releases; returns the requests for that.
 async fn turn(one: &mut Contender, scene: &Scene) -> Lines {
     one.trace.borrow_mut().clear();
     let held = one.acquire(Mode::Write).await.unwrap();
@@ -157,7 +157,7 @@ fn kinds(sent: &Lines) -> Vec<&str> {
     sent.iter().map(|line| line.split(' ').next().unwrap_or_default()).collect()
 }
 
-/// What a contender sends to join behind another, and then to get in and out.
+/// Requests of a contender that joins behind another, enters, and leaves.
 async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines) {
     one.trace.borrow_mut().clear();
     let mut other = Contender::of("predecessor-watch", scene).await;
@@ -171,16 +171,16 @@ async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines
 }
 
 #[test]
-fn after_three_turns_behind_others_it_creates_until_it_finds_itself_first_again() {
+fn lock_creates_after_three_waits_until_it_is_first_again() {
     each_on_scene(&MARKED, async |name, scene| {
         let mut one = Contender::with(name, &by_count(), &scene).await;
-        // Given one that has been behind another three times
+        // Given a contender that has been behind another three times
         for _ in 0..3 {
             let sent;
             (one, sent) = turn_behind_another(one, &scene).await;
             assert_eq!(kinds(&sent)[0], "multi", "{name}");
         }
-        // Then it creates, behind another as well as alone
+        // Then it joins by creates, both behind another and alone
         let (mut one, sent) = turn_behind_another(one, &scene).await;
         assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
@@ -190,7 +190,7 @@ fn after_three_turns_behind_others_it_creates_until_it_finds_itself_first_again(
 }
 
 #[test]
-fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node() {
+fn count_helps_the_second_contender_unless_a_foreign_node_is_there() {
     on_scene(async |scene| {
         let mut one = Contender::with("predecessor-watch", &by_count(), &scene).await;
         for _ in 0..5 {
@@ -198,14 +198,14 @@ fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node
             (one, sent) = turn_behind_another(one, &scene).await;
             assert_eq!(kinds(&sent), ["multi", "get_data_watch", "delete"]);
         }
-        // Given a node that is nobody's place
+        // Given a node that does not belong to the queue
         scene.add_foreign_child().await;
         let in_vain = ["multi", "get_data_watch", "get_children", "delete"];
-        // Then it looks for the one before it, who isn't there, and finds itself first in a list
+        // Then the lock searches for a predecessor that does not exist, and finds itself first in a list
         for _ in 0..3 {
             assert_eq!(kinds(&turn(&mut one, &scene).await), in_vain);
         }
-        // Until it has seen three times that this is of no use
+        // Until the count has been useless three times
         for _ in 0..3 {
             assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"]);
         }
@@ -213,7 +213,7 @@ fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node
 }
 
 #[test]
-fn who_may_not_write_to_the_directory_creates_from_then_on() {
+fn lock_without_write_permission_joins_by_creates() {
     each_on_scene(&EACH, async |name, scene| {
         scene.forbid_writing().await;
         let mut one = Contender::with(name, &by_count(), &scene).await;
@@ -226,7 +226,7 @@ fn who_may_not_write_to_the_directory_creates_from_then_on() {
 }
 
 #[test]
-fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
+fn deleted_directory_is_created_again() {
     each_on_scene(&EACH, async |name, scene| {
         let mut one = Contender::with(name, &by_count(), &scene).await;
         turn(&mut one, &scene).await;
@@ -238,7 +238,7 @@ fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
     });
 }
 
-/// So many turns among contenders of these locks on one queue, each joining as it says; how many each had.
+/// Cycles of contenders of these locks on one queue, each joining as given; returns each contender's number.
 fn mixed(locks: &[(&'static str, bool)], turns: i32) -> Vec<i32> {
     let sharer = |(name, counts): &(&'static str, bool)| {
         let params = if *counts { by_count() } else { Params::new() };
@@ -248,7 +248,7 @@ fn mixed(locks: &[(&'static str, bool)], turns: i32) -> Vec<i32> {
 }
 
 #[test]
-fn who_counts_and_who_lists_share_a_queue() {
+fn counting_and_listing_contenders_share_a_queue() {
     let sides = &[("curator-read-write", true), ("curator-read-write", false), ("curator-read-write", true)];
     let curators: &[(&str, bool)] =
         &[("curator-mutex", true), ("curator-mutex", false), ("ahead", true), ("ahead", false)];
@@ -264,13 +264,13 @@ fn who_counts_and_who_lists_share_a_queue() {
 }
 
 #[test]
-fn alone_a_reader_and_a_writer_are_in_by_one_request_and_who_is_not_alone_lists() {
+fn uncontended_readers_and_writers_take_one_request_and_others_list() {
     let readwrite = counting("curator-read-write");
     for (mode, kind) in [(Mode::Read, "__READ__"), (Mode::Write, "__WRIT__")] {
         let [one] = readwrite.queue_of([mode]);
         assert_eq!(one, lines(&format!("multi create _c_<id>-{kind}; setData .\n delete _c_<id>-{kind}0")));
     }
-    // The count doesn't tell of what kind the others are: a reader behind a reader lists, and is in.
+    // The count does not show the kinds of the others: a reader behind a reader lists, and enters.
     let read = "multi create _c_<id>-__READ__; setData .\n";
     let [first, second, writer, last] = readwrite.queue_of([Mode::Read, Mode::Read, Mode::Write, Mode::Read]);
     assert_eq!(first, lines(&format!("{read} delete _c_<id>-__READ__0")));
@@ -282,7 +282,7 @@ fn alone_a_reader_and_a_writer_are_in_by_one_request_and_who_is_not_alone_lists(
         "{read} get_children .\n get_data_watch _c_<id>-__WRIT__2\n get_children .\n delete _c_<id>-__READ__3"
     );
     assert_eq!(last, lines(&expected));
-    // Nor would it be in time to tell a writer that takes the read side as well
+    // Nor would the count help a writer that takes the read side as well
     let listed =
         "create _c_<id>-__READ__0\n get_children .\n delete _c_<id>-__WRIT__0\n delete _c_<id>-__READ__0";
     let expected = format!("multi create _c_<id>-__WRIT__; setData .\n {listed}");
@@ -294,7 +294,7 @@ fn leases(count: u64) -> Subject {
 }
 
 #[test]
-fn whoever_finds_room_is_in_by_one_request_and_the_others_watch_as_many_as_there_are_leases() {
+fn semaphore_takes_one_request_while_leases_are_free() {
     let [first, second, third, last] = leases(2).queue();
     let join = "multi create _c_<id>-lease-; setData .\n";
     assert_eq!(first, lines(&format!("{join} delete _c_<id>-lease-0")));
@@ -310,7 +310,7 @@ fn whoever_finds_room_is_in_by_one_request_and_the_others_watch_as_many_as_there
 }
 
 #[test]
-fn an_uncontended_semaphore_takes_two_requests_and_two_writes_where_curators_takes_seven_and_four() {
+fn uncontended_semaphore_takes_two_requests_instead_of_curators_seven() {
     let ours = leases(3).again(2).remove(1);
     assert_eq!(ours, lines("multi create _c_<id>-lease-; setData .\n delete _c_<id>-lease-1"));
     let curators = subject("curator-semaphore").with("leases", ParamValue::Count(3)).again(2).remove(1);
@@ -319,14 +319,15 @@ fn an_uncontended_semaphore_takes_two_requests_and_two_writes_where_curators_tak
 }
 
 #[test]
-fn room_that_a_later_holder_makes_is_filled_by_the_first_who_waits() {
-    // The second of three holders leaves first, and then the third: both who wait are in before the first has left.
+fn lease_released_by_a_later_holder_goes_to_the_first_waiter() {
+    // The second of three holders leaves first, then the third: both waiters are in before the first has
+    // left.
     let lease = leases(3).queue_served([Mode::Write; 5], [1, 2, 3, 4, 0]);
     assert_eq!(lease[0], lines("multi create _c_<id>-lease-; setData .\n delete _c_<id>-lease-0"));
 }
 
 #[test]
-fn strangers_nodes_raise_the_count_and_cost_a_list_not_the_lock() {
+fn foreign_nodes_cost_a_list_but_not_exclusion() {
     each_on_scene(&EACH, async |name, scene| {
         scene.add_foreign_child().await;
         let stranger = scene.session().await;
@@ -341,12 +342,12 @@ fn strangers_nodes_raise_the_count_and_cost_a_list_not_the_lock() {
 }
 
 #[tokio::test]
-async fn several_are_inside_together_but_never_more_than_there_are_leases() {
+async fn semaphore_never_has_more_holders_than_leases() {
     let lines = "strategies = [{ name = \"count-semaphore\", leases = 3 }]\ncontenders = 8\n\
                  hold = \"100ms\"\nduration = \"2s\"\n";
     let trial = trials::run_one(lines).await;
     assert_eq!(trial.judged.verdict, Verdict::Held);
     assert!(trial.errors.is_empty(), "{:?}", trial.errors);
-    // One at a time could have been inside 20 times.
+    // One holder at a time would allow 20 acquisitions.
     assert!(trial.measured.acquired() > 24, "{}", trial.measured.acquired());
 }

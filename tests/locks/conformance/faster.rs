@@ -1,4 +1,4 @@
-//! The locks that none of the sources has: fewer round trips, or no lists.
+//! The locks of this suite: fewer round trips, or no lists.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::support::sessions::{each_on_scene, on_scene};
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 
 #[test]
-fn ahead_watches_two_looks_when_the_farther_one_goes_and_reads_nothing_after_the_nearer() {
+fn ahead_watches_two_nodes_and_enters_without_a_read() {
     for flush in [true, false] {
         let lock = || subject("ahead").with("flush", ParamValue::Bool(flush));
         assert_eq!(lock().alone(), lines("create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0"));
@@ -34,12 +34,12 @@ fn ahead_watches_two_looks_when_the_farther_one_goes_and_reads_nothing_after_the
 }
 
 #[test]
-fn ahead_keeps_the_watch_on_whoever_is_left_when_a_waiter_in_the_middle_leaves() {
+fn ahead_keeps_its_remaining_watch_when_a_middle_waiter_leaves() {
     let [_, _, gone, last] = subject("ahead").middle_leaves();
     let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-1\n \
                     get_data_watch _c_<id>-lock-0\n delete _c_<id>-lock-2";
     assert_eq!(gone, lines(expected));
-    // The far one, which it watches already, becomes the near one.
+    // The farther node, which it watches already, becomes the nearer one.
     let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-2\n \
                     get_data_watch _c_<id>-lock-1\n get_children .\n get_data_watch _c_<id>-lock-0\n \
                     get_children .\n delete _c_<id>-lock-3";
@@ -47,13 +47,13 @@ fn ahead_keeps_the_watch_on_whoever_is_left_when_a_waiter_in_the_middle_leaves()
 }
 
 #[test]
-fn baton_lists_only_while_nobody_has_granted_it_the_lock() {
+fn baton_lists_only_without_a_grant() {
     let alone =
         "create n-\n get_data_watch n-0\n get_children_watch n--000000001\n get_children .\n delete n-0";
     assert_eq!(subject("baton").alone(), lines(alone));
     let [first, second, third, last] = subject("baton").queue();
     assert_eq!(first, lines(alone));
-    // The first one knew of nobody behind it.
+    // The first contender did not know of any waiter.
     let expected = "create n-\n get_data_watch n-1\n get_children_watch n-0\n get_children .\n \
                     multi setData n-2; delete n-1";
     assert_eq!(second, lines(expected));
@@ -65,7 +65,7 @@ fn baton_lists_only_while_nobody_has_granted_it_the_lock() {
 }
 
 #[test]
-fn batons_holder_finds_the_next_one_when_the_one_behind_it_has_left() {
+fn baton_holder_finds_the_next_waiter_when_one_has_left() {
     let [_, holder, gone, last] = subject("baton").middle_leaves();
     assert_eq!(gone, lines("create n-\n get_data_watch n-2\n get_children_watch n-1\n delete n-2"));
     let expected = "create n-\n get_data_watch n-1\n get_children_watch n-0\n get_children .\n \
@@ -77,7 +77,7 @@ fn batons_holder_finds_the_next_one_when_the_one_behind_it_has_left() {
 }
 
 #[test]
-fn ticket_asks_three_times_alone_five_times_in_a_queue_and_never_lists() {
+fn ticket_sends_three_requests_alone_five_in_a_queue_and_no_list() {
     let alone = "create n-\n get_data .\n multi setData .; delete n-0";
     assert_eq!(subject("ticket").alone(), lines(alone));
     let [first, _, third, last] = subject("ticket").queue();
@@ -92,7 +92,7 @@ fn ticket_asks_three_times_alone_five_times_in_a_queue_and_never_lists() {
 }
 
 #[test]
-fn ticket_lists_once_for_a_waiter_that_left_and_waits_for_the_one_before_that() {
+fn ticket_lists_once_when_a_waiter_has_left() {
     let [_, _, gone, last] = subject("ticket").middle_leaves();
     assert_eq!(gone, lines("create n-\n get_data .\n get_data_watch n-1\n delete n-2"));
     let expected = "create n-\n get_data .\n get_data_watch n-2\n get_data .\n get_children .\n \
@@ -101,7 +101,7 @@ fn ticket_lists_once_for_a_waiter_that_left_and_waits_for_the_one_before_that() 
 }
 
 #[test]
-fn who_runs_out_of_patience_leaves_no_node() {
+fn timed_out_waiter_leaves_no_node() {
     let deleted = |lock: &'static str| -> (Lines, usize) {
         let (sent, left) = subject(lock).timed_out();
         (sent[sent.len() - 1..].to_vec(), left)
@@ -112,9 +112,9 @@ fn who_runs_out_of_patience_leaves_no_node() {
 }
 
 #[test]
-fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
+fn dead_holder_is_succeeded_by_the_waiters_in_order() {
     each_on_scene(&FASTER, async |name, scene| {
-        // Given a holder that was itself handed the lock, and three behind it
+        // Given a holder that was itself handed the lock, and three waiters
         let (mut first, held) = Contender::holding(name, &scene).await;
         let second = Contender::of(name, &scene).await.queue_up().await;
         let third = Contender::of(name, &scene).await.queue_up().await;
@@ -128,7 +128,7 @@ fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
         assert!(held.is_ok(), "{name}");
         // When its session ends while it holds
         holder.die().await;
-        // Then the others get the lock in turn
+        // Then the others get the lock in order
         fourth.serve().await;
         fifth.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");
@@ -136,9 +136,9 @@ fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
 }
 
 #[test]
-fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
+fn dead_waiter_admits_no_other_before_the_release() {
     each_on_scene(&FASTER, async |name, scene| {
-        // Given a holder and two waiters, of whom the first one's session ends
+        // Given a holder and two waiters, of which the first one's session ends
         let (mut holder, held) = Contender::holding(name, &scene).await;
         let dying = Contender::of(name, &scene).await;
         let session = dying.session.clone();
@@ -147,7 +147,7 @@ fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
         drop(waiting);
         session.close(Duration::from_secs(5)).await;
         reactor::sleep(SETTLE).await;
-        // Then the one behind it goes on waiting
+        // Then the waiter behind it goes on waiting
         assert!(!next.is_over(), "{name}: let in beside the holder");
         assert_eq!(scene.nodes().await, 2, "{name}");
         // And gets the lock after the release
@@ -157,11 +157,11 @@ fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
 }
 
 #[test]
-fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_early() {
+fn newcomer_during_a_release_is_served_in_time_and_not_early() {
     each_on_scene(&FASTER, async |name, scene| {
         let mut one = Contender::of(name, &scene).await;
         let mut other = Contender::of(name, &scene).await;
-        // Both in the same flush, in either order: the release finds nobody, or just somebody.
+        // Both in the same flush, in either order: the release finds no waiter, or a new one.
         for round in 0..200 {
             let held = one.acquire(Mode::Write).await.unwrap();
             let newcomer = if round % 2 == 0 {
@@ -175,7 +175,8 @@ fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_
     });
 }
 
-/// Acquires and releases, and looks each time whether anybody else is inside. Who rests is alone now and then.
+/// Acquires and releases, asserting each time that no other contender is inside. A contender that rests is
+/// sometimes alone.
 async fn contend(
     mut contender: Contender,
     inside: Rc<Cell<bool>>,
@@ -189,7 +190,7 @@ async fn contend(
         left.set(left.get() - 1);
         acquired += 1;
         if left.get() % 4 == 0 {
-            // Gives another's request the time to come in between.
+            // Gives other contenders' requests the time to come in between.
             reactor::sleep(Duration::from_micros(500)).await;
         }
         assert!(inside.replace(false), "somebody else has left");
@@ -201,14 +202,14 @@ async fn contend(
     acquired
 }
 
-/// A lock by its name and parameters.
+/// A lock with its parameters.
 pub(super) struct Sharer<'a> {
     pub(super) name: &'a str,
     pub(super) params: Params,
 }
 
-/// So many handoffs in a closed loop among contenders of those locks on one queue, who rest after some; how many each
-/// acquired.
+/// Runs `handoffs` handoffs in a closed loop among contenders of these locks on one queue, which rest at
+/// times. Returns each contender's acquisitions.
 pub(super) fn closed_loop(sharers: &[Sharer<'_>], handoffs: i32, rest: Option<Duration>) -> Vec<i32> {
     on_scene(async |scene| {
         let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(handoffs)));
@@ -227,7 +228,7 @@ pub(super) fn closed_loop(sharers: &[Sharer<'_>], handoffs: i32, rest: Option<Du
     })
 }
 
-/// The same of locks as they are by default, without a rest.
+/// Like [`closed_loop`] for locks with their defaults, without a rest.
 fn plain_loop(names: &[&str], handoffs: i32) -> Vec<i32> {
     let sharers: Vec<_> = names.iter().map(|name| Sharer { name, params: Params::new() }).collect();
     closed_loop(&sharers, handoffs, None)
@@ -238,12 +239,12 @@ fn ahead_shares_a_queue_with_curators_mutex() {
     let acquired =
         plain_loop(&["ahead", "curator-mutex", "ahead", "ahead", "curator-mutex", "curator-mutex"], 1_200);
     assert!(acquired.iter().sum::<i32>() >= 1_200);
-    // First in, first out: nobody is left behind.
+    // First in, first out: no contender is left behind.
     assert!(acquired.iter().all(|count| *count > 100), "{acquired:?}");
 }
 
 #[test]
-fn each_of_them_excludes_in_a_closed_loop_of_its_own() {
+fn each_lock_excludes_in_a_closed_loop() {
     for name in FASTER {
         let acquired = plain_loop(&[name; 5], 1_000);
         assert!(acquired.iter().all(|count| *count > 100), "{name}: {acquired:?}");

@@ -1,5 +1,5 @@
-//! Every lock sends exactly the requests of its recipe, request by request: alone, in a queue, when its patience
-//! ends, and when a waiter in the middle leaves.
+//! Every lock sends exactly the requests of its recipe, one by one: alone, in a queue, on timeout, and when a
+//! waiter in the middle leaves.
 
 mod broken;
 mod bytes;

@@ -1,4 +1,4 @@
-//! Locks that are made of several.
+//! Locks that consist of several.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn multi(scene: &Scene, contender: usize, members: u64, order: &str) -> Box<dyn 
 }
 
 #[test]
-fn members_are_taken_in_turn_and_released_in_reverse() {
+fn members_are_taken_in_order_and_released_in_reverse() {
     let lock = || subject("curator-multi").with("members", ParamValue::Count(2));
     let member = |k: u64| {
         format!(
@@ -49,14 +49,14 @@ fn members_are_taken_in_turn_and_released_in_reverse() {
 }
 
 #[test]
-fn a_member_that_fails_does_not_keep_the_next_ones_from_being_tried() {
+fn members_after_a_failed_one_are_still_tried() {
     on_scene(async |scene| {
         let (session, trace) = scene.traced().await;
-        // Given a member in which nobody can create a node
+        // Given a member in which no contender can create a node
         let blocked = format!("{}/member-1", scene.lock);
         let other = scene.session().await;
         other.create(&blocked, &[], NodeKind::Ephemeral).await.unwrap();
-        // When all are to be taken
+        // When all members are acquired
         let ended = multi(&scene, 0, 3, "same").acquire(&session, Mode::Write, &patience(None)).await;
         // Then that member's failure is returned, after the next member has been taken, too
         assert!(matches!(ended, Err(AcquireError::Failed(Failure::Refused(_)))), "{ended:?}");
@@ -71,7 +71,7 @@ fn a_member_that_fails_does_not_keep_the_next_ones_from_being_tried() {
     });
 }
 
-/// An acquire and release that run by themselves.
+/// Runs an acquire and a release in the background.
 async fn start(
     scene: &Scene,
     contender: usize,
@@ -85,7 +85,7 @@ async fn start(
     })
 }
 
-/// A session that is in front of all others in both queues, until it ends.
+/// A session that is ahead of all others in both queues, until it ends.
 async fn block(scene: &Scene) -> Session {
     let session = scene.session().await;
     for member in ["member-0", "member-1"] {
@@ -97,7 +97,7 @@ async fn block(scene: &Scene) -> Session {
 }
 
 #[test]
-fn at_which_member_a_contender_begins_is_told_by_its_number_and_by_nothing_that_went_before() {
+fn first_member_depends_only_on_the_contenders_number() {
     reactor::block_on(async {
         let (from_the_first, from_the_next) = (["member-0", "member-1"], ["member-1", "member-0"]);
         for (contender, order) in
@@ -117,9 +117,9 @@ fn at_which_member_a_contender_begins_is_told_by_its_number_and_by_nothing_that_
 }
 
 #[test]
-fn two_that_begin_at_different_members_wait_for_each_other() {
+fn contenders_with_different_first_members_deadlock() {
     on_scene(async |scene| {
-        // Without a timeout: each has one member and one place in the other's queue, and stays so
+        // Without a timeout: each holds one member and stays queued for the other
         let (one, other) = (patience(None), patience(None));
         let blocker = block(&scene).await;
         let (first, second) = (start(&scene, 0, &one).await, start(&scene, 1, &other).await);
@@ -133,7 +133,7 @@ fn two_that_begin_at_different_members_wait_for_each_other() {
         assert_eq!(first.await, Err(AcquireError::Cancelled));
         assert_eq!(second.await, Ok(()));
         assert_eq!(scene.nodes().await, 0);
-        // With a timeout: nobody holds both, and yet somebody's patience ends
+        // With a timeout: no contender holds both, and at least one times out
         let blocker = block(&scene).await;
         let limit = Some(SETTLE * 5);
         let (first, second) =
@@ -147,13 +147,13 @@ fn two_that_begin_at_different_members_wait_for_each_other() {
 }
 
 #[test]
-fn all_queues_are_joined_at_once_and_left_at_once() {
+fn all_queues_are_joined_and_left_at_once() {
     let lock = || subject("atomic-multi").with("members", ParamValue::Count(2));
     let joined = "multi create member-0/_c_<id>-lock-; create member-1/_c_<id>-lock-; setData member-0\n \
                   get_children member-0\n get_children member-1\n";
     let left =
         |own: u64| format!("multi delete member-0/_c_<id>-lock-{own}; delete member-1/_c_<id>-lock-{own}");
-    // The first comer makes both directories.
+    // The first contender creates both directories.
     let made =
         "exists member-0\n exists .\n create member-0\n exists member-1\n exists .\n create member-1\n";
     assert_eq!(lock().alone(), lines(&format!("{joined}{made}{joined}{}", left(0))));
@@ -171,13 +171,14 @@ fn all_queues_are_joined_at_once_and_left_at_once() {
 }
 
 #[test]
-fn the_token_of_locks_joined_at_once_is_the_transaction_that_made_the_nodes_however_they_were_found() {
-    /// How the protocol numbers a multi.
+fn token_of_atomic_multi_is_the_zxid_of_its_create() {
+    /// Opcode of a multi.
     const MULTI: i32 = 14;
     behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
         let mut last = 0;
-        // When it joins, joins where all has been deleted and the numbers start over, and joins without a reply
+        // When it joins, joins after everything was deleted so that numbers start over, and joins without a
+        // reply
         for way in ["at first", "deleted", "reply lost"] {
             match way {
                 "deleted" => {
@@ -188,7 +189,7 @@ fn the_token_of_locks_joined_at_once_is_the_transaction_that_made_the_nodes_howe
                 _ => {}
             }
             let held = one.acquire(Mode::Write).await.unwrap();
-            // Then the token is the czxid of each node, and higher than the one before
+            // Then the token is the czxid of each node, and higher than the last one
             let node = held.node.clone().unwrap();
             let outside = scene.session().await;
             for path in scene.nodes_of(one.session.id()).await {
@@ -203,7 +204,7 @@ fn the_token_of_locks_joined_at_once_is_the_transaction_that_made_the_nodes_howe
 }
 
 #[tokio::test]
-async fn joined_at_once_no_order_of_the_members_deadlocks() {
+async fn atomic_multi_does_not_deadlock_in_any_order() {
     let text = "strategies = [{ name = \"atomic-multi\", order = \"rotated\" }]\ncontenders = 6\n\
                 hold = \"5ms\"\nduration = \"2s\"\n";
     let trial = trials::run_one(text).await;

@@ -5,7 +5,7 @@ use crate::support::rehearsal::{lines, subject};
 use crate::support::sessions::behind_wire;
 
 #[test]
-fn the_wait_limited_class_takes_its_wake_up_for_the_lock() {
+fn wait_limited_class_takes_its_wake_up_for_the_lock() {
     let lock = || subject("predecessor-watch-wait-limited");
     let join = "exists .\n create mutex_lock_\n get_children .";
     let first = lines(&format!("{join}\n exists mutex_lock_0\n delete mutex_lock_0"));
@@ -21,21 +21,21 @@ fn the_wait_limited_class_takes_its_wake_up_for_the_lock() {
 }
 
 #[test]
-fn the_wait_limited_class_leaves_its_node_when_it_times_out() {
+fn wait_limited_class_leaves_its_node_on_timeout() {
     let (sent, left) = subject("predecessor-watch-wait-limited").timed_out();
     let expected = "exists .\n create mutex_lock_\n get_children .\n exists_watch mutex_lock_0";
     assert_eq!((sent, left), (lines(expected), 2));
 }
 
 #[test]
-fn when_a_middle_waiter_leaves_the_wait_limited_class_lets_a_second_one_in_and_its_like_do_not() {
+fn wait_limited_class_admits_two_when_a_middle_waiter_leaves() {
     assert_eq!(subject("predecessor-watch-wait-limited").inside_after_the_middle_has_left(), 2);
     assert_eq!(subject("predecessor-watch").inside_after_the_middle_has_left(), 1);
     assert_eq!(subject("apache-write-lock").inside_after_the_middle_has_left(), 1);
 }
 
 #[test]
-fn apaches_write_lock_looks_for_an_earlier_try_and_at_its_directory_each_time() {
+fn apache_write_lock_searches_its_node_and_checks_the_directory_each_time() {
     let lock = || subject("apache-write-lock");
     let join = "exists .\n get_children .\n create x-<session>-\n get_children .";
     let first = lines(&format!("{join}\n delete x-<session>-0"));
@@ -53,16 +53,16 @@ fn apaches_write_lock_looks_for_an_earlier_try_and_at_its_directory_each_time() 
 }
 
 #[test]
-fn apaches_write_lock_looks_again_when_its_connection_has_changed() {
+fn apache_write_lock_checks_again_after_a_reconnect() {
     behind_wire(async |scene, proxy| {
         let (mut holder, held) = Contender::holding("apache-write-lock", &scene).await;
         let waiting = Contender::by(&proxy.connect, "apache-write-lock", &scene).await.queue_up().await;
-        // When the connection of one that waits is made anew
+        // When a waiter's connection is replaced
         proxy.cut();
         proxy.mend();
         settled([&waiting]).await;
         holder.release(held).await.unwrap();
-        // Then it has looked once more than when nothing happens
+        // Then it has checked once more than usual
         let look = ["exists", "get_children", "exists_watch"];
         let sent = waiting.serve().await.kinds();
         let looks = sent.windows(look.len()).filter(|window| *window == look).count();

@@ -8,7 +8,7 @@ use zklockbench_locks::STRATEGIES;
 use crate::support::rehearsal::{lines, subject};
 
 #[test]
-fn predecessor_watch_lists_watches_the_one_before_and_lists_again() {
+fn predecessor_watch_lists_watches_and_lists_again() {
     for (watch, request) in [("data", "get_data_watch"), ("exists", "exists_watch")] {
         let lock = || subject("predecessor-watch").word("watch", watch);
         assert_eq!(lock().alone(), lines("create n-\n get_children .\n delete n-0"));
@@ -25,14 +25,14 @@ fn predecessor_watch_lists_watches_the_one_before_and_lists_again() {
 }
 
 #[test]
-fn predecessor_watch_deletes_its_node_when_its_patience_ends() {
+fn predecessor_watch_deletes_its_node_on_timeout() {
     let (sent, left) = subject("predecessor-watch").timed_out();
     assert_eq!(sent, lines("create n-\n get_children .\n get_data_watch n-0\n delete n-1"));
     assert_eq!(left, 1);
 }
 
 #[test]
-fn who_waits_behind_one_that_leaves_watches_the_one_before_that() {
+fn waiter_watches_the_next_predecessor_when_one_leaves() {
     let [_, _, gone, last] = subject("predecessor-watch").middle_leaves();
     assert_eq!(gone, lines("create n-\n get_children .\n get_data_watch n-1\n delete n-2"));
     let expected = "create n-\n get_children .\n get_data_watch n-2\n get_children .\n get_data_watch n-1\n \
@@ -45,12 +45,13 @@ fn parent_watch_lists_after_every_change() {
     let lock = || subject("parent-watch");
     assert_eq!(lock().alone(), lines("create temp\n get_children_watch .\n delete temp0"));
     let counts = lock().queue().map(|sent| sent.len() - 2);
-    // The first lists once; the others at their arrival, at each later one, and at each release before theirs.
+    // The first contender lists once; the others at their own arrival, at each later one, and at each release
+    // before theirs.
     assert_eq!(counts, [1, 4, 4, 4]);
 }
 
 #[test]
-fn a_flag_that_is_looked_at_every_so_often_changes_the_time_and_not_the_requests() {
+fn polled_flag_changes_the_time_but_not_the_requests() {
     let interval = Duration::from_millis(300);
     for name in ["predecessor-watch", "parent-watch"] {
         let at_once = subject(name).queue();
@@ -66,7 +67,7 @@ fn a_flag_that_is_looked_at_every_so_often_changes_the_time_and_not_the_requests
 }
 
 #[test]
-fn polling_sleeps_before_its_first_look() {
+fn polling_sleeps_before_its_first_list() {
     let interval = ParamValue::Duration(Duration::from_millis(100));
     for jitter in ["none", "half"] {
         let sent = subject("polling").with("poll_interval", interval.clone()).word("jitter", jitter).alone();
@@ -75,7 +76,7 @@ fn polling_sleeps_before_its_first_look() {
 }
 
 #[test]
-fn curators_mutex_asks_three_times_alone_five_times_in_a_queue_and_six_times_in_vain() {
+fn curator_mutex_sends_three_requests_alone_five_in_a_queue_and_six_on_timeout() {
     let lock = || subject("curator-mutex");
     assert_eq!(lock().alone(), lines("create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0"));
     let [_, _, third, _] = lock().queue();
@@ -89,7 +90,7 @@ fn curators_mutex_asks_three_times_alone_five_times_in_a_queue_and_six_times_in_
 }
 
 #[test]
-fn a_shared_mutex_object_asks_about_every_watch_and_has_every_task_watch_again() {
+fn shared_mutex_object_checks_every_watch_and_makes_every_task_watch_again() {
     let shared = subject("curator-mutex").with("shared_object", ParamValue::Bool(true));
     let [first, second, third, last] = shared.queue();
     let node = |number: usize| format!("_c_<id>-lock-{number}");
@@ -98,7 +99,7 @@ fn a_shared_mutex_object_asks_about_every_watch_and_has_every_task_watch_again()
         |number| format!(" get_data_watch {}\n", node(number)),
         |number| format!(" exists {}\n", node(number)),
     );
-    // A release by the object asks about the watches of all who wait, in whatever order.
+    // A release by the object checks the watches of all waiters, in any order.
     let sorted = |mut sent: Vec<String>| {
         let release = sent.iter().position(|line| line.starts_with("exists")).unwrap_or(sent.len());
         let checks = sent.len().saturating_sub(1);
@@ -117,7 +118,7 @@ fn a_shared_mutex_object_asks_about_every_watch_and_has_every_task_watch_again()
 }
 
 #[test]
-fn a_reentrant_lock_that_is_taken_three_times_sends_what_it_sends_when_taken_once() {
+fn nested_acquires_of_a_reentrant_lock_send_no_requests() {
     let expected = lines("create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0");
     assert_eq!(subject("curator-mutex").nested(3), expected);
     let reentrant: Vec<_> = STRATEGIES.iter().filter(|entry| entry.card.guarantees.reentrant).collect();
@@ -129,12 +130,12 @@ fn a_reentrant_lock_that_is_taken_three_times_sends_what_it_sends_when_taken_onc
 }
 
 #[test]
-fn a_holder_of_curators_mutex_that_is_asked_to_let_go_does_so_and_wakes_the_one_behind_it_twice() {
+fn revoked_curator_mutex_is_released_and_wakes_the_next_waiter_twice() {
     // Given a waiter that asks after two seconds
     let after = ParamValue::Duration(Duration::from_secs(2));
     let lock = subject("curator-mutex").word("revocation", "asked-for").with("revoke_after", after);
     let [holder, waiter] = lock.revoked();
-    // Then the holder reads its node's data again, and the release asks about the watch that is set since then
+    // Then the holder reads its node's data again, and the release checks the watch that was set then
     let expected = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-0\n get_children .\n \
                     get_data_watch _c_<id>-lock-0\n exists _c_<id>-lock-0\n delete _c_<id>-lock-0";
     assert_eq!(holder, lines(expected));
@@ -147,7 +148,7 @@ fn a_holder_of_curators_mutex_that_is_asked_to_let_go_does_so_and_wakes_the_one_
 }
 
 #[test]
-fn only_the_word_for_it_revokes_and_only_where_that_is_allowed() {
+fn only_the_revocation_message_revokes_and_only_when_allowed() {
     let allowed = || subject("curator-mutex").word("revocation", "allowed");
     let read_twice = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-0\n get_children .\n \
                       get_data_watch _c_<id>-lock-0\n exists _c_<id>-lock-0\n delete _c_<id>-lock-0";
@@ -158,7 +159,7 @@ fn only_the_word_for_it_revokes_and_only_where_that_is_allowed() {
 }
 
 #[test]
-fn a_revocable_mutex_asks_twice_more_and_leaves_nothing_when_its_patience_ends() {
+fn revocable_mutex_sends_two_more_requests_and_leaves_nothing_on_timeout() {
     let lock = || subject("curator-mutex").word("revocation", "allowed");
     let expected = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-0\n get_children .\n \
                     exists _c_<id>-lock-0\n delete _c_<id>-lock-0";

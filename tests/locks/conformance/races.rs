@@ -1,4 +1,4 @@
-//! The locks without a queue: whoever creates the one node first.
+//! The locks without a queue: the contender that creates the only node first holds.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::support::proxy::Fate;
 use crate::support::rehearsal::{Lines, lines, subject};
 use crate::support::sessions::{behind_wire, on_scene};
 
-/// How the protocol numbers a create whose reply tells the node's stat.
+/// Opcode of the create whose reply contains the node's stat.
 const CREATE2: i32 = 15;
 
-/// What a contender sends that is served after `lost` others.
+/// Requests of a contender that is served after `lost` others.
 fn expected(own: &str, look: &str, lost: usize) -> Lines {
     let losing = format!("create {own}\n {look}\n").repeat(lost);
     lines(&format!("{losing} create {own}\n delete {own}"))
 }
 
 #[test]
-fn ephemeral_node_creates_looks_and_creates_again_at_each_release() {
+fn ephemeral_node_creates_again_at_each_release() {
     for (watch, request) in [("exists", "exists_watch"), ("data", "get_data_watch")] {
         let lock = || subject("ephemeral-node").word("watch", watch);
         assert_eq!(lock().alone(), lines("create lock\n delete lock"));
@@ -36,7 +36,7 @@ fn ephemeral_node_creates_looks_and_creates_again_at_each_release() {
 }
 
 #[test]
-fn ephemeral_child_makes_its_directory_once_and_watches_it() {
+fn ephemeral_child_creates_its_directory_once_and_watches_it() {
     let lock = || subject("ephemeral-child");
     let own = "exclusive_lock/lock";
     let first = lines(&format!("create {own}\n create exclusive_lock\n create {own}\n delete {own}"));
@@ -52,7 +52,7 @@ fn ephemeral_child_makes_its_directory_once_and_watches_it() {
 }
 
 #[test]
-fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died() {
+fn persistent_node_costs_the_same_and_outlives_its_holder() {
     let lock = subject("ephemeral-node").word("node", "persistent");
     assert_eq!(lock.alone(), lines("create lock\n delete lock"));
     on_scene(async |scene| {
@@ -61,10 +61,10 @@ fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died(
         let mut holder = Contender::with("ephemeral-node", &params, &scene).await;
         holder.acquire(Mode::Write).await.unwrap();
         holder.die().await;
-        // When another wants the lock
+        // When another contender wants the lock
         let mut other = Contender::with("ephemeral-node", &params, &scene).await;
         let ended = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
-        // Then it waits for as long as it is ready to, and the node stays
+        // Then it waits until its timeout, and the node stays
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         let left = other.session.exists(&format!("{}/lock", scene.lock)).await.unwrap();
         assert!(left.is_some());
@@ -72,11 +72,11 @@ fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died(
 }
 
 #[test]
-fn a_node_whose_value_is_its_owners_id_is_known_again_when_the_reply_to_its_create_was_lost() {
+fn node_with_an_owner_id_is_recognised_after_a_lost_reply() {
     assert_eq!(subject("ephemeral-node").word("owner", "value").alone(), lines("create lock\n delete lock"));
     for kind in ["ephemeral", "persistent"] {
         behind_wire(async |scene, proxy| {
-            // Given a lock whose directories are there
+            // Given a lock whose directories exist
             let word = |name: &str, word: &str| (name.to_owned(), ParamValue::Word(word.to_owned()));
             let params = Params::from([word("owner", "value"), word("node", kind)]);
             let mut one = Contender::by_with(&proxy.connect, "ephemeral-node", &params, &scene).await;
@@ -87,7 +87,7 @@ fn a_node_whose_value_is_its_owners_id_is_known_again_when_the_reply_to_its_crea
             proxy.strike(Fate::ReplyLost, CREATE2, 1);
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();
-            // Then it looks at the value that it finds, and is in
+            // Then it reads the value of the existing node, and holds
             let kinds: Vec<RequestKind> = one.trace.borrow()[sent..].iter().map(|sent| sent.kind).collect();
             let expected =
                 [RequestKind::Create, RequestKind::Create, RequestKind::GetData, RequestKind::Delete];

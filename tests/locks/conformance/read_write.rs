@@ -1,4 +1,4 @@
-//! Locks with a read and a write side.
+//! Read-write locks: the requests that each sends.
 
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::catalog::Mode::{Read, Write};
@@ -6,9 +6,8 @@ use zklockbench_locks::AcquireError;
 
 use crate::support::rehearsal::{Lines, lines, subject};
 
-/// A queue of every kind of neighbours, three of whom wait behind a writer.
+/// A queue with every kind of neighbours; three contenders wait behind a writer.
 const MIXED: [Mode; 5] = [Write, Read, Read, Write, Read];
-/// A writer, two readers, a writer, two readers.
 const TWO_AND_TWO: [Mode; 6] = [Write, Read, Read, Write, Read, Read];
 
 fn sent(queue: &[Lines], request: &str) -> usize {
@@ -16,7 +15,7 @@ fn sent(queue: &[Lines], request: &str) -> usize {
 }
 
 #[test]
-fn alone_a_reader_or_a_writer_creates_lists_and_deletes() {
+fn lone_reader_or_writer_creates_lists_and_deletes() {
     for mode in [Read, Write] {
         let kind = if mode == Read { "R-" } else { "W-" };
         let [one] = subject("shared-predecessor-watch").queue_of([mode]);
@@ -33,7 +32,7 @@ fn alone_a_reader_or_a_writer_creates_lists_and_deletes() {
 }
 
 #[test]
-fn readers_before_any_writer_are_in_at_once_and_together() {
+fn readers_before_any_writer_hold_together_without_waiting() {
     for lock in ["shared-predecessor-watch", "curator-read-write", "kazoo-read-write"] {
         let queue = subject(lock).queue_of([Read, Read, Write]);
         assert_eq!(sent(&queue[..2], "get_data_watch"), 0, "{lock}");
@@ -42,7 +41,7 @@ fn readers_before_any_writer_are_in_at_once_and_together() {
 }
 
 #[test]
-fn a_reader_watches_the_last_writer_before_it_and_a_writer_whoever_is_before_it() {
+fn readers_watch_the_last_writer_before_them_and_writers_the_node_before_them() {
     let [first, one, two, second, last] = subject("shared-predecessor-watch").queue_of(MIXED);
     assert_eq!(first, lines("create W-\n get_children .\n delete W-0"));
     for (reader, number) in [(one, 1), (two, 2)] {
@@ -64,7 +63,7 @@ fn curators_readers_all_watch_the_first_writer_of_the_queue() {
     let expected = "create _c_<id>-__WRIT__\n get_children .\n get_data_watch _c_<id>-__READ__2\n \
                     get_children .\n delete _c_<id>-__WRIT__3";
     assert_eq!(second, lines(expected));
-    // Woken by the first writer for nothing, the last reader turns to the second.
+    // The first writer wakes the last reader too early, so the last reader goes on to watch the second.
     let again = "get_data_watch _c_<id>-__WRIT__3\n get_children .\n delete _c_<id>-__READ__4";
     assert_eq!(last, lines(&format!("{read}\n {again}")));
 }
@@ -86,16 +85,17 @@ fn kazoos_readers_watch_the_last_write_lock_before_them() {
 }
 
 #[test]
-fn whoever_watches_the_parent_lists_at_every_change_until_it_is_in() {
-    let looks = subject("shared-parent-watch").queue_of(MIXED).map(|sent| sent.len() - 2);
-    // The second writer: at its arrival, at the last one's, and at three releases. The last reader: at its
-    // arrival and at four releases. The readers before them saw two or three arrivals and one release.
-    assert_eq!(looks, [1, 5, 4, 5, 5]);
+fn parent_watchers_list_at_every_change_until_admitted() {
+    let lists = subject("shared-parent-watch").queue_of(MIXED).map(|sent| sent.len() - 2);
+    // The second writer lists at its arrival, at the last reader's, and at three releases. The last reader
+    // lists at its arrival and at four releases. The readers before them saw two or three arrivals and one
+    // release.
+    assert_eq!(lists, [1, 5, 4, 5, 5]);
 }
 
 /// Every notification is of a data watch, and each watch fires once.
 #[test]
-fn the_second_writers_readers_are_woken_twice_where_all_watch_the_first_writer() {
+fn readers_of_the_second_writer_wake_twice_when_all_watch_the_first_writer() {
     let (a, b) = (2, 2);
     for (lock, notifications) in [
         ("shared-predecessor-watch", a + 1 + b),
@@ -104,13 +104,13 @@ fn the_second_writers_readers_are_woken_twice_where_all_watch_the_first_writer()
     ] {
         let queue = subject(lock).queue_of(TWO_AND_TWO);
         assert_eq!(sent(&queue, "get_data_watch"), notifications, "{lock}");
-        // All were served, so all watches have fired, and each led to a look.
+        // All contenders were served, so all watches have fired, and each led to a list.
         assert_eq!(sent(&queue, "get_children"), TWO_AND_TWO.len() + notifications, "{lock}");
     }
 }
 
 #[test]
-fn readers_that_leave_in_reverse_order_make_the_writer_behind_them_look_after_each() {
+fn writer_lists_after_each_reader_that_leaves_in_reverse_order() {
     let left = |order| subject("shared-predecessor-watch").queue_served([Read, Read, Read, Write], order);
     let [.., writer] = left([0, 1, 2, 3]);
     assert_eq!(sent(&[writer], "get_data_watch"), 1);
@@ -119,7 +119,7 @@ fn readers_that_leave_in_reverse_order_make_the_writer_behind_them_look_after_ea
 }
 
 #[test]
-fn patience_that_ends_leaves_no_node() {
+fn timed_out_acquire_leaves_no_node() {
     let (sent, left) = subject("shared-predecessor-watch").timed_out();
     assert_eq!(sent, lines("create W-\n get_children .\n get_data_watch W-0\n delete W-1"));
     assert_eq!(left, 1);
@@ -136,7 +136,7 @@ fn patience_that_ends_leaves_no_node() {
 }
 
 #[test]
-fn a_waiter_in_the_middle_that_leaves_is_passed_over() {
+fn departed_waiter_in_the_middle_is_skipped() {
     let [_, _, gone, last] = subject("shared-predecessor-watch").middle_leaves();
     assert_eq!(gone, lines("create W-\n get_children .\n get_data_watch W-1\n delete W-2"));
     let expected = "create W-\n get_children .\n get_data_watch W-2\n get_children .\n get_data_watch W-1\n \
@@ -145,19 +145,19 @@ fn a_waiter_in_the_middle_that_leaves_is_passed_over() {
 }
 
 #[test]
-fn a_writer_that_reads_as_well_keeps_its_place_when_it_stops_writing() {
+fn writer_that_also_reads_keeps_its_position_when_it_stops_writing() {
     let story = subject("curator-read-write").downgrade();
     let expected = "create _c_<id>-__WRIT__\n get_children .\n create _c_<id>-__READ__0\n get_children .\n \
                     delete _c_<id>-__WRIT__0\n delete _c_<id>-__READ__0";
     assert_eq!(story.owner, lines(expected));
-    // The waiting writer is woken by the downgrade, finds the reader in its way, and is in after that.
+    // The downgrade wakes the waiting writer, which finds the reader in its way, and is admitted after that.
     let expected = "create _c_<id>-__WRIT__\n get_children .\n get_data_watch _c_<id>-__WRIT__0\n \
                     get_children .\n get_data_watch _c_<id>-__READ__0\n get_children .\n delete _c_<id>-__WRIT__1";
     assert_eq!(story.writer, lines(expected));
 }
 
 #[test]
-fn a_side_of_kazoos_that_is_held_waits_in_vain_for_itself_without_asking_anybody() {
+fn second_acquire_of_kazoos_held_side_times_out_without_a_request() {
     for mode in [Read, Write] {
         let twice = subject("kazoo-read-write").twice_as(mode);
         assert_eq!(twice, (Err(AcquireError::TimedOut), lines("")), "{mode:?}");

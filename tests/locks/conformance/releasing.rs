@@ -1,5 +1,5 @@
-//! A lock that hands on leaves by a grant, or, where the last ones were in vain, by one multi whose reply tells how many are
-//! behind.
+//! Releases with `release = "count"`: by a grant or, after grants in vain, by one multi whose reply gives the
+//! number of waiters.
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_zk::{Failure, reactor};
@@ -10,14 +10,15 @@ use crate::support::proxy::{Fate, Proxy};
 use crate::support::rehearsal::{Lines, lines, sent_by, subject};
 use crate::support::sessions::{Scene, on_scene, scene};
 
-/// As the protocol numbers it.
+/// Opcode of a multi.
 const MULTI: i32 = 14;
 
 fn counting() -> Params {
     Params::from([("release".to_owned(), ParamValue::Word("count".into()))])
 }
 
-/// Takes the lock behind another, which hands it on, and leaves with somebody behind it or without. What it sends for that.
+/// Acquires behind another contender, which hands over, and releases with or without a waiter behind. Returns
+/// the requests of the release.
 async fn leaves(one: Contender, scene: &Scene, is_wanted: bool) -> (Contender, Lines) {
     let mut other = Contender::of("count", scene).await;
     let held = other.acquire(Mode::Write).await.unwrap();
@@ -43,13 +44,13 @@ fn kinds(sent: &Lines) -> Vec<&str> {
     sent.iter().map(|line| line.split([' ', ';']).next().unwrap_or_default()).collect()
 }
 
-/// A contender that has twice found nobody behind it.
-async fn lonely(one: Contender, scene: &Scene) -> Contender {
+/// A contender whose last two releases had no waiter behind it.
+async fn without_waiters(one: Contender, scene: &Scene) -> Contender {
     let mut one = one;
-    for turn in 0..2 {
+    for cycle in 0..2 {
         let sent;
         (one, sent) = leaves(one, scene, false).await;
-        let (own, next) = (2 * turn + 1, 2 * turn + 2);
+        let (own, next) = (2 * cycle + 1, 2 * cycle + 2);
         let in_vain = format!("multi setData n-{next}; delete n-{own}\n get_children .\n delete n-{own}");
         assert_eq!(sent, lines(&in_vain));
     }
@@ -57,15 +58,15 @@ async fn lonely(one: Contender, scene: &Scene) -> Contender {
 }
 
 #[test]
-fn after_two_grants_in_vain_a_release_is_one_request_instead_of_three() {
+fn release_is_one_request_instead_of_three_after_two_grants_in_vain() {
     on_scene(async |scene| {
-        let mut one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
+        let mut one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         for own in [5, 7, 9, 11] {
             let sent;
             (one, sent) = leaves(one, &scene, false).await;
             assert_eq!(sent, lines(&format!("multi delete n-{own}; setData .")));
         }
-        // Unless it was not asked to
+        // A contender without `release = "count"` goes on granting.
         let mut other = Contender::of("count", &scene).await;
         for _ in 0..4 {
             let sent;
@@ -76,9 +77,9 @@ fn after_two_grants_in_vain_a_release_is_one_request_instead_of_three() {
 }
 
 #[test]
-fn the_reply_to_two_releases_past_somebody_who_waited_makes_it_grant_again() {
+fn contender_grants_again_after_two_releases_that_counted_a_waiter() {
     on_scene(async |scene| {
-        let mut one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
+        let mut one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         let mut own = 5;
         for is_granted in [false, false, true, true] {
             let sent;
@@ -95,7 +96,7 @@ fn the_reply_to_two_releases_past_somebody_who_waited_makes_it_grant_again() {
 }
 
 #[test]
-fn while_somebody_waits_each_handoff_is_a_grant_as_without_it() {
+fn handoffs_to_waiters_are_grants_with_and_without_counting() {
     for name in ["count", "baton"] {
         let counting = subject(name).word("release", "count");
         assert_eq!(counting.queue(), subject(name).queue(), "{name}");
@@ -104,27 +105,29 @@ fn while_somebody_waits_each_handoff_is_a_grant_as_without_it() {
 }
 
 #[test]
-fn who_may_not_write_to_the_directory_deletes_and_grants_from_then_on() {
+fn contender_without_write_permission_deletes_and_then_grants() {
     on_scene(async |scene| {
-        let one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
+        let one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         scene.forbid_writing().await;
-        // Given one that has joined before, because whoever may not write joins by a create and so lists
-        let (one, sent) = leaves_as_told(one, &scene).await;
+        // Given a contender that had joined before (without write permission, a contender joins by a create
+        // and thus lists)
+        let (one, sent) = leaves_after_grant(one, &scene).await;
         assert_eq!(kinds(&sent), ["multi", "delete"]);
-        let (_, sent) = leaves_as_told(one, &scene).await;
+        let (_, sent) = leaves_after_grant(one, &scene).await;
         assert_eq!(kinds(&sent), ["multi", "get_children", "delete"]);
     });
 }
 
-/// As [`leaves`] with nobody behind, let in by a grant: the third of a queue, who needs no list.
-async fn leaves_as_told(one: Contender, scene: &Scene) -> (Contender, Lines) {
+/// Like [`leaves`] without a waiter behind, but admitted by a grant: the third of a queue, which needs no
+/// list.
+async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines) {
     let mut first = Contender::of("baton", scene).await;
     let held = first.acquire(Mode::Write).await.unwrap();
     let second = Contender::of("baton", scene).await.queue_up().await;
     let waiting = one.queue_up().await;
     first.release(held).await.unwrap();
     let (mut second, held) = second.over().await;
-    // It has listed after the first one's deletion, and knows who is behind it.
+    // It listed after the first contender's deletion, and knows the node behind it.
     second.release(held.unwrap()).await.unwrap();
     let (mut one, held) = waiting.over().await;
     one.trace.borrow_mut().clear();
@@ -135,25 +138,25 @@ async fn leaves_as_told(one: Contender, scene: &Scene) -> (Contender, Lines) {
 }
 
 #[test]
-fn a_strangers_node_makes_it_try_again_and_leaves_nobody_behind() {
+fn foreign_node_causes_another_grant_and_strands_no_waiter() {
     on_scene(async |scene| {
-        let mut one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
+        let mut one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         scene.add_foreign_child().await;
         let mut sent = Vec::new();
         for _ in 0..3 {
             let lines;
-            (one, lines) = leaves_as_told(one, &scene).await;
+            (one, lines) = leaves_after_grant(one, &scene).await;
             sent.push(lines.len());
         }
         assert_eq!(sent, [1, 1, 3], "two that counted the stranger, and a grant in vain");
     });
 }
 
-/// Releases by a connection that breaks then, with somebody behind.
+/// Releases on a connection that then breaks, with a waiter behind.
 async fn release_is_lost(fate: Fate) {
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
     let one = Contender::by_with(&proxy.connect, "count", &counting(), &scene).await;
-    let one = lonely(one, &scene).await;
+    let one = without_waiters(one, &scene).await;
     let (mut other, held) = Contender::holding("count", &scene).await;
     let waiting = one.queue_up().await;
     other.release(held).await.unwrap();
@@ -162,18 +165,18 @@ async fn release_is_lost(fate: Fate) {
     proxy.strike(fate, MULTI, 1);
     // When the request or its reply is lost
     let released = one.release(held.unwrap()).await;
-    // Then it is not known to have released, and who is behind it is let in if and only if it has
+    // Then its release fails, and the contender behind it is admitted only if the release was applied
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
     reactor::sleep(SETTLE).await;
     assert_eq!(behind.is_over(), fate == Fate::ReplyLost, "{fate:?}");
-    // And in any case once its session has ended
+    // And it is admitted in any case once the session has ended
     one.die().await;
     behind.serve().await;
     assert_eq!(scene.nodes().await, 0, "{fate:?}");
 }
 
 #[test]
-fn a_counted_release_whose_request_or_reply_is_lost_happens_whole_or_with_the_sessions_end() {
+fn counted_release_with_a_lost_request_or_reply_is_atomic_or_ends_with_the_session() {
     for fate in [Fate::RequestLost, Fate::ReplyLost] {
         reactor::block_on(release_is_lost(fate));
     }

@@ -1,7 +1,7 @@
-//! Curator's semaphore, and the mutex made of it.
+//! Curator's semaphore, and the mutex built on it: the requests that each sends.
 //!
-//! `exists leases` stands in for the checkWatches request that Java sends before it lets the inner mutex go:
-//! this client library has none, and the watch stays armed either way.
+//! `exists leases` replaces the checkWatches request that Java sends before it releases the inner mutex. This
+//! client library has no such request, and the watch stays set either way.
 
 use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_core::verdict::Verdict;
@@ -11,7 +11,7 @@ use crate::support::rehearsal::{Subject, lines, subject};
 use crate::support::sessions::on_scene;
 use crate::support::trials;
 
-/// The first comer makes both directories.
+/// The first contender creates both directories.
 const FIRST: &str = "create locks/_c_<id>-lock-\n exists locks\n exists .\n create locks\n \
                      create locks/_c_<id>-lock-\n get_children locks\n \
                      create leases/_c_<id>-lease-\n exists leases\n exists .\n create leases\n \
@@ -32,7 +32,7 @@ fn one_lease_takes_seven_requests_alone_and_ten_behind_two_others() {
         assert_eq!(lock.alone(), lines(FIRST));
         let [first, second, third, last] = lock.queue();
         assert_eq!(first, lines(FIRST));
-        // The second waits on the leases only; it is alone there.
+        // The second contender waits for the lease only; it is alone there.
         let expected = "create locks/_c_<id>-lock-\n get_children locks\n \
                         create leases/_c_<id>-lease-\n get_children_watch leases\n \
                         get_children_watch leases\n exists leases\n \
@@ -52,7 +52,7 @@ fn one_lease_takes_seven_requests_alone_and_ten_behind_two_others() {
 }
 
 #[test]
-fn with_as_many_leases_as_contenders_nobody_waits() {
+fn no_contender_waits_with_as_many_leases_as_contenders() {
     let [_, second, third, last] = leases(4).queue();
     for (sent, own) in [(second, 1), (third, 2), (last, 3)] {
         let expected = format!(
@@ -65,7 +65,7 @@ fn with_as_many_leases_as_contenders_nobody_waits() {
 }
 
 #[test]
-fn whose_patience_ends_gives_back_the_lease_and_the_inner_node() {
+fn timed_out_contender_deletes_its_lease_and_its_inner_node() {
     for lock in both() {
         let (sent, left) = lock.timed_out();
         let expected = "create locks/_c_<id>-lock-\n get_children locks\n \
@@ -77,8 +77,8 @@ fn whose_patience_ends_gives_back_the_lease_and_the_inner_node() {
 }
 
 #[test]
-fn who_cannot_have_all_its_permits_gives_back_those_it_has() {
-    // Of three leases the holder has two: the other gets one, and waits for its second in vain.
+fn contender_that_cannot_get_all_its_permits_returns_the_ones_it_has() {
+    // Of three leases the holder has two. The other contender gets one, and waits for its second in vain.
     let (sent, left) = leases(3).with("permits", ParamValue::Count(2)).timed_out();
     assert_eq!(left, 2, "the holder's");
     let deleted: Vec<_> = sent.iter().filter(|line| line.starts_with("delete leases")).collect();
@@ -86,18 +86,18 @@ fn who_cannot_have_all_its_permits_gives_back_those_it_has() {
 }
 
 #[tokio::test]
-async fn several_are_inside_together_but_never_more_than_there_are_leases() {
+async fn holders_are_inside_together_but_never_exceed_the_leases() {
     let lines = "strategies = [{ name = \"curator-semaphore\", leases = 3 }]\ncontenders = 8\n\
                  hold = \"100ms\"\nduration = \"2s\"\n";
     let trial = trials::run_one(lines).await;
     assert_eq!(trial.judged.verdict, Verdict::Held);
     assert!(trial.errors.is_empty(), "{:?}", trial.errors);
-    // One at a time could have been inside 20 times.
+    // A single holder at a time could have acquired only 20 times.
     assert!(trial.measured.acquired() > 24, "{}", trial.measured.acquired());
 }
 
 #[test]
-fn a_number_of_leases_on_a_node_is_made_once_and_read_by_each() {
+fn lease_count_node_is_created_once_and_read_by_every_contender() {
     let lock = leases(2).word("leases_from", "count-node");
     let [first, second, _, _] = lock.queue();
     let expected = format!("create count\n get_data_watch count\n {FIRST}");
@@ -112,20 +112,21 @@ fn a_number_of_leases_on_a_node_is_made_once_and_read_by_each() {
 }
 
 #[test]
-fn who_waits_for_room_goes_in_as_soon_as_the_node_says_more_leases() {
+fn waiter_is_admitted_as_soon_as_the_node_allows_more_leases() {
     on_scene(async |scene| {
         let params = [("leases_from".to_owned(), ParamValue::Word("count-node".into()))].into();
         let contender = async || Contender::with("curator-semaphore", &params, &scene).await;
-        // Given one lease, one holder, one that waits for room and one that waits behind that
+        // Given one lease, a holder, a contender that waits for a lease, and another behind that contender
         let mut holder = contender().await;
         let held = holder.acquire(Mode::Write).await.unwrap();
         let waiting = contender().await.queue_up().await;
         let behind = contender().await.queue_up().await;
         assert!(!waiting.is_over());
-        // When the node says two, as Java's SharedCount writes it
+        // When the node allows two leases, in the format of Java's SharedCount
         let outside = scene.session().await;
         outside.set_data(&format!("{}/count", scene.lock), &[0, 0, 0, 2]).await.unwrap();
-        // Then the first of them reads it, looks again and is in beside the holder; the other is not
+        // Then the first waiter reads the node, lists again and is admitted beside the holder; the other is
+        // not
         let (mut second, got) = waiting.over().await;
         let got = got.unwrap();
         settled([&behind]).await;
@@ -133,7 +134,7 @@ fn who_waits_for_room_goes_in_as_soon_as_the_node_says_more_leases() {
         let kinds = second.kinds();
         let read = kinds.iter().filter(|kind| **kind == "get_data_watch").count();
         assert_eq!(read, 2, "{kinds:?}");
-        // And the other is when one has left
+        // And the other is admitted after a release
         holder.release(held).await.unwrap();
         behind.serve().await;
         second.release(got).await.unwrap();

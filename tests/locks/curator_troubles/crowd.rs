@@ -1,4 +1,4 @@
-//! CURATOR-716: a mutex that a thousand wait for is slow.
+//! CURATOR-716: a mutex with a thousand waiters is slow.
 
 use zklockbench_core::measure::Measure;
 use zklockbench_record::Trial;
@@ -9,13 +9,13 @@ use crate::support::foreign;
 use crate::support::sessions::scene;
 use crate::support::trials;
 
-/// What one handoff between Java's threads takes.
+/// Cost of one handoff between Java's threads.
 struct Handoff {
     requests: f64,
     milliseconds: f64,
 }
 
-/// So many threads of one client, with one lock object for all or one for each.
+/// Runs threads of one client, with one lock object for all ("shared") or for each ("own").
 fn java(threads: u32, objects: &str, handoffs: u32) -> Handoff {
     let lock = reactor::block_on(async { scene(shared()).await.lock });
     let mut crowd = foreign::java("CuratorCrowd");
@@ -34,17 +34,17 @@ fn java(threads: u32, objects: &str, handoffs: u32) -> Handoff {
     handoff
 }
 
-/// One lock object for each thread, and one for all.
+/// Cost with one lock object for each thread, and with one for all.
 fn own_and_shared(threads: u32) -> (Handoff, Handoff) {
     let (own, one) = (java(threads, "own", 50), java(threads, "shared", if threads > 100 { 4 } else { 20 }));
     assert!(own.requests < 8.0, "one is woken: {}", own.requests);
-    // Of those that are woken not every one gets to its list before the lock has been handed on again.
+    // Some of the woken threads list only after the lock has been handed over again.
     assert!(one.requests > f64::from(threads) / 10.0, "{}", one.requests);
     (own, one)
 }
 
 #[test]
-fn curator_716_reproduced_with_java_threads_that_share_a_mutex_object_are_all_woken_at_each_release() {
+fn curator_716_reproduced_with_java_where_a_release_wakes_all_threads_that_share_a_mutex_object() {
     for threads in [10, 100] {
         own_and_shared(threads);
     }
@@ -52,7 +52,7 @@ fn curator_716_reproduced_with_java_threads_that_share_a_mutex_object_are_all_wo
 
 #[test]
 #[ignore = "long: a thousand threads"]
-fn curator_716_reproduced_with_java_a_thousand_threads_that_share_a_mutex_object_are_slow() {
+fn curator_716_reproduced_with_java_where_a_thousand_threads_that_share_a_mutex_object_are_slow() {
     let (own, one) = own_and_shared(1_000);
     assert!(one.milliseconds > own.milliseconds * 5.0, "{} {}", one.milliseconds, own.milliseconds);
 }
@@ -61,7 +61,7 @@ fn per_acquisition(trial: &Trial, amount: u64) -> f64 {
     amount as f64 / trial.measured.acquired() as f64
 }
 
-/// A closed loop of each of these sizes, warm when each has had a turn.
+/// Runs a closed loop of each of these sizes, warm when each contender has had a cycle.
 async fn assert_only_names_grow(lines: &str) {
     let common = "strategies = [\"curator-mutex\"]\nhold = \"0ms\"\norder = \"as-written\"\n";
     let trials = trials::run(&format!("{common}{lines}")).await;
@@ -77,17 +77,16 @@ async fn assert_only_names_grow(lines: &str) {
             median(Measure::Handoff),
             median(Measure::Wait),
         );
-        // create, list, watch, list, delete
         let requests = per_acquisition(trial, counts.requests.total());
         assert!((4.0..6.5).contains(&requests), "{requests}");
-        // Each of its two lists shows all who wait
+        // Each of an acquisition's two lists contains all waiters
         let names = per_acquisition(trial, counts.names_returned) / trial.spec.contenders as f64;
         assert!((1.2..3.0).contains(&names), "{names}");
     }
 }
 
 #[tokio::test]
-async fn curator_716_absent_between_sessions_where_only_the_list_of_names_grows_with_the_waiters() {
+async fn curator_716_absent_between_sessions_where_only_the_list_grows_with_the_waiters() {
     assert_only_names_grow("contenders = [10, 100]\nwarm_up = \"1s\"\nduration = \"2s\"\n").await;
 }
 

@@ -1,5 +1,5 @@
-//! Known troubles of Curator's mutex: reproduced here, or shown absent. Each name says the trouble's number, whose
-//! client, and what was found. docs/known-client-bugs.md describes them.
+//! Known bugs of Curator's mutex: reproduced here, or shown absent. Each test's name gives the issue, the
+//! client and the result. docs/known-client-bugs.md describes them.
 
 mod crowd;
 mod expiry;
@@ -10,12 +10,12 @@ use crate::support::foreign;
 use crate::support::foreign::Obedient;
 use crate::support::sessions::Scene;
 
-/// Java's owners, connected by way of that address. They send again for ever what has met a lost connection.
+/// Java lock owners connected through this address. They retry forever after a lost connection.
 async fn java_by(connect: &str, scene: &Scene, session_timeout_ms: u32) -> Obedient {
     java_with(&[connect, &scene.lock, &session_timeout_ms.to_string()]).await
 }
 
-/// The same with these arguments.
+/// Java lock owners with these arguments.
 async fn java_with(arguments: &[&str]) -> Obedient {
     let mut java = foreign::java("CuratorObeys");
     java.args(arguments);

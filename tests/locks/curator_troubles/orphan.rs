@@ -1,4 +1,4 @@
-//! CURATOR-79: an acquire that is interrupted while its create is under way leaves a node that nobody deletes.
+//! CURATOR-79: an acquire that is interrupted during its create leaves a node that no client deletes.
 
 use zklockbench_core::catalog::Mode::Write;
 use zklockbench_zk::reactor;
@@ -8,21 +8,21 @@ use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::sessions::behind_wire;
 
 #[test]
-fn curator_79_absent_in_java_5_4_0_interrupted_before_its_create_is_answered_it_deletes_the_node() {
+fn curator_79_absent_in_java_5_4_0_where_an_interrupted_create_is_deleted_once_answered() {
     behind_wire(async |scene, proxy| {
-        // Given a lock that is held, and Java's client behind a wire
+        // Given a lock that is held, and Java's client behind a proxy
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let mut java = java_by(&proxy.connect, &scene, 20_000).await;
-        // When its create has been done but not answered, and its thread is interrupted
+        // When its create has been applied but not answered, and its thread is interrupted
         proxy.hold_back();
         java.tell("acquire a mutex");
         scene.has_nodes(2).await;
         java.obeys("interrupt a", "a failed InterruptedException").await;
         assert_eq!(scene.nodes().await, 2);
-        // Then the node goes as soon as the answer has come, in the background
+        // Then the node is deleted in the background as soon as the reply arrives
         proxy.let_go();
         scene.has_nodes(1).await;
-        // And nobody stands behind the holder
+        // And no node is left behind the holder's
         holder.release(held).await.unwrap();
         java.obeys("acquire b mutex", "b in mutex").await;
         assert_eq!(scene.nodes().await, 1);
@@ -30,7 +30,7 @@ fn curator_79_absent_in_java_5_4_0_interrupted_before_its_create_is_answered_it_
 }
 
 #[test]
-fn curator_79_absent_in_our_mutex_cancelled_before_its_create_is_answered_it_deletes_the_node() {
+fn curator_79_absent_in_our_mutex_where_a_cancelled_create_is_deleted_once_answered() {
     behind_wire(async |scene, proxy| {
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
@@ -39,7 +39,7 @@ fn curator_79_absent_in_our_mutex_cancelled_before_its_create_is_answered_it_del
         scene.has_nodes(2).await;
         waiting.cancel.cancel();
         reactor::sleep(SETTLE).await;
-        // It waits for the answer, because it must know which node to delete
+        // The acquire waits for the reply, which contains the name of the node to delete
         assert!(!waiting.is_over());
         proxy.let_go();
         let other = waiting.gone().await;
@@ -50,7 +50,7 @@ fn curator_79_absent_in_our_mutex_cancelled_before_its_create_is_answered_it_del
 }
 
 #[test]
-fn curator_79_absent_in_our_mutex_cancelled_while_the_answer_is_lost_it_finds_the_node_and_deletes_it() {
+fn curator_79_absent_in_our_mutex_where_a_cancelled_create_with_a_lost_reply_is_found_and_deleted() {
     behind_wire(async |scene, proxy| {
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;

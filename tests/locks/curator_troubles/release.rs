@@ -1,4 +1,4 @@
-//! CURATOR-678: a release that meets a lost connection fails, and the lock object forgets that it held.
+//! CURATOR-678: a release during a lost connection fails, and the lock object forgets that it held.
 
 use std::time::{Duration, Instant};
 
@@ -11,29 +11,28 @@ use crate::support::contender::{Contender, SETTLE};
 use crate::support::proxy::Fate;
 use crate::support::sessions::behind_wire;
 
-/// Longer than the wire is cut in any of these.
+/// Longer than any cut of the connection here.
 const TIMEOUT_MS: &str = "30000";
-/// A delete, as the protocol numbers it.
+/// Opcode of a delete.
 const DELETE: i32 = 2;
 
 #[test]
-fn curator_678_reproduced_with_java_a_release_that_fails_is_forgotten_and_its_node_blocks_until_the_wire_is_back()
- {
+fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_until_reconnection() {
     behind_wire(async |scene, proxy| {
-        // Given a holder of Java's behind a wire, whose requests are sent again once, and one of ours that waits
+        // Given a holder of Java's behind a proxy, which retries requests once, and a waiter of ours
         let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "1"]).await;
         java.obeys("acquire a mutex", "a in mutex").await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
-        // When the wire is cut and the holder releases
+        // When the connection is cut and the holder releases
         proxy.cut();
         java.says("state SUSPENDED").await;
         java.obeys("release a mutex", "a failed ConnectionLossException").await;
-        // Then the lock object says that it does not hold, while its node does
+        // Then the lock object reports that it does not hold, while its node does
         java.obeys("holds a mutex", "a holds false").await;
         assert_eq!((scene.nodes().await, waiting.is_over()), (2, false));
-        // And a second release is refused, so that nothing is left to the user but to wait or to end the session
+        // And a second release is refused, so the user can only wait or end the session
         java.obeys("release a mutex", "a failed IllegalMonitorStateException").await;
-        // And when the wire is back the node is deleted in the background, within the same session
+        // And when the connection is back, the node is deleted in the background, within the same session
         proxy.mend();
         let back = Instant::now();
         let (mut next, held) = waiting.over().await;
@@ -42,7 +41,7 @@ fn curator_678_reproduced_with_java_a_release_that_fails_is_forgotten_and_its_no
             back.elapsed().as_secs_f64()
         );
         assert!(!java.has_said("state LOST"));
-        // And the same thread gets the lock after that
+        // And the same thread acquires the lock after that
         java.tell("acquire a mutex");
         scene.has_nodes(2).await;
         next.release(held.unwrap()).await.unwrap();
@@ -53,16 +52,16 @@ fn curator_678_reproduced_with_java_a_release_that_fails_is_forgotten_and_its_no
 }
 
 #[test]
-fn curator_678_reproduced_with_java_for_a_delete_that_is_lost_once_but_the_next_acquire_gets_in() {
+fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_succeeds() {
     behind_wire(async |scene, proxy| {
-        // Given a holder of Java's whose requests are not sent again
+        // Given a holder of Java's that does not retry requests
         let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "0"]).await;
         java.obeys("acquire a mutex", "a in mutex").await;
-        // When its delete is lost with the connection, which can be made anew at once
+        // When its delete is lost with the connection, which can be reopened at once
         proxy.strike(Fate::RequestLost, DELETE, 1);
         java.obeys("release a mutex", "a failed ConnectionLossException").await;
         java.obeys("holds a mutex", "a holds false").await;
-        // Then others get in all the same, because the old node goes in the background
+        // Then others still acquire the lock, because the old node is deleted in the background
         let asked = Instant::now();
         java.says("state RECONNECTED").await;
         java.obeys("acquire b mutex", "b in mutex").await;
@@ -75,25 +74,25 @@ fn curator_678_reproduced_with_java_for_a_delete_that_is_lost_once_but_the_next_
 }
 
 #[test]
-fn curator_678_the_same_in_our_mutex_a_release_without_retries_fails_and_its_node_goes_in_the_background() {
+fn curator_678_the_same_in_our_mutex_where_a_failed_release_deletes_its_node_in_the_background() {
     behind_wire(async |scene, proxy| {
-        // Given one of ours whose requests are not sent again, and another that waits
-        let never = Params::from([
+        // Given a contender of ours that does not retry requests, and a waiter
+        let no_retries = Params::from([
             ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
             ("retry_times".to_owned(), ParamValue::Count(0)),
         ]);
-        let mut first = Contender::by_with(&proxy.connect, "curator-mutex", &never, &scene).await;
+        let mut first = Contender::by_with(&proxy.connect, "curator-mutex", &no_retries, &scene).await;
         let held = first.acquire(Write).await.unwrap();
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
-        // When its delete is lost with the connection
+        // When the delete is lost with the connection
         proxy.strike(Fate::RequestLost, DELETE, 1);
         let begun = Instant::now();
         assert_eq!(first.release(held).await, Err(Failure::ConnectionLoss));
-        // Then the node goes within the same session, and the other is let in
+        // Then the node is deleted within the same session, and the waiter is admitted
         let (mut next, next_held) = waiting.over().await;
         println!("CURATOR-678, ours: another in {:.1} s after the release", begun.elapsed().as_secs_f64());
         next.release(next_held.unwrap()).await.unwrap();
-        // And the same object gets the lock again
+        // And the same object acquires the lock again
         let again = first.acquire(Write).await.unwrap();
         first.release(again).await.unwrap();
         scene.has_nodes(0).await;
@@ -101,7 +100,7 @@ fn curator_678_the_same_in_our_mutex_a_release_without_retries_fails_and_its_nod
 }
 
 #[test]
-fn curator_678_absent_in_our_mutex_with_retries_a_release_without_a_connection_ends_when_that_is_back() {
+fn curator_678_absent_in_our_mutex_with_retries_where_a_release_ends_on_reconnection() {
     behind_wire(async |scene, proxy| {
         let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         let held = first.acquire(Write).await.unwrap();

@@ -1,4 +1,4 @@
-//! Every lock does after each event what the table under its card says.
+//! Every lock reacts to each event as the table below its card states.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
 use crate::support::ways::{self, Way};
 
-/// How many events are played at the same time; mostly they wait for calm.
+/// Number of concurrent events; most of their time is spent waiting for calm.
 const AT_ONCE: usize = 120;
-/// Longer than any lock pauses here before it sends a request again.
+/// Longer than any lock pauses here before it retries a request.
 const CALM: Duration = Duration::from_millis(700);
-/// So many creates are lost of a lock that never gives up.
+/// Number of creates to lose for a lock that never gives up.
 const NOT_ENOUGH: u32 = 3;
-/// How much longer than calm a lock that polls sleeps.
+/// Time beyond calm that a polling lock sleeps.
 const POLLS_AFTER_CALM: Duration = Duration::from_millis(500);
 
-/// A lock, and as what it is asked for.
+/// A lock, and the mode in which it is requested.
 #[derive(Clone, Copy)]
 struct Subject {
     way: Way,
@@ -53,23 +53,23 @@ impl Subject {
         }
     }
 
-    /// What is otherwise than the card says; nothing where all is as it says.
+    /// Returns how the lock differs from its card, or `None`.
     async fn complaint(&self, event: Event) -> Option<String> {
         let terms = self.terms(event);
         let contender = async |address: &str, scene: &Scene| {
             Contender::numbered(address, (terms.lock, 1), &terms.params, scene).await
         };
         let course = event::play(&event::Event::named(event), &terms, shared(), contender).await;
-        let said = self.way.after.outcome(event);
+        let stated = self.way.after.outcome(event);
         let wrong = match outcome(event, &course) {
-            Ok(seen) if seen == said => serves_another(&terms, course.scene).await.err()?,
-            seen => format!("its card says {said:?}, and it came to {seen:?}"),
+            Ok(seen) if seen == stated => serves_another(&terms, course.scene).await.err()?,
+            seen => format!("its card says {stated:?}, and it came to {seen:?}"),
         };
         Some(format!("{}, {:?}, {}: {wrong}", self.way.label(), self.mode, event.name()))
     }
 }
 
-/// What it came to; an error where the tables have no word for it.
+/// Outcome of an event; an error if the tables have no term for it.
 fn outcome(event: Event, course: &Course) -> Result<Outcome, String> {
     if !course.has_happened {
         return Ok(Outcome::Never);
@@ -85,7 +85,7 @@ fn outcome(event: Event, course: &Course) -> Result<Outcome, String> {
         Ended::Failed(AcquireError::Failed(failure)) => fails(failure),
         Ended::Failed(why) => Err(why.to_string()),
         Ended::Entered(Entered { nodes: 0, .. }) => Ok(Outcome::WithoutNode),
-        // Who deletes all nodes has let go for the holder, too.
+        // Deleting all nodes has released the holder, too.
         Ended::Entered(Entered { is_beside: true, .. }) if event != Event::DirectoryDeleted => {
             Err("let in beside the holder".into())
         }
@@ -105,7 +105,7 @@ fn failed_with(failure: &Failure) -> Result<FailedWith, String> {
     }
 }
 
-/// When its session has ended, a newcomer gets the lock, and then no node is left.
+/// Checks that after the end of the session a newcomer acquires the lock, and leaves no node.
 async fn serves_another(terms: &Terms, scene: Scene) -> Result<(), String> {
     scene.restore().await;
     let mut another = Contender::with(terms.lock, &terms.params, &scene).await;
@@ -120,9 +120,9 @@ async fn serves_another(terms: &Terms, scene: Scene) -> Result<(), String> {
 }
 
 #[test]
-fn every_lock_does_what_its_card_says_whatever_happens() {
-    let plays = subjects().flat_map(|subject| Event::ALL.map(|event| (subject, event)));
-    let playing = plays.map(|(subject, event)| async move { subject.complaint(event).await });
+fn every_lock_reacts_to_each_event_as_its_card_states() {
+    let cases = subjects().flat_map(|subject| Event::ALL.map(|event| (subject, event)));
+    let playing = cases.map(|(subject, event)| async move { subject.complaint(event).await });
     let complaints: Vec<Option<String>> =
         reactor::block_on(async { iter(playing).buffer_unordered(AT_ONCE).collect().await });
     let complaints: Vec<String> = complaints.into_iter().flatten().collect();

@@ -1,4 +1,5 @@
-//! What may happen to a contender, as data, and how it is played before a real server: what goes over the wire then.
+//! Events that may happen to a contender, as data, and how each is played on a real server, with the requests
+//! sent.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,19 +16,20 @@ use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::rehearsal::shortened;
 use crate::support::sessions::{Scene, scene};
 
-/// A wait that ends in vain, and one that is shorter than any pause before another try.
+/// Timeout of a wait that ends in vain.
 const SHORT: Duration = Duration::from_secs(2);
+/// Shorter than any pause before a retry.
 const BRIEF: Duration = Duration::from_millis(40);
-/// For how long servers can't be reached: longer than a client of Java's takes for two tries to connect.
+/// Time without a reachable server: longer than Java's client takes for two attempts to connect.
 const AWAY: Duration = Duration::from_secs(4);
-/// Longer than a client takes for anything.
+/// Longer than any client needs for any request.
 const STUCK: Duration = Duration::from_secs(60);
 
 pub struct Event {
     pub name: &'static str,
-    /// Whether another holds the lock at first, until all has come to rest.
+    /// Whether another contender holds the lock at first, until the subject has come to rest.
     is_contended: bool,
-    /// Whether a node that is nobody's place is in the lock's directory.
+    /// Whether the lock's directory contains a node that is not a contender's.
     has_stranger: bool,
     happens: Happens,
 }
@@ -37,12 +39,12 @@ enum Happens {
     Nothing,
     /// The first request of a kind is lost, or its reply.
     Lost(Fate, What),
-    /// All creates that the policy allows are lost, of the last one the reply.
+    /// All creates that the policy allows are lost; of the last, only the reply.
     CreatesExhausted,
     Moved,
     Expired,
     TimesOut,
-    /// The list's reply is lost, and the time is over before the pause that follows.
+    /// The list's reply is lost, and the timeout ends before the pause that follows.
     TimesOutInBackOff,
     OwnNodeGoes,
     NoDirectory,
@@ -52,10 +54,10 @@ enum Happens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Create,
-    /// After the create.
+    /// A list that follows the create.
     List,
     Watch,
-    /// By which the lock is released.
+    /// The request that releases the lock.
     Delete,
 }
 
@@ -63,7 +65,7 @@ impl What {
     fn is(self, request: &Request) -> bool {
         match self {
             Self::Create => request.may_create(),
-            // Not of a node in a queue, of which a child watch tells the end.
+            // Not of a node in a queue, whose end a child watch reports.
             Self::List => matches!(request.kind, 8 | 12) && !is_of_queue_node(request),
             Self::Watch => request.watches && matches!(request.kind, 3 | 4 | 8 | 12),
             Self::Delete => matches!(request.kind, 2 | 14 | 20),
@@ -71,7 +73,7 @@ impl What {
     }
 }
 
-/// The name of the lock's directory, which comes first, ends with a number as well.
+/// The name of the lock's directory, which is the first component, also ends with a number.
 fn is_of_queue_node(request: &Request) -> bool {
     request.path.split('/').skip(2).last().is_some_and(|name| sequence_of(name).is_some())
 }
@@ -88,7 +90,7 @@ fn beside_stranger(name: &'static str, happens: Happens) -> Event {
     Event { has_stranger: true, ..waiting(name, happens) }
 }
 
-/// What is played to locks and their originals.
+/// Events to play to locks and their originals.
 pub fn of_pairs() -> [Event; 16] {
     let named = Event::named;
     [
@@ -112,7 +114,7 @@ pub fn of_pairs() -> [Event; 16] {
 }
 
 impl Event {
-    /// As the tables under the cards name it.
+    /// The event with this name in the tables below the cards.
     pub fn named(event: Named) -> Self {
         use Fate::{ReplyLost, RequestLost};
         use Happens::{
@@ -123,7 +125,7 @@ impl Event {
             Named::CreateReplyLost => alone(name, Lost(ReplyLost, What::Create)),
             Named::CreateRequestLost => alone(name, Lost(RequestLost, What::Create)),
             Named::CreatesExhausted => alone(name, CreatesExhausted),
-            // Beside a stranger those list, too, that know without a list who is before them.
+            // Beside a foreign node, even locks that know their predecessor without a list send one.
             Named::ListReplyLost => beside_stranger(name, Lost(ReplyLost, What::List)),
             Named::WatchReplyLost => waiting(name, Lost(ReplyLost, What::Watch)),
             Named::DeleteReplyLost => alone(name, Lost(ReplyLost, What::Delete)),
@@ -148,47 +150,45 @@ impl Event {
     }
 }
 
-/// What has to be known of a lock to play events to it.
+/// Properties of a lock that playing events requires.
 pub struct Terms {
     pub lock: &'static str,
     pub params: Params,
     pub mode: Mode,
-    /// How many creates are lost when they are exhausted.
+    /// Number of creates to lose until the lock gives up.
     pub creates: usize,
-    /// Whether what is to be lost is sure to come.
+    /// Whether the request to lose is certain to be sent.
     pub comes: bool,
-    /// Longer than it pauses between two requests.
+    /// Longer than the lock pauses between two requests.
     pub calm: Duration,
-    /// For so long nothing comes any more when it has no connection and no acquire under way.
+    /// Silence after which a contender without connection and acquire sends nothing any more.
     pub gone: Duration,
-    /// Whether its limit has to be set when the acquire starts, as another process's has. Any other limit
-    /// ends right after the event, on however busy a host.
+    /// Whether the timeout must be set when the acquire starts, as in another process. Any other timeout ends
+    /// right after the event, however busy the host is.
     pub sets_limits_beforehand: bool,
 }
 
-/// How it went with a contender to which an event was played.
+/// Course of an event with one contender.
 pub struct Course {
     pub scene: Scene,
     requests: Vec<Request>,
-    /// What happened, and after how many requests.
+    /// Events, each with the number of requests before it.
     marks: Vec<(usize, String)>,
-    /// Whether all has happened that was to.
+    /// Whether the whole event has happened.
     pub has_happened: bool,
     pub ended: Ended,
-    /// How many of its nodes were left in the end, its session being alive unless it was to end.
+    /// Number of its nodes left at the end, with its session alive unless the event ended it.
     pub left: usize,
 }
 
-/// How its acquire ended.
 pub enum Ended {
     Waits,
     Failed(AcquireError),
     Entered(Entered),
 }
 
-/// That it was let in.
 pub struct Entered {
-    /// How many nodes it had then.
+    /// Number of its nodes at that time.
     pub nodes: usize,
     /// Whether the holder had not released by then.
     pub is_beside: bool,
@@ -196,7 +196,7 @@ pub struct Entered {
 }
 
 impl Ended {
-    fn in_words(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         match self {
             Self::Waits => "still waits",
             Self::Failed(AcquireError::TimedOut) => "timed out",
@@ -207,7 +207,7 @@ impl Ended {
     }
 }
 
-/// Plays an event to a contender that is made with the address by which it is to connect.
+/// Plays an event to a contender, which `contender` makes with the address to connect to.
 pub async fn play(
     event: &Event,
     terms: &Terms,
@@ -215,7 +215,7 @@ pub async fn play(
     contender: impl AsyncFnOnce(&str, &Scene) -> Contender,
 ) -> Course {
     let scene = scene(connect).await;
-    // By its first acquire all directories are made.
+    // The first acquire creates all directories.
     let mut one = Contender::with(terms.lock, &terms.params, &scene).await;
     let held = one.acquire(Write).await.unwrap();
     let mut holder = Some((one, held));
@@ -258,11 +258,11 @@ pub async fn play(
         None => 0,
     };
     let left = scene.nodes().await - holders;
-    let words = ended.in_words();
+    let label = ended.label();
     stage.mark(match left {
-        0 => words.to_owned(),
-        1 => format!("{words}; its node is left"),
-        more => format!("{words}; {more} nodes are left"),
+        0 => label.to_owned(),
+        1 => format!("{label}; its node is left"),
+        more => format!("{label}; {more} nodes are left"),
     });
     has_happened &= stage.proxy.is_done_striking();
     let (requests, marks) = (stage.proxy.requests(), stage.marks);
@@ -274,14 +274,14 @@ pub async fn play(
         }
     }
     if let Some((mut holder, held)) = holder {
-        // It may have released, or its node may have been deleted.
+        // The holder may have released, or its node may have been deleted.
         let _ = holder.release(held).await;
         holder.die().await;
     }
     Course { scene, requests, marks, has_happened, ended, left }
 }
 
-/// A contender whose acquire is over, or not.
+/// A contender whose acquire has ended, or not.
 enum Subject {
     Ended(Box<Contender>),
     Waits(Waiting),
@@ -289,11 +289,11 @@ enum Subject {
 
 struct Stage<'a> {
     proxy: Proxy,
-    /// The servers behind it.
+    /// Address of the servers behind the proxy.
     connect: &'a str,
     terms: &'a Terms,
     scene: &'a Scene,
-    /// What happened, and after how many requests.
+    /// Events, each with the number of requests before it.
     marks: Vec<(usize, String)>,
 }
 
@@ -302,7 +302,7 @@ impl Stage<'_> {
         self.marks.push((self.proxy.requests().len(), what.into()));
     }
 
-    /// What is to happen to requests of the acquire.
+    /// Prepares the loss of the acquire's requests.
     fn prepare(&self, happens: Happens) {
         match happens {
             Happens::Lost(_, What::Delete) => {}
@@ -316,7 +316,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What happens while it waits, or has ended; whether it could happen to it.
+    /// Brings the event about while the acquire waits or has ended; returns whether the event was possible.
     async fn bring_about(&mut self, happens: Happens, waits: &Waiting, session: i64) -> bool {
         match happens {
             Happens::Moved => {
@@ -355,7 +355,7 @@ impl Stage<'_> {
         true
     }
 
-    /// Ends the acquire's patience as soon as what is to be lost is lost, or would have been.
+    /// Ends the acquire's timeout as soon as the request to lose is lost, or would have been.
     async fn time_out_after_loss(&self, waits: &Waiting) {
         let lost = async {
             while !self.proxy.is_done_striking() && !waits.is_over() {
@@ -367,12 +367,12 @@ impl Stage<'_> {
         waits.clock.jump(LONG);
     }
 
-    /// That becomes of the next request of a kind; of a list, of the next one after a create.
+    /// Strikes the next request of a kind; for a list, the next one after a create.
     fn lose(&self, fate: Fate, what: What) {
         let lock = self.scene.lock.clone();
         let has_created = AtomicBool::new(what != What::List);
         self.proxy.strike_where(fate, 1, move |request| {
-            // The path of a multi can't be told.
+            // The path of a multi is unknown.
             let is_of_lock = request.is_multi() || request.path.starts_with(&lock);
             if is_of_lock && What::Create.is(request) {
                 has_created.store(true, Ordering::Relaxed);
@@ -385,18 +385,20 @@ impl Stage<'_> {
         self.calm(|| waits.is_over()).await;
     }
 
-    /// Waits until all that is to be lost is lost, and then until its client is connected again and asks for nothing more.
+    /// Waits until the requests to lose are lost, and then until the client is connected and sends nothing
+    /// more.
     async fn calm(&self, is_over: impl Fn() -> bool) {
         const STEP: Duration = Duration::from_millis(20);
-        let look = || (self.proxy.requests().len(), self.proxy.is_connected());
-        let (began, mut since, mut seen) = (Instant::now(), Instant::now(), look());
-        // Who gets there has not sent what was to be lost, or sends for ever, and what comes of it is told.
+        let poll = || (self.proxy.requests().len(), self.proxy.is_connected());
+        let (began, mut since, mut seen) = (Instant::now(), Instant::now(), poll());
+        // After this long, the request to lose was not sent, or the client sends forever; the course shows
+        // which.
         while began.elapsed() < STUCK {
             let late = Instant::now();
             reactor::sleep(STEP).await;
-            // Silence counts only while this process is served on time and no reply is due.
-            if look() != seen || late.elapsed() > 4 * STEP || !self.proxy.is_answered() {
-                (since, seen) = (Instant::now(), look());
+            // Silence counts only while this process is scheduled on time and no reply is due.
+            if poll() != seen || late.elapsed() > 4 * STEP || !self.proxy.is_answered() {
+                (since, seen) = (Instant::now(), poll());
             }
             let (_, is_connected) = seen;
             let is_lost = !self.terms.comes || is_over() || self.proxy.is_done_striking();
@@ -410,7 +412,7 @@ impl Stage<'_> {
         }
     }
 
-    /// How the acquire ended and, if it was granted, the release.
+    /// Returns how the acquire ended and, if it was granted, the release.
     async fn end(&mut self, happens: Happens, waits: Waiting, is_beside: bool) -> (Ended, Subject) {
         if !waits.is_over() {
             return (Ended::Waits, Subject::Waits(waits));
@@ -434,7 +436,7 @@ impl Stage<'_> {
 }
 
 impl Course {
-    /// What was sent, each request with what became of it, and what happened in between; without the looks of a driver.
+    /// Requests with their fates, and the events in between; without a driver's reads of its token.
     pub fn lines(&self, is_original: bool) -> Vec<String> {
         let own = self.own_ids();
         let mut marks = self.marks.iter().peekable();
@@ -444,7 +446,7 @@ impl Course {
                 lines.push(format!("-- {mark}"));
             }
             let is_of_lock = request.path.starts_with(&self.scene.lock);
-            if is_of_lock && !(is_original && tells_token(request, &own)) {
+            if is_of_lock && !(is_original && reads_token(request, &own)) {
                 lines.push(self.written(request, &own));
             }
         }
@@ -503,7 +505,7 @@ impl Course {
     }
 }
 
-/// Whether a driver looks at its own node there, which the lock itself never does.
-fn tells_token(request: &Request, own: &[String]) -> bool {
+/// Returns whether a driver reads its own node by this request, which the lock itself never does.
+fn reads_token(request: &Request, own: &[String]) -> bool {
     matches!(request.kind, 3 | 4) && !request.watches && own.iter().any(|id| request.path.contains(id))
 }

@@ -1,8 +1,8 @@
-//! Locks that are written after others' code, and that code itself by its driver, before the same real server: whatever
-//! happens to them, they send the same requests in the same order, or the lock's card says why not.
+//! Locks written after others' code, and the originals by their drivers, on the same real servers. Whatever
+//! happens, both send the same requests in the same order, or the lock's card gives the reason.
 //!
-//! `docs/reference/conformance.md` is made of it: `scripts/conformance`. What every lock's card says of such events is compared in
-//! `cards`.
+//! `scripts/conformance` generates `docs/reference/conformance.md` with these tests. `cards` compares each lock's card
+//! with its reactions to such events.
 
 mod cards;
 mod event;
@@ -21,13 +21,13 @@ use zklockbench_zk::reactor;
 use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
 
-/// How many events are played at the same time; mostly they wait for calm.
+/// Number of concurrent events; most of their time is spent waiting for calm.
 const AT_ONCE: usize = 20;
 
-/// What both sides of a pair sent in each event.
+/// Requests of both sides of a pair in each event.
 struct Column {
     pair: &'static Pair,
-    /// What its original is, and of which version.
+    /// Name and version of its original.
     original: String,
     played: Vec<Played>,
 }
@@ -36,7 +36,7 @@ struct Played {
     event: Event,
     ours: Vec<String>,
     theirs: Vec<String>,
-    /// What the original may leave out of that.
+    /// Requests that the original may leave out.
     race: Option<&'static Race>,
 }
 
@@ -51,14 +51,14 @@ fn all_agree(ours: &[String], theirs: &[String]) -> bool {
     ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| agree(ours, theirs))
 }
 
-/// Java's question whether a watch is still set is `checkWatches`, which the client library here does not have.
+/// Java asks with `checkWatches` whether a watch is still set; the client library here has no such request.
 fn agree(ours: &str, theirs: &str) -> bool {
     let of = ours.strip_prefix("exists ");
     ours == theirs || of.is_some() && of == theirs.strip_prefix("checkWatches ")
 }
 
 impl Column {
-    /// `None` where this machine can't run the original.
+    /// `None` if this machine can't run the original.
     fn play(pair: &'static Pair) -> Option<Self> {
         let original = pair.original()?;
         let connect = shared();
@@ -105,7 +105,7 @@ fn assert_conform(columns: &[Column]) {
 }
 
 #[test]
-fn curators_mutex_sends_what_the_original_sends_whatever_happens() {
+fn curators_mutex_sends_the_originals_requests_in_every_event() {
     let Some(column) = Column::play(&PAIRS[0]) else { return };
     let columns = [column];
     assert_conform(&columns);
@@ -114,7 +114,7 @@ fn curators_mutex_sends_what_the_original_sends_whatever_happens() {
 
 #[test]
 #[ignore = "long: every lock that has an original waits for calm after each of sixteen events"]
-fn each_lock_sends_what_its_original_sends_or_its_card_says_why_not() {
+fn every_lock_sends_its_originals_requests_or_its_card_gives_the_reason() {
     let columns: Vec<Column> = PAIRS.iter().filter_map(Column::play).collect();
     let addresses: Vec<String> = shared().split(',').map(str::to_owned).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

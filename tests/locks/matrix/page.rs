@@ -71,7 +71,7 @@ impl std::fmt::Display for Page<'_> {
 }
 
 impl Page<'_> {
-    /// Each reason once, with what it is the reason of.
+    /// Each reason once, with the events that it explains.
     fn reasons(&self) -> String {
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for column in self.columns {
@@ -109,7 +109,7 @@ impl Page<'_> {
     }
 }
 
-/// As GitHub makes it from a heading.
+/// The anchor that GitHub makes of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_ascii_alphanumeric() || "- ".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -145,10 +145,10 @@ impl Column {
     }
 }
 
-/// Both sides line by line, what they share once.
+/// Both sides line by line; lines that they share appear once.
 pub fn difference(played: &Played) -> String {
     let (ours, theirs) = (&played.ours, &played.theirs);
-    // How many lines they share at most, from each pair of lines on.
+    // Length of the longest common subsequence from each pair of lines on.
     let mut shared = vec![vec![0; theirs.len() + 1]; ours.len() + 1];
     for (at, line) in ours.iter().enumerate().rev() {
         for (other, other_line) in theirs.iter().enumerate().rev() {
@@ -175,7 +175,7 @@ pub fn difference(played: &Played) -> String {
     lines.join("\n")
 }
 
-/// The page tells of that lock what it has just done; of an original of another version it can't.
+/// Asserts that the page shows the lock's behaviour, unless the page is of another version of the original.
 pub fn assert_has(column: &Column) {
     let page = std::fs::read_to_string(FILE).unwrap_or_default();
     if !page.contains(&format!("Original: {}.", column.original)) && page.contains("Original: ") {

@@ -1,4 +1,4 @@
-//! The locks here that have an original which a driver runs.
+//! The locks here whose original a driver runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use crate::support::sessions::Scene;
 use crate::support::{foreign, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
-/// After it nothing comes from any of these clients that has no connection and no acquire under way.
+/// Silence after which a client without connection and acquire sends nothing any more.
 const GONE: Duration = Duration::from_secs(3);
 
 pub struct Pair {
-    /// How the page calls it.
+    /// Name on the page.
     pub name: &'static str,
     pub ours: &'static str,
-    /// The directory of its driver, and what is needed for that.
+    /// Directory of its driver; `needs` is the file that the driver requires.
     driver: &'static str,
     needs: &'static str,
     original: &'static str,
     mode: Mode,
-    /// After how many lost creates an acquire ends.
+    /// Number of lost creates after which an acquire ends.
     creates: usize,
     /// Longer than it pauses between two requests.
     calm: Duration,
     /// Events that can't happen to it.
     skips: &'static [&'static str],
-    /// Events after which its original does one thing or another, as two of its threads happen to meet.
+    /// Events in which the original's requests depend on a race between two of its threads.
     races: &'static [Race],
-    /// Events in which it differs, with the words in its card that say so, or in that of the lock that it is made of.
+    /// Events in which it differs, each with the reason in its card or in the card of the lock it is made of.
     differs: &'static [(&'static str, &'static str)],
     made_of: &'static str,
 }
 
-/// An original that does something once more or not, where we always do.
+/// A step that an original repeats or not, and that our lock always repeats.
 pub struct Race {
     event: &'static str,
-    /// What comes again.
+    /// Requests that are repeated.
     again: &'static [&'static str],
-    /// The words in the card that say so.
+    /// Reason in the card.
     pub reason: &'static str,
 }
 
 impl Race {
-    /// Those lines as they are when the race is lost; `None` where nothing comes again.
+    /// These lines when the race is lost; `None` if no request is repeated.
     pub fn lost(&self, lines: &[String]) -> Option<Vec<String>> {
         let twice = self.again.repeat(2);
         let at = lines.windows(twice.len()).position(|of| of == twice)?;
@@ -116,7 +116,7 @@ const SEMAPHORE: Pair = Pair {
     name: "curator-semaphore",
     ours: "curator-semaphore",
     original: "InterProcessSemaphoreV2",
-    // Java asks about its watch or not, depending on whether the event of its own delete has come by then.
+    // Java checks its watch or not, depending on whether the event of its own delete has arrived.
     skips: &["timed out", "timed out in back-off"],
     differs: &[
         ("create's reply lost", TOKEN),
@@ -205,7 +205,7 @@ pub const PAIRS: &[Pair] = &[
         name: "curator-multi",
         ours: "curator-multi",
         original: "InterProcessMultiLock",
-        // Its background deletes one member's node while the next member is taken: in no certain order.
+        // Its background thread deletes one member's node while it acquires the next, in no certain order.
         skips: &["creates exhausted"],
         differs: &[
             ("create's reply lost", TOKEN),
@@ -217,14 +217,14 @@ pub const PAIRS: &[Pair] = &[
     },
 ];
 
-/// Who takes a pair's lock.
+/// The side that takes a pair's lock.
 pub enum Side {
     Ours,
     Original { entry: Box<Entry>, processes: Arc<Processes>, versions: String },
 }
 
 impl Pair {
-    /// Of both sides.
+    /// Parameters of both sides.
     fn params(&self) -> Params {
         let mut params = Params::new();
         if self.driver == "curator" {
@@ -252,12 +252,12 @@ impl Pair {
         }
     }
 
-    /// Whether that can happen to it.
+    /// Returns whether the event can happen to this pair.
     pub fn meets(&self, event: &Event) -> bool {
         !self.skips.contains(&event.name)
     }
 
-    /// Its original, in a process of its own; `None` where this machine can't run it.
+    /// Starts the original in its own process; `None` if this machine can't run it.
     pub fn original(&self) -> Option<Side> {
         let is_there =
             if self.driver == "kazoo" { foreign::python().is_some() } else { Path::new(self.needs).exists() };
@@ -266,12 +266,12 @@ impl Pair {
             return None;
         }
         let run = format!("{}/drivers/{}/run", env!("CARGO_MANIFEST_DIR"), self.driver);
-        // What is compiled for it stays there.
+        // Compiled files stay in this cache.
         let cache = format!("XDG_CACHE_HOME={}", env!("CARGO_TARGET_TMPDIR"));
         let command =
             DriverCommand { name: self.driver.into(), program: "env".into(), arguments: vec![cache, run] };
         let ready = Process::start_here(&command).unwrap().ready.clone();
-        // Of the library, not of what it runs on.
+        // Versions of the library only, not of its runtime.
         let libraries =
             ready.inside.iter().filter(|(name, _)| !["go", "java", "python"].contains(&name.as_str()));
         let versions: Vec<String> = libraries.map(|(name, version)| format!("{name} {version}")).collect();
@@ -285,19 +285,20 @@ impl Pair {
         self.races.iter().find(|race| race.event == event)
     }
 
-    /// Why it differs in that event.
+    /// Reason for a difference in this event.
     pub fn reason(&self, event: &str) -> Option<&'static str> {
         self.differs.iter().find(|(name, _)| *name == event).map(|(_, reason)| *reason)
     }
 
-    /// Whose card says that.
+    /// Lock whose card contains this reason.
     pub fn sayer(&self, reason: &str) -> Option<&'static str> {
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let normalised = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let made_of_mutex = if self.driver == "curator" { "curator-mutex" } else { "" };
         let cards = [self.ours, self.made_of, made_of_mutex];
-        let says =
-            |name: &&str| find(name).is_some_and(|entry| words(entry.card.details).contains(&words(reason)));
-        cards.into_iter().find(says)
+        let contains_reason = |name: &&str| {
+            find(name).is_some_and(|entry| normalised(entry.card.details).contains(&normalised(reason)))
+        };
+        cards.into_iter().find(contains_reason)
     }
 }
 
@@ -306,7 +307,7 @@ impl Side {
         matches!(self, Self::Original { .. })
     }
 
-    /// What its original is.
+    /// Name and version of this side.
     pub fn described(&self, pair: &Pair) -> String {
         match self {
             Self::Ours => pair.ours.to_owned(),

@@ -1,4 +1,5 @@
-//! The proxy before a real ensemble: what each knob does to a session, that it is undone, and what the proxy knows.
+//! The proxy in front of a real ensemble: how each knob affects a session, how it is reverted, and what is
+//! counted.
 
 mod raw;
 mod world;
@@ -23,13 +24,13 @@ const _: () = {
     is_shared::<LostMessage>();
 };
 
-/// What a delay of that length sets, without a random part.
-fn late(latency: Duration) -> Delay {
+/// A delay without a random part.
+fn delay_of(latency: Duration) -> Delay {
     Delay { latency, extra: Duration::ZERO, seed: 1 }
 }
 
 #[test]
-fn a_session_works_through_the_proxy_and_is_known_by_its_number() {
+fn session_works_through_the_proxy_and_is_identified_by_its_number() {
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
         let path = format!("{}-known", scene.lock);
@@ -41,17 +42,17 @@ fn a_session_works_through_the_proxy_and_is_known_by_its_number() {
         let (sent_by_other, received_by_other) = proxy.passed(theirs);
         assert!(sent > sent_by_other && received > received_by_other && received_by_other > 0);
         assert_eq!(proxy.passed(Who::All), (sent + sent_by_other, received + received_by_other));
-        let unheard_of = Who::Session(i64::MAX);
-        assert_eq!((proxy.connections(unheard_of), proxy.passed(unheard_of)), (0, (0, 0)));
+        let unknown = Who::Session(i64::MAX);
+        assert_eq!((proxy.connections(unknown), proxy.passed(unknown)), (0, (0, 0)));
     });
 }
 
 #[test]
-fn a_delay_is_added_in_each_direction_for_that_session_alone_until_it_is_undone() {
+fn delay_applies_in_each_direction_to_its_session_alone_until_reverted() {
     const LATENCY: Duration = Duration::from_millis(60);
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
-        let knob = proxy.delay(Who::Session(one.id()), late(LATENCY));
+        let knob = proxy.delay(Who::Session(one.id()), delay_of(LATENCY));
         for _ in 0..3 {
             let took = timed(one.exists("/")).await;
             assert!(took >= 2 * LATENCY, "{took:?}");
@@ -63,7 +64,7 @@ fn a_delay_is_added_in_each_direction_for_that_session_alone_until_it_is_undone(
 }
 
 #[test]
-fn a_request_waits_in_a_stall_and_is_answered_after_it() {
+fn request_waits_during_a_stall_and_is_answered_afterwards() {
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
         let who = Who::Session(one.id());
@@ -88,20 +89,20 @@ fn a_request_waits_in_a_stall_and_is_answered_after_it() {
 }
 
 #[test]
-fn a_stall_of_everybody_holds_new_connections_and_words_that_are_no_frames() {
+fn stall_of_all_sessions_holds_new_connections_and_four_letter_commands() {
     reactor::block_on(async {
         let proxy = world::proxy();
         let knob = proxy.stall(Who::All);
         let mut asks = Raw::connect(&proxy.addresses()[0]);
         asks.send(b"srvr");
         assert!(asks.is_silent());
-        // Given one that has asked for a session and gone before anything could move
+        // Given a client that requested a session and left before any packet could pass
         let mut gone = Raw::connect(&proxy.addresses()[0]);
         gone.send(&raw::CONNECT_REQUEST);
         drop(gone);
         eventually(|| proxy.connections(Who::All) == 2).await;
         knob.heal();
-        // Then the one that is still there is answered, and the other is let go unheard
+        // Then the client that is still connected is answered, and the other is dropped unheard
         assert!(asks.answer().contains("Zookeeper version"), "the word passes as it is");
         eventually(|| proxy.connections(Who::All) == 0).await;
         assert_eq!(proxy.passed(Who::All).0, 4);
@@ -109,7 +110,7 @@ fn a_stall_of_everybody_holds_new_connections_and_words_that_are_no_frames() {
 }
 
 #[test]
-fn a_session_goes_on_after_its_connection_was_reset_or_cut() {
+fn session_continues_after_its_connection_was_reset_or_cut() {
     in_session(async |scene, proxy, session| {
         let (id, path) = (session.id(), format!("{}-goes-on", scene.lock));
         session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
@@ -126,7 +127,7 @@ fn a_session_goes_on_after_its_connection_was_reset_or_cut() {
 }
 
 #[test]
-fn a_reset_is_seen_as_one_and_a_cut_as_an_end() {
+fn client_sees_a_reset_as_reset_and_a_cut_as_end_of_stream() {
     reactor::block_on(async {
         let proxy = world::proxy();
         for (breaks, is_reset) in [(Proxy::reset as fn(&Proxy, Who) -> usize, true), (Proxy::cut, false)] {
@@ -140,7 +141,7 @@ fn a_reset_is_seen_as_one_and_a_cut_as_an_end() {
 }
 
 #[test]
-fn a_refused_session_expires_while_others_come_and_go() {
+fn refused_session_expires_while_others_connect() {
     by_proxy(async |scene, proxy| {
         let refused = world::short_session(&proxy).await;
         let (who, path) = (Who::Session(refused.id()), format!("{}-refused", scene.lock));
@@ -154,7 +155,7 @@ fn a_refused_session_expires_while_others_come_and_go() {
 }
 
 #[test]
-fn everybody_is_refused_until_that_is_undone() {
+fn all_connections_are_refused_until_the_knob_is_reverted() {
     in_session(async |_scene, proxy, session| {
         let knob = proxy.refuse(Who::All);
         assert!(Raw::connect(&proxy.addresses()[0]).was_reset());
@@ -165,21 +166,21 @@ fn everybody_is_refused_until_that_is_undone() {
 }
 
 #[test]
-fn a_lost_reply_leaves_the_node_and_those_before_it_arrive() {
+fn lost_reply_leaves_the_node_and_earlier_replies_arrive() {
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, scene.session().await];
         let (id, path) = (one.id(), format!("{}-lost", scene.lock));
         let lost = proxy.drop_reply(Who::Session(one.id()), &[RequestKind::Create, RequestKind::Multi]);
-        // Given requests of other kinds, the last of them on its way together with the create
+        // Given requests of other kinds, the last of them sent together with the create
         one.get_data("/").await.unwrap();
         assert_eq!(lost.struck(), None);
         let (read, created) = join(one.exists("/"), one.create(&path, b"", NodeKind::Persistent)).await;
-        // Then the client has got those, and never the reply to its create
+        // Then the client receives their replies, and never the reply to its create
         assert!(read.unwrap().is_some());
         assert_eq!(created.unwrap_err(), Failure::ConnectionLoss);
         let struck = world::in_time(lost.strikes()).await;
         assert_eq!((struck.request.kind, struck.request.path.as_str()), (RequestKind::Create, path.as_str()));
-        // And the node is there
+        // And the node exists
         other.sync(&path).await.unwrap();
         let stat = other.exists(&path).await.unwrap().unwrap();
         assert!(stat.czxid <= struck.zxid);
@@ -191,7 +192,7 @@ fn a_lost_reply_leaves_the_node_and_those_before_it_arrive() {
 }
 
 #[test]
-fn a_loss_that_is_taken_back_strikes_nothing() {
+fn cancelled_loss_strikes_no_request() {
     in_session(async |_scene, proxy, session| {
         drop(proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]));
         let lost = proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]);
@@ -204,9 +205,9 @@ fn a_loss_that_is_taken_back_strikes_nothing() {
 }
 
 #[test]
-fn a_bandwidth_limits_both_directions_until_it_is_undone() {
+fn bandwidth_limits_both_directions_until_reverted() {
     const BYTES: usize = 100_000;
-    // At 200 kB/s, less what a limit may make up for.
+    // At 200 kB/s, less the burst that a limit allows.
     const LEAST: Duration = Duration::from_millis(450);
     in_session(async |scene, proxy, session| {
         let path = format!("{}-wide", scene.lock);
@@ -221,7 +222,7 @@ fn a_bandwidth_limits_both_directions_until_it_is_undone() {
 }
 
 #[test]
-fn a_slow_reader_gets_its_replies_late_until_that_is_undone() {
+fn slow_reader_gets_its_replies_late_until_reverted() {
     const LAG: Duration = Duration::from_millis(100);
     in_session(async |_scene, proxy, session| {
         let knob = proxy.slow_reader(Who::Session(session.id()), LAG);
@@ -233,13 +234,13 @@ fn a_slow_reader_gets_its_replies_late_until_that_is_undone() {
 }
 
 #[test]
-fn large_data_arrive_whole_with_several_knobs_turned_at_once() {
+fn large_data_arrive_complete_with_several_knobs_on() {
     in_session(async |scene, proxy, session| {
         let who = Who::Session(session.id());
         let extra = Duration::from_millis(5);
         let _knobs = [
             proxy.delay(who, Delay { latency: Duration::from_millis(1), extra, seed: 3 }),
-            proxy.delay(Who::All, late(Duration::from_millis(1))),
+            proxy.delay(Who::All, delay_of(Duration::from_millis(1))),
             proxy.bandwidth(who, 20_000_000),
             proxy.slow_reader(who, Duration::from_millis(1)),
         ];
@@ -251,7 +252,7 @@ fn large_data_arrive_whole_with_several_knobs_turned_at_once() {
 }
 
 #[test]
-fn nothing_listens_and_nothing_is_connected_after_the_close() {
+fn closed_proxy_neither_listens_nor_stays_connected() {
     let proxy = world::proxy();
     let address = proxy.addresses()[0].clone();
     let mut raw = Raw::connect(&address);
@@ -263,14 +264,14 @@ fn nothing_listens_and_nothing_is_connected_after_the_close() {
 }
 
 #[test]
-fn a_server_that_is_down_shows_as_a_reset() {
+fn server_that_is_down_appears_as_a_reset() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let proxy = Proxy::before(&[unused]).unwrap();
     assert!(Raw::connect(&proxy.connect()).was_reset());
 }
 
 #[test]
-fn what_is_no_servers_address_is_named() {
+fn invalid_server_addresses_are_named() {
     for wrong in ["zk1", "zk1:", "zk1:0", ":2181", "zk1:2181/chroot"] {
         let error = Proxy::before(&["zk1:2181".to_owned(), wrong.to_owned()]).unwrap_err();
         let expected = format!("proxy: `{wrong}` is no server's address; write `host:port`");
@@ -278,9 +279,9 @@ fn what_is_no_servers_address_is_named() {
     }
 }
 
-/// Prints what the proxy adds to a round trip, for the documentation.
+/// Prints how much the proxy adds to a round trip, for the documentation.
 #[test]
-fn the_proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
+fn proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
     const ROUND_TRIPS: usize = 2000;
     reactor::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
@@ -299,7 +300,7 @@ fn the_proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
         println!(
             "round trip, median of {ROUND_TRIPS}: {median:?} without, {median_by_proxy:?} with the proxy"
         );
-        // The fastest of all: whatever else the host does only ever adds to a round trip.
+        // The fastest of all, since other load of the host only ever adds to a round trip.
         let (fastest, fastest_by_proxy) = (without[0], with[0]);
         assert!(fastest_by_proxy < fastest + Duration::from_millis(1), "{fastest:?} {fastest_by_proxy:?}");
     });

@@ -1,10 +1,10 @@
-//! Connections that are no sessions, to see what a client's socket sees.
+//! Connections without a session, to test what a client's socket sees.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Asks for a new session of ten seconds.
+/// Requests a new session with a timeout of ten seconds.
 pub const CONNECT_REQUEST: [u8; 49] = {
     let mut frame = [0; 49];
     frame[3] = 45;
@@ -13,9 +13,9 @@ pub const CONNECT_REQUEST: [u8; 49] = {
     frame
 };
 
-/// More than any answer takes.
+/// Longer than any reply takes.
 const LONG: Duration = Duration::from_secs(60);
-/// So long nothing comes where nothing is to come.
+/// Time without data after which none is expected.
 const SILENCE: Duration = Duration::from_millis(200);
 
 pub struct Raw(TcpStream);
@@ -29,7 +29,7 @@ impl Raw {
         self.0.write_all(bytes).unwrap();
     }
 
-    /// Whether nothing comes, neither data nor an end, for a while.
+    /// Returns whether neither data nor an end arrives for a while.
     pub fn is_silent(&mut self) -> bool {
         self.0.set_read_timeout(Some(SILENCE)).unwrap();
         let read = self.0.peek(&mut [0]);
@@ -37,7 +37,7 @@ impl Raw {
         read.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
     }
 
-    /// Everything that comes until the end.
+    /// Everything that arrives until the end.
     pub fn answer(&mut self) -> String {
         let mut text = String::new();
         self.0.read_to_string(&mut text).unwrap();
@@ -50,7 +50,7 @@ impl Raw {
         assert!(read.is_ok() || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     }
 
-    /// Waits for the end; whether it is a reset.
+    /// Waits for the end; returns whether it is a reset.
     pub fn was_reset(&mut self) -> bool {
         self.0.set_read_timeout(Some(LONG)).unwrap();
         match self.0.read(&mut [0]) {

@@ -1,4 +1,4 @@
-//! A proxy before the shared ensemble, sessions through it, and waits for what they do.
+//! A proxy in front of the shared ensemble, sessions through it, and waits for their effects.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use zklockbench_zk::{Access, Observed, Session, Target, reactor};
 use crate::support::ensemble;
 use crate::support::sessions::{Scene, on_scene};
 
-/// More than anything takes.
+/// Longer than any step takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Plays on the ensemble itself, with a proxy before it.
+/// Runs a test on the ensemble, with a proxy in front of it.
 pub fn by_proxy(play: impl AsyncFnOnce(Scene, Proxy)) {
     on_scene(async |scene| play(scene, proxy()).await);
 }
 
-/// The same, with a session by the proxy.
+/// Runs a test with a session through the proxy.
 pub fn in_session(play: impl AsyncFnOnce(Scene, Proxy, Session)) {
     by_proxy(async |scene, proxy| {
         let session = session(&scene, &proxy).await;
@@ -38,7 +38,7 @@ pub async fn session(scene: &Scene, proxy: &Proxy) -> Session {
     scene.traced_by(&proxy.connect()).await.0
 }
 
-/// One that soon expires.
+/// Opens a session that expires soon.
 pub async fn short_session(proxy: &Proxy) -> Session {
     let target = Target { connect: proxy.connect(), access: Access::default() };
     target.open(Duration::from_secs(2), LONG, Observed::by_nobody()).await.unwrap()
@@ -78,14 +78,14 @@ pub async fn is_gone(session: &Session, path: &str) {
     .await;
 }
 
-/// How long something takes that works.
+/// Duration of an operation that must succeed.
 pub async fn timed<T, E: std::fmt::Debug>(work: impl Future<Output = Result<T, E>>) -> Duration {
     let began = clock::now();
     work.await.unwrap();
     Duration::from_micros(clock::now() - began)
 }
 
-/// How long something takes at least, done so often.
+/// Shortest duration of an operation repeated this often.
 pub async fn fastest<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>>>(
     times: usize,
     work: impl Fn() -> F,

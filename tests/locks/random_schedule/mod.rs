@@ -1,9 +1,10 @@
-//! Every lock under a random schedule: acquires that are cancelled or run out of patience at any moment, holds of
-//! any length, sessions that end while their contender waits or holds. A lock that promises exclusion keeps it;
-//! the check is no idle one, because it finds the violations of those that promise nothing.
+//! Every lock under a random schedule: acquires that are cancelled or time out at any moment, holds of any
+//! length, and sessions that end while their contender waits or holds. A lock that promises exclusion keeps
+//! its promise. The check is effective, because it finds the violations of locks that promise nothing.
 //!
-//! `ZKLOCKBENCH_ACQUISITIONS` says how many acquisitions each lock is put through (500 unless told, 10,000 with `scripts/test --long`), and
-//! `ZKLOCKBENCH_SEED` repeats a schedule; the servers still decide who comes first.
+//! `ZKLOCKBENCH_ACQUISITIONS` sets the number of acquisitions of each lock (default 250; 10,000 with
+//! `scripts/test --long`). `ZKLOCKBENCH_SEED` repeats a schedule, but the servers still decide the order of
+//! arrival.
 
 mod printed;
 
@@ -22,15 +23,15 @@ use crate::support::sessions::{Scene, patience, scene};
 use crate::support::{depth, ensemble};
 
 const CONTENDERS: usize = 5;
-/// One turn in so many ends with the end of its session.
+/// One cycle in this many ends with the end of its session.
 const SESSION_ENDS: u32 = 60;
-/// One acquire in so many is cut short.
+/// One acquire in this many is cut short.
 const CUT_SHORT: u32 = 8;
-/// How long a lock may be without an acquisition before somebody is taken to be stuck.
+/// Time without an acquisition after which a contender counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// Who is inside, as the contenders themselves see it.
+/// Counts of holders inside, as the contenders themselves see them.
 #[derive(Default)]
 struct Oracle {
     capacity: usize,
@@ -81,7 +82,7 @@ impl Contest {
     }
 
     fn is_over(&self) -> bool {
-        // One violation says all that is to be said of a lock that promises nothing.
+        // One violation is enough for a lock that promises nothing.
         let found = !self.entry.card.guarantees.exclusive && self.oracle.violations.get() > 0;
         found || self.oracle.acquired.get() >= self.wanted || self.is_stuck()
     }
@@ -136,13 +137,13 @@ impl Contender {
 
     async fn run(mut self) {
         while !self.contest.is_over() {
-            self.turn().await;
+            self.cycle().await;
         }
         drop(self.lock);
         self.session.close(CLOSE).await;
     }
 
-    async fn turn(&mut self) {
+    async fn cycle(&mut self) {
         self.pause(4).await;
         let mode = self.contest.mode(&mut self.rng);
         let patience = self.patience();
@@ -176,8 +177,8 @@ impl Contender {
         }
     }
 
-    /// Usually as long as it takes. Now and then it ends, or somebody ends the wait; of a lock that leaves its node
-    /// when it times out only the latter, because the node would stand in everybody's way.
+    /// Usually long; now and then the acquire times out or is cancelled. A lock that leaves its node when it
+    /// times out is only cancelled, because the node would block every other contender.
     fn patience(&mut self) -> Patience {
         let long = Duration::from_secs(20);
         if !self.rng.random_ratio(1, CUT_SHORT) {
@@ -197,7 +198,7 @@ impl Contender {
         patience
     }
 
-    /// Often nothing, sometimes a moment, now and then milliseconds.
+    /// Often no pause, sometimes a yield, now and then milliseconds.
     async fn pause(&mut self, longest_ms: u64) {
         match self.rng.random_range(0..10) {
             0..6 => {}
@@ -240,7 +241,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn a_lock_that_promises_exclusion_keeps_it_and_nobody_gets_stuck() {
+fn locks_that_promise_exclusion_keep_it_and_no_contender_gets_stuck() {
     let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(250, 10_000));
     let promising = STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive);
     let can_count = |entry: &&Entry| entry.card.params.iter().any(|param| param.name == "join");
@@ -261,7 +262,7 @@ fn a_lock_that_promises_exclusion_keeps_it_and_nobody_gets_stuck() {
 }
 
 #[test]
-fn the_violations_of_the_others_are_found() {
+fn violations_of_locks_without_exclusion_are_found() {
     let others = STRATEGIES.iter().filter(|entry| !entry.card.guarantees.exclusive);
     for contest in contest(others.map(|entry| (entry, false)), 5_000) {
         let (name, oracle) = (contest.entry.card.name, &contest.oracle);

@@ -1,11 +1,13 @@
-//! The lock requirements article's code as it is printed, as a negative control: `local-then-remote` is its text.
+//! The code of the lock requirements article as printed, as a negative control; `local-then-remote` follows
+//! its text.
 //!
-//! It sorts the queue by the third piece of each name between hyphens. In a protected name, `_c_<uuid>-lock-<number>`,
-//! that is a piece of the identifier, so the order is that of chance: whoever comes later may be the first. Its unlock
-//! deletes the first node of that order, whoever's it is.
+//! The code sorts the queue by the third piece of each name between hyphens. In a protected name,
+//! `_c_<uuid>-lock-<number>`, that piece belongs to the identifier, so the order is random: a later contender
+//! may be the first. Its unlock deletes the first node of that order, no matter which contender owns it.
 //!
-//! Left out are what has no part in this, the lock within the process, and what would only keep it from running at
-//! all: its watcher takes a lock that the waiting thread holds, and it compares a full path with bare names.
+//! Two parts are left out. The lock within the process is irrelevant here. Two mistakes would keep the code
+//! from running at all: its watcher takes a lock that the waiting thread holds, and it compares a full path
+//! with bare names.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,7 +22,7 @@ use zklockbench_zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, on_scene, patience};
 
-/// Longer than it takes a newcomer to come in.
+/// Longer than a newcomer needs to enter.
 const STAY: Duration = Duration::from_millis(30);
 
 static PRINTED: Entry = Entry {
@@ -43,7 +45,7 @@ struct Printed {
     lock: String,
 }
 
-/// What the names are sorted by.
+/// Sort key of a name.
 fn piece(name: &str) -> &str {
     name.split('-').nth(2).unwrap_or_default()
 }
@@ -84,7 +86,7 @@ impl Printed {
             if self.sorted(session).await?.first().is_some_and(|first| first == node.name()) {
                 return Ok(());
             }
-            // It lists once more to learn whom to watch.
+            // The code lists once more to find the node to watch.
             let names = self.sorted(session).await?;
             let own = names.iter().position(|name| name == node.name()).ok_or(Failure::OwnNodeMissing)?;
             let Some(previous) = own.checked_sub(1).map(|previous| &names[previous]) else { continue };
@@ -129,8 +131,8 @@ impl Crowd {
     async fn contend(self: Rc<Self>, contender: usize) {
         let (mut session, mut lock) = (self.scene.session().await, self.lock(contender));
         while !self.is_done() {
-            if self.turn(&session, &mut *lock).await.is_err() {
-                // A node may be left: it goes with its session.
+            if self.cycle(&session, &mut *lock).await.is_err() {
+                // A node may be left; it goes with its session.
                 session.close(Duration::from_secs(5)).await;
                 (session, lock) = (self.scene.session().await, self.lock(contender));
             }
@@ -138,7 +140,7 @@ impl Crowd {
         session.close(Duration::from_secs(5)).await;
     }
 
-    async fn turn(&self, session: &Session, lock: &mut dyn Strategy) -> Result<(), AcquireError> {
+    async fn cycle(&self, session: &Session, lock: &mut dyn Strategy) -> Result<(), AcquireError> {
         let held = lock.acquire(session, Mode::Write, &patience(Some(Duration::from_secs(2)))).await?;
         if self.inside.replace(self.inside.get() + 1) > 0 {
             self.violations.set(self.violations.get() + 1);
@@ -150,7 +152,7 @@ impl Crowd {
     }
 }
 
-/// How many acquisitions and violations five contenders come to, who end at the first violation.
+/// Returns the numbers of acquisitions and violations of five contenders, which stop at the first violation.
 fn contest(entry: &'static Entry, wanted: u64) -> (u64, u64) {
     on_scene(async |scene| {
         let (inside, acquired, violations) = Default::default();
@@ -165,7 +167,7 @@ fn contest(entry: &'static Entry, wanted: u64) -> (u64, u64) {
 }
 
 #[test]
-fn an_articles_code_as_printed_is_found_violated_where_its_text_excludes() {
+fn articles_printed_code_is_violated_where_its_text_excludes() {
     let (acquired, violations) = contest(&PRINTED, 300);
     println!("as printed: the first violation among {acquired} acquisitions");
     assert!(violations > 0, "none in {acquired} acquisitions");
@@ -173,12 +175,12 @@ fn an_articles_code_as_printed_is_found_violated_where_its_text_excludes() {
 }
 
 #[test]
-fn the_printed_code_is_no_strategy_that_a_scenario_can_name() {
+fn printed_code_is_no_strategy_for_scenarios() {
     assert!(STRATEGIES.iter().all(|entry| entry.card.name != PRINTED.card.name));
 }
 
 #[test]
-fn the_piece_is_one_of_the_identifier_and_not_the_number() {
+fn third_piece_of_a_name_belongs_to_its_identifier() {
     let name = "_c_0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9-lock-0000000042";
     assert_eq!(piece(name), "6071");
 }

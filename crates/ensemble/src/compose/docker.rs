@@ -1,5 +1,4 @@
-//! Docker: its commands, and Compose by whichever name this machine has it; and what `docker inspect` tells of a
-//! container.
+//! Docker's commands, Compose under either of its names, and the output of `docker inspect`.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -10,7 +9,7 @@ use serde::Deserialize;
 
 use zklockbench_core::error::Error;
 
-/// The port on which a server in a container listens for clients.
+/// Port on which a server in a container listens for clients.
 pub const CLIENT_PORT: &str = "2181/tcp";
 const SERVICE: &str = "com.docker.compose.service";
 
@@ -29,11 +28,11 @@ pub struct Container {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerState {
-    /// Its process is there, be it held still.
+    /// Whether the process exists, paused or not.
     pub running: bool,
     pub paused: bool,
     pub exit_code: i64,
-    /// The system ended it, because it used too much memory.
+    /// Whether the kernel killed the process because it used too much memory.
     #[serde(rename = "OOMKilled")]
     pub oom_killed: bool,
 }
@@ -42,7 +41,7 @@ pub struct ContainerState {
 #[serde(rename_all = "PascalCase")]
 pub struct Config {
     pub image: String,
-    /// `NAME=value`.
+    /// Environment as `NAME=value`.
     pub env: Option<Vec<String>>,
     pub labels: BTreeMap<String, String>,
 }
@@ -52,24 +51,24 @@ pub struct Config {
 pub struct HostConfig {
     pub restart_policy: RestartPolicy,
     pub tmpfs: Option<BTreeMap<String, String>>,
-    /// Where its ports are to be found on the host.
+    /// Host ports by container port.
     pub port_bindings: Option<BTreeMap<String, Option<Vec<Binding>>>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RestartPolicy {
-    /// `no`, `always`, `on-failure`, `unless-stopped`; empty for `no`.
+    /// `no`, `always`, `on-failure` or `unless-stopped`; empty for `no`.
     pub name: String,
 }
 
-/// A port of the host that leads to one of the container.
+/// A host port that is published for a container's port.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Binding {
     /// Empty for all addresses.
     pub host_ip: String,
-    /// Empty or 0 for one that Docker chooses at each start.
+    /// Empty or 0 if Docker chooses a port at each start.
     pub host_port: String,
 }
 
@@ -79,7 +78,7 @@ pub struct Mount {
     /// `volume`, `bind` or `tmpfs`.
     #[serde(rename = "Type")]
     pub kind: String,
-    /// Where it lies on the host; empty for memory.
+    /// Path on the host; empty for memory.
     #[serde(default)]
     pub source: String,
     pub destination: String,
@@ -94,7 +93,7 @@ pub struct NetworkSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Endpoint {
-    /// The names by which others find it.
+    /// Names of the container on the network.
     pub aliases: Option<Vec<String>>,
     #[serde(rename = "IPAMConfig")]
     pub asked: Option<RequestedAddress>,
@@ -119,7 +118,7 @@ impl Container {
             .map(|(_, value)| value)
     }
 
-    /// Whether a path of it lies in memory, which is lost when it ends.
+    /// Returns whether a path is in memory, which is lost when the container ends.
     pub fn is_in_memory(&self, path: &str) -> bool {
         let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
         short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
@@ -135,7 +134,8 @@ impl Container {
 }
 
 impl Mount {
-    /// Where it lies on the host; of a volume, where all volumes do: its own name tells nobody anything.
+    /// Directory on the host; for a volume, that of all volumes, since a volume's name means nothing to
+    /// users.
     pub fn shared_directory(&self) -> &Path {
         let source = Path::new(&self.source);
         let volumes = source.ancestors().nth(2).filter(|_| self.kind == "volume");
@@ -144,7 +144,7 @@ impl Mount {
 }
 
 impl Binding {
-    /// `host:port`, from this host.
+    /// `host:port` as seen from this host.
     pub fn address(&self) -> String {
         let host = match self.host_ip.as_str() {
             "" | "0.0.0.0" | "::" => "127.0.0.1",
@@ -153,7 +153,7 @@ impl Binding {
         format!("{host}:{}", self.host_port)
     }
 
-    /// Whether it is the same after the container was started again.
+    /// Returns whether the port is the same after a restart of the container.
     pub fn stays(&self) -> bool {
         !matches!(self.host_port.as_str(), "" | "0")
     }
@@ -176,22 +176,23 @@ fn parse(told: &str) -> Result<Vec<Container>, String> {
         .map_err(|error| format!("`docker container inspect` is not understood: {error}"))
 }
 
-/// Compose as a part of `docker`, and by itself as it was before version 2.
+/// `docker compose`, and `docker-compose` as before version 2.
 const COMPOSE: [&[&str]; 2] = [&["docker", "compose"], &["docker-compose"]];
 
-/// What `docker` said on stdout. Given up, the command is killed.
+/// Runs `docker`; returns its stdout. The command is killed if the future is dropped.
 pub async fn docker(arguments: &[&str]) -> Result<String, String> {
     run(command(&["docker"], arguments)).await
 }
 
-/// The same, waiting for it: for the end of a life, when nothing more can be awaited.
+/// Blocking version of [`docker`], for use while dropping.
 pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     let mut command = command(&["docker"], arguments);
     let output = command.output();
     said(&command, output)
 }
 
-/// A command of these words. In a group of its own no Ctrl-C reaches it: what is half made could not be removed.
+/// Builds a command in its own process group, which keeps Ctrl-C away: a half-made project could not be
+/// removed.
 pub fn command(program: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).args(arguments).env("LC_ALL", "C");
@@ -199,7 +200,7 @@ pub fn command(program: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command said on stdout. Given up, it is killed.
+/// Runs a command; returns its stdout. The command is killed if the future is dropped.
 pub async fn run(command: Command) -> Result<String, String> {
     let mut command = tokio::process::Command::from(command);
     let output = command.kill_on_drop(true).output().await;
@@ -216,7 +217,7 @@ pub async fn find_compose() -> Result<&'static [&'static str], Error> {
 pub const NO_COMPOSE: &str = "there is neither `docker compose` nor `docker-compose`. Install Docker's Compose plugin \
                               (Debian, Ubuntu: apt-get install -y docker-compose)";
 
-/// Compose, which can read files without Docker's daemon.
+/// Command of Compose, if installed; Docker's daemon is not needed.
 pub async fn installed_compose() -> Option<&'static [&'static str]> {
     for program in COMPOSE {
         if run(command(program, &["version"])).await.is_ok() {
@@ -243,7 +244,7 @@ fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, St
 mod tests {
     use super::*;
 
-    /// As Docker 20.10 told it of a container that Compose had made and not started, shortened.
+    /// Output of Docker 20.10 for a container that Compose created and did not start, shortened.
     const TOLD: &str = r#"[{"Id": "8427ff", "Image": "sha256:c430",
         "State": {"Status": "created", "Running": false, "Paused": false, "OOMKilled": false, "ExitCode": 0},
         "Config": {"Image": "zookeeper:3.9", "Env": ["ZOO_MY_ID=1", "ZOO_CFG_EXTRA=a=1 b=2"],
@@ -255,7 +256,7 @@ mod tests {
             "IPAMConfig": {"IPv4Address": "172.28.213.11"}, "Aliases": ["zoo1", "8427ff"]}}}}]"#;
 
     #[test]
-    fn a_container_that_was_made_tells_what_it_will_be() {
+    fn created_container_is_parsed_before_it_starts() {
         let container = parse(TOLD).unwrap().remove(0);
         assert_eq!(container.service(), "zoo1");
         assert_eq!(container.variable("ZOO_CFG_EXTRA"), Some("a=1 b=2"));
@@ -270,12 +271,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_containers_is_an_error() {
+    fn output_that_is_no_list_of_containers_is_an_error() {
         assert!(parse("{}").unwrap_err().contains("docker container inspect"));
     }
 
     #[tokio::test]
-    async fn a_failure_names_the_command_and_what_it_said_or_how_to_get_it() {
+    async fn failure_names_the_command_and_its_stderr_or_what_to_install() {
         let why = run(command(&["sh", "-c"], &["echo no >&2; exit 7"])).await.unwrap_err();
         assert!(why.contains("`sh -c echo no >&2; exit 7` failed") && why.ends_with(": no"), "{why}");
         let why = run(command(&["zklockbench-no-such-program"], &["x"])).await.unwrap_err();
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_given_up_does_not_go_on() {
+    async fn dropped_command_is_killed() {
         let mark = tempfile::NamedTempFile::new().unwrap();
         let script = format!("sleep 1; rm {}", mark.path().display());
         let work = run(command(&["sh", "-c"], &[&script]));

@@ -1,4 +1,4 @@
-//! One server of a Compose ensemble: a container, and what of it stays as it is.
+//! One server of a Compose ensemble: a container and its fixed properties.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ const LOG_LINES: &str = "8";
 
 #[derive(Debug)]
 pub struct Member {
-    /// From 1.
+    /// Number from 1.
     pub number: usize,
     pub made: Container,
-    /// It is meant to be down: that it is so is no news.
+    /// Whether the server is intended to be down, so that its end is not reported.
     pub meant_down: AtomicBool,
 }
 
-/// A container's place on its network, to be given back to it.
+/// A container's network, address and aliases, restored when it rejoins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkAttachment {
     pub network: String,
     pub address: Ipv4Addr,
-    /// The names by which others find it.
+    /// Names of the container on the network.
     pub aliases: Vec<String>,
 }
 
@@ -49,27 +49,27 @@ impl Member {
         &self.made.id
     }
 
-    /// `server 2 (zoo2)`.
+    /// Name such as `server 2 (zoo2)`.
     pub fn name(&self) -> String {
         format!("server {} ({})", self.number, self.made.service())
     }
 
-    /// Where clients find it, from this host.
+    /// `host:port` for clients, as seen from this host.
     pub fn address(&self) -> String {
         self.made.asked_binding().map(Binding::address).unwrap_or_default()
     }
 
-    /// Where it keeps its transaction logs, in the container.
+    /// Directory of the transaction logs in the container.
     pub fn log_dir(&self) -> &str {
         self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog")
     }
 
-    /// Where it keeps its snapshots and its number, in the container.
+    /// Directory of the snapshots and `myid` in the container.
     pub fn data_dir(&self) -> &str {
         self.made.variable("ZOO_DATA_DIR").unwrap_or("/data")
     }
 
-    /// On what its transaction logs lie, and what that means.
+    /// File system of the transaction logs and its cost of fsync.
     pub fn placement(&self) -> String {
         let directory = self.log_dir();
         if self.made.is_in_memory(directory) {
@@ -81,7 +81,7 @@ impl Member {
         }
     }
 
-    /// Whether it can be ended and is itself again when it is started.
+    /// Checks that the container can be ended and comes back with its data and port when started.
     pub fn can_be_ended(&self) -> Result<(), String> {
         let service = self.made.service();
         let policy = &self.made.host_config.restart_policy.name;
@@ -102,7 +102,7 @@ impl Member {
         self.keeps_its_port()
     }
 
-    /// Whether it can be taken off its network and put back where it was.
+    /// Checks that the container can be taken off its network and put back where it was.
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.place()?;
         self.keeps_its_port()
@@ -135,7 +135,7 @@ impl Member {
                  another one: give it an `ipv4_address` in a network with a `subnet`"
             )
         })?;
-        // Docker gives the beginning of the id back by itself.
+        // Docker restores the alias that is a prefix of the id by itself.
         let names = endpoint.aliases.iter().flatten().filter(|alias| !self.id().starts_with(*alias));
         let aliases = names.cloned().chain([service.to_owned()]).collect::<std::collections::BTreeSet<_>>();
         Ok(NetworkAttachment { network: network.clone(), address, aliases: aliases.into_iter().collect() })
@@ -145,7 +145,7 @@ impl Member {
         self.meant_down.store(down, Ordering::Release);
     }
 
-    /// How it ended, if it has ended by itself, as that look at it tells.
+    /// Exit code, if the server ended by itself according to `now`.
     pub fn ended(&self, now: &Container) -> Option<String> {
         if now.state.running || self.meant_down.load(Ordering::Acquire) {
             return None;
@@ -155,7 +155,7 @@ impl Member {
     }
 
     pub async fn log_tail(&self) -> String {
-        // What a container writes on stderr comes on stderr.
+        // Docker copies a container's stderr to its own stderr.
         let mut command = super::docker::command(&["docker"], &["logs", "--tail", LOG_LINES, self.id()]);
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let Ok(Ok(output)) = output else { return "its log cannot be read".into() };

@@ -1,5 +1,5 @@
-//! An ensemble of containers, by Docker Compose: brought up for one run and taken down with it. What is done to its
-//! servers is done by Docker itself: kill, stop, pause, and taking a container off its network.
+//! An ensemble of Docker Compose containers, brought up for one run and removed with it. Docker itself breaks
+//! the servers: kill, stop, pause, and taking a container off its network.
 
 mod docker;
 mod member;

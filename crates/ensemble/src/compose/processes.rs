@@ -1,7 +1,7 @@
-//! What is done to servers in containers and to their network, and what is seen of it from within the containers.
+//! Acts on servers in containers and on their network, and checks the effects from within the containers.
 //!
-//! Whether one container reaches another is asked by a connection to a closed port: the other
-//! system's refusal has come all the way back, and no server is disturbed.
+//! A container connects to a closed port of another to check whether it reaches that container: the refusal
+//! has come all the way back, and no server is disturbed.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::state::{self, Numbered};
 use crate::{Done, Fact, Links, Processes, eventually};
 use zklockbench_zk::admin;
 
-/// How long a server may take to end when asked, before Docker kills it; in seconds.
+/// Seconds a server gets to end when asked, before Docker kills it.
 const STOPPED_WITHIN: &str = "10";
 const GONE_WITHIN: Duration = Duration::from_secs(30);
-/// How long a server may take until it listens. Alone on two cores it takes a second.
+/// Time a server gets until it listens. Alone on two cores it takes a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
 
 #[async_trait]
@@ -66,10 +66,10 @@ impl Processes for Compose {
     async fn resume(&self, server: usize) -> Done {
         let now = self.look_at(server).await?.state;
         if now.running {
-            // Its end was asked for, and cut short before it came.
+            // An earlier `kill` or `stop` was cut short before the server ended.
             self.member(server)?.mean_down(false);
         }
-        // Docker refuses to wake what is awake.
+        // Docker refuses to unpause a container that is not paused.
         if !now.paused {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl Processes for Compose {
 impl Compose {
     async fn end(&self, server: usize, how: &[&str]) -> Done {
         let member = self.member(server)?;
-        // Said before, so that its end is no news to a look in between.
+        // Set first, so that a check in between does not report the server's end.
         member.mean_down(true);
         let ended = async {
             docker(&[how, &[member.id()]].concat()).await?;
@@ -128,7 +128,7 @@ impl Compose {
             .await
         };
         let ended = ended.await;
-        // It goes on, as far as Docker tells: if it ends later, that was not intended.
+        // Docker reports that the server still runs; if it ends later, that was not intended.
         if ended.is_err() && !self.look_at(server).await.is_ok_and(|now| !now.state.running) {
             member.mean_down(false);
         }
@@ -140,7 +140,7 @@ impl Compose {
         let seen = eventually(LISTENS_WITHIN, || async {
             if let Err(error) = admin::ruok(&address, state::PATIENCE).await {
                 let state = self.look_at(member.number).await?.state;
-                // Of one that has ended nothing more is to come.
+                // It has ended, so waiting longer is pointless.
                 return if state.running {
                     Err(format!("{address}: {error}"))
                 } else {
@@ -152,7 +152,7 @@ impl Compose {
         seen.await?
     }
 
-    /// Removes snapshots and transaction logs by another container, which has the same volumes.
+    /// Removes snapshots and transaction logs in another container that mounts the same volumes.
     async fn wipe_volumes(&self, member: &Member) -> Done {
         let directories = [member.data_dir(), member.log_dir()];
         if let Some(path) = directories.iter().find(|path| member.made.mount_of(path).is_none()) {
@@ -167,7 +167,7 @@ impl Compose {
         docker(&container.concat()).await.map(drop)
     }
 
-    /// Whether something gets from one container to the other and back.
+    /// Returns whether a packet gets from one container to the other and back.
     async fn connects(&self, from: usize, to: usize) -> Result<bool, String> {
         let (from, to): (&Member, &Member) = (self.member(from)?, self.member(to)?);
         let connect = format!("exec 3<>/dev/tcp/{}/{DISCARD}", to.place()?.address);
@@ -181,11 +181,11 @@ impl Compose {
     }
 }
 
-/// A port that is closed (RFC 863).
+/// Port that is closed in every container (discard, RFC 863).
 const DISCARD: u16 = 9;
-/// How long a connection may take, in seconds; otherwise it takes a millisecond.
+/// Seconds a connection may take; it usually takes a millisecond.
 const PATIENCE: &str = "1";
-/// Docker takes a container off its network, and that is all that it does to networks.
+/// Docker can only take a container off its network; it has no finer cuts.
 const NO_CUTS: &str =
     "Docker can take a server off its network, but not drop what one server sends to another";
 
@@ -214,7 +214,7 @@ impl Links for Compose {
     }
 
     async fn heal(&self, _: usize, _: usize) -> Done {
-        // What was not cut is whole.
+        // There are no cuts, so there is nothing to heal.
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl Links for Compose {
     }
 
     async fn all_reach(&self) -> Fact {
-        // One that is down or held still cannot be asked, and is none of this fault's business.
+        // Servers that are down or paused cannot be asked, and other faults are responsible for them.
         let awake = self.awake().await?;
         let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
         let pairs = pairs.filter(|(from, to)| from != to);
@@ -273,7 +273,7 @@ impl Links for Compose {
     }
 }
 
-/// Whether that is what bash says of a connection that leads nowhere, or `timeout` by its exit code.
+/// Returns whether this is bash's message for an unreachable address, or the exit code of `timeout`.
 fn is_lost(why: &str) -> bool {
     ["Network is unreachable", "No route to host", "exit status: 124"].iter().any(|said| why.contains(said))
 }

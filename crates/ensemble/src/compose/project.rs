@@ -1,7 +1,8 @@
-//! All that Compose makes for one run: containers, networks and volumes under one project name, gone with its owner.
+//! Everything that Compose creates for one run: containers, networks and volumes of one project, removed with
+//! its owner.
 //!
-//! The name is on every one of them, as Compose's own label. The holder of the lock on it owns them all; a name whose
-//! free lock is what a killed run left, and the next run removes it.
+//! Compose labels all of them with the project's name. The holder of that name's lock owns them; if the lock
+//! is free, a killed run left them, and the next run removes them.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +16,13 @@ use super::docker::docker_now;
 use crate::private;
 
 const PREFIX: &str = "zklockbench-";
-/// What Compose puts on all that it makes.
+/// Label that Compose puts on everything it creates.
 const LABEL: &str = "com.docker.compose.project";
-/// How many times what is left is looked for: what Docker was making when the suite was killed appears late.
+/// Number of searches for leftovers. Objects that Docker was creating when the suite was killed appear late.
 const LOOKS_AT_MOST: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A project name that is ours until dropped; all that bears it goes then.
+/// A project name that is owned until dropped; everything with its label is removed then.
 #[derive(Debug)]
 pub struct Project {
     name: String,
@@ -32,7 +33,7 @@ pub struct Project {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftProject {
-    /// Its name, as `docker ps` shows it before the names of its containers.
+    /// Project name, which `docker ps` shows as a prefix of container names.
     pub name: String,
     pub in_use: bool,
 }
@@ -45,7 +46,7 @@ impl Project {
     fn create_in(locks: &Path) -> io::Result<Self> {
         private::make(locks)?;
         let name = format!("{PREFIX}{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
-        // It is locked before it gets its name, so that it is never found open.
+        // The file is locked before it gets its name, so no other run finds it unlocked.
         let unnamed = tempfile::NamedTempFile::new_in(locks)?;
         flock(unnamed.as_file(), FlockOperation::NonBlockingLockExclusive)?;
         let lock = locks.join(&name);
@@ -57,12 +58,12 @@ impl Project {
         &self.name
     }
 
-    /// What puts the project's label on a container that Compose does not make.
+    /// Label for containers of this project that Compose does not create.
     pub fn label(&self) -> String {
         format!("{LABEL}={}", self.name)
     }
 
-    /// Removes all that bears the name. Doing it twice does no harm.
+    /// Removes everything with the project's label. Idempotent.
     pub fn remove(&self) -> Result<(), String> {
         remove(&self.name)?;
         let _ = std::fs::remove_file(&self.lock);
@@ -73,7 +74,7 @@ impl Project {
 
 impl Drop for Project {
     fn drop(&mut self) {
-        // Once removed it is not looked for again: that takes Docker a while.
+        // Once removed, don't search again: that takes Docker a while.
         if !self.removed.load(Ordering::Acquire) {
             let _ = self.remove();
         }
@@ -81,16 +82,16 @@ impl Drop for Project {
 }
 
 pub fn left_projects() -> Vec<LeftProject> {
-    // Looking fails only where there is nothing of ours.
+    // Listing fails only if there is no project of this user.
     left_in(&locks(), |_| Ok(false)).unwrap_or_default()
 }
 
-/// The same; and those whose runs are gone are removed.
+/// Like [`left_projects`], and removes the projects whose runs are gone.
 pub fn remove_left_projects() -> Result<Vec<LeftProject>, String> {
     left_in(&locks(), |name| remove(name).map(|()| true))
 }
 
-/// `removing` is asked about each whose run is gone, and says whether it has removed it.
+/// Calls `removing` for each project whose run is gone; it returns whether it removed the project.
 fn left_in(
     locks: &Path,
     removing: impl Fn(&str) -> Result<bool, String>,
@@ -98,7 +99,7 @@ fn left_in(
     if !locks.exists() {
         return Ok(Vec::new());
     }
-    // Other files there name nothing of ours.
+    // Files in a directory that others can write to prove nothing.
     private::check(locks).map_err(|error| error.to_string())?;
     let entries = std::fs::read_dir(locks).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -117,7 +118,7 @@ fn left_in(
     Ok(left)
 }
 
-/// Beside no other program's files, not where a variable may point, and still there after a reboot.
+/// Apart from other programs' files, independent of environment variables, and still there after a reboot.
 fn locks() -> PathBuf {
     PathBuf::from(format!("/var/tmp/zklockbench-compose-{}", rustix::process::getuid().as_raw()))
 }
@@ -135,10 +136,10 @@ fn remove(project: &str) -> Result<(), String> {
         ];
         let mut found = found.into_iter();
         match found.try_fold(false, |any, found| found.map(|found| any || found)) {
-            // Something is looked for once more after it was removed, and nothing at least twice.
+            // Done only after a search that found nothing; the first search does not count.
             Ok(false) if look > 0 => return Ok(()),
             Ok(_) => {}
-            // A network may be in use for a moment yet.
+            // A network may still be in use for a moment.
             Err(why) => failed = Err(why),
         }
     }
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_is_removed_when_nobody_holds_its_lock_and_left_alone_while_somebody_does() {
+    fn project_is_removed_only_when_its_lock_is_free() {
         let locks = tempfile::tempdir().unwrap();
         let in_use = std::mem::ManuallyDrop::new(Project::create_in(locks.path()).unwrap());
         std::fs::write(locks.path().join("zklockbench-dead"), "").unwrap();
@@ -175,13 +176,13 @@ mod tests {
         let left = left_in(locks.path(), removing).unwrap();
         assert_eq!(left.len(), 2);
         assert_eq!(*removed.borrow(), ["zklockbench-dead"]);
-        // And then it is gone, and the other still there.
+        // The removed project is gone, and the other is still there.
         let left = left_in(locks.path(), |_| panic!("nothing is to be removed")).unwrap();
         assert_eq!(left, [LeftProject { name: in_use.name().into(), in_use: true }]);
     }
 
     #[test]
-    fn a_directory_of_locks_that_others_can_write_to_names_nothing_that_is_removed() {
+    fn locks_directory_that_others_can_write_to_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let locks = tempfile::tempdir().unwrap();
         std::fs::write(locks.path().join("zklockbench-planted"), "").unwrap();
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_removed_is_tried_again() {
+    fn failed_removal_is_retried() {
         let locks = tempfile::tempdir().unwrap();
         std::fs::write(locks.path().join("zklockbench-dead"), "").unwrap();
         assert!(left_in(locks.path(), |_| Err("no daemon".into())).is_err());

@@ -17,17 +17,17 @@ use crate::ports::ClaimedPorts;
 use crate::{Links, Logs, Started, network, state};
 use zklockbench_core::error::Error;
 
-/// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
+/// Time the servers get to become ready. Alone on two cores they take 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// Poll interval for a server that ends meanwhile.
+/// Poll interval for a server that ends during the start.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// As many servers as a block of ports is for.
+/// Largest number of servers, limited by the size of a port block.
 const MOST: usize = 5;
-/// How many ranges of addresses are tried when one turns out to be taken.
+/// Number of address ranges to try when one turns out to be taken.
 const ATTEMPTS: usize = 5;
 const TAKEN: &str = "Pool overlaps";
 
-/// An ensemble of containers. Closed or dropped, all of it is gone, its data included.
+/// An ensemble of containers, removed with its data when closed or dropped.
 #[derive(Debug)]
 pub struct Compose {
     pub(super) members: Vec<Member>,
@@ -37,11 +37,12 @@ pub struct Compose {
 }
 
 impl Compose {
-    /// Makes the containers of a Compose file, and starts none: first it can be asked what can be done to them.
+    /// Creates the containers of a Compose file without starting them, so that their capabilities can be
+    /// checked first.
     ///
     /// # Errors
-    /// Usage when the file is no Compose file of ZooKeeper servers; environment when Docker is missing, its daemon
-    /// does not answer, or an image is not there. Nothing is left behind then.
+    /// Usage if the file is no Compose file of ZooKeeper servers; environment if Docker is missing, its
+    /// daemon does not answer, or an image is missing. Nothing is left behind.
     pub async fn create(file: &Path) -> Result<Self, Error> {
         readable(file)?;
         let program = find_compose().await?;
@@ -59,10 +60,10 @@ impl Compose {
         Ok(Self { members, project, file: file.to_path_buf(), _ports: ports })
     }
 
-    /// Checks a Compose file without making anything. Returns why this machine cannot do even that, where it cannot.
+    /// Checks a Compose file without creating anything. Returns a reason if this machine cannot check it.
     ///
     /// # Errors
-    /// Usage when it is no Compose file, or one of too many services.
+    /// Usage if it is no Compose file or has too many services.
     pub async fn check(file: &Path) -> Result<Option<String>, Error> {
         readable(file)?;
         match installed_compose().await {
@@ -97,7 +98,7 @@ impl Compose {
         }
     }
 
-    /// The server whose log is to be shown: one that has ended, else one that does not serve.
+    /// Server whose log is reported: one that ended, else one that does not answer, else the first.
     async fn guilty(&self) -> &Member {
         let now = self.look().await.unwrap_or_default();
         let ended = self.members.iter().zip(&now).find(|(member, now)| member.ended(now).is_some());
@@ -128,7 +129,7 @@ impl Compose {
         self.addresses().join(",")
     }
 
-    /// The name of its Compose project, as `docker ps` shows it before the names of the containers.
+    /// Name of the Compose project, which `docker ps` shows as a prefix of container names.
     pub fn project(&self) -> &str {
         self.project.name()
     }
@@ -162,7 +163,7 @@ impl Compose {
         pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
+    /// Describes a server that ended by itself, if any. Servers that were ended on purpose don't count.
     pub fn ended(&self) -> Option<String> {
         let now = inspect_now(&self.members.iter().map(Member::id).collect::<Vec<_>>());
         now.ok().and_then(|now| self.ended_in(&now))
@@ -182,7 +183,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Takes all of it down, even if others still share it. Where that fails, the next run tries again.
+    /// Removes the project, even if others still share the ensemble. If that fails, the next run tries again.
     pub fn close(&self) -> Result<(), String> {
         self.project.remove()
     }
@@ -195,7 +196,7 @@ fn readable(file: &Path) -> Result<(), Error> {
     File::open(file).map(drop).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
 }
 
-/// The number of services in a Compose file, each of which is to be a server.
+/// Number of services in a Compose file, each of which must be a server.
 async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
@@ -232,8 +233,8 @@ fn not_made(why: &str) -> Error {
     Error::environment(format!("{why}{help}"))
 }
 
-/// What a Compose file may leave to the suite, so that any number of runs get along: ports of this host for each
-/// server, and the first three parts of the network's addresses.
+/// Variables that a Compose file may use so that any number of runs get along: host ports for each server,
+/// and the first three octets of the network's addresses.
 fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
     let of = |(index, ports): (usize, &crate::ports::ServerPorts)| {
         let number = index + 1;
@@ -266,7 +267,8 @@ impl Started for Compose {
     }
 
     async fn logs(&self) -> io::Result<Logs> {
-        // Elsewhere the containers live in a virtual machine, whose clock is not that of the contenders.
+        // On other systems the containers run in a virtual machine, whose clock differs from that of the
+        // contenders.
         if !cfg!(target_os = "linux") {
             return Err(io::Error::other("the servers' clock is not this machine's"));
         }
@@ -278,7 +280,7 @@ impl Started for Compose {
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 Ok(_) => {}
-                // Wiped, and not started since; or in memory, where Docker copies nothing from.
+                // Wiped and not started since; or in memory, from which Docker copies nothing.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
             }

@@ -1,5 +1,6 @@
-//! Whom a fault hits, and how it is seen that it did. Words such as `holder` have a meaning only at the moment when it
-//! fires. Whatever has been done once must be undone, so what is done to several does not give up in the middle.
+//! Selects the contenders or servers that a fault hits, and proves that it did. Words such as `holder` are
+//! resolved when the fault fires. Whatever was done must be undone, so actions on several targets go on after
+//! a failure.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use zklockbench_core::catalog::fault::{Proof, Target};
 use zklockbench_core::clock;
 use zklockbench_zk::SessionKey;
 
-/// How long it may take until a contender is what the word says, or has what is to be broken. Another fault may just have
-/// ended all sessions, or made the servers elect.
+/// Time limit for a contender to become the requested target, or to have the thing to be broken. Another
+/// fault may just have ended all sessions or caused an election.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -47,7 +48,7 @@ pub async fn contenders(
     }
 }
 
-/// A contender's session. One that has just lost its own, by another fault perhaps, opens the next one.
+/// Session of a contender. If another fault has just ended it, waits for the next one.
 pub async fn session(contender: usize, reach: &FaultReach<'_>) -> Result<SessionKey, String> {
     let look = || async {
         let key = reach.contenders.session(contender);
@@ -76,13 +77,13 @@ pub async fn servers(
     }
 }
 
-/// The server that leads. While servers elect, the next one that does.
+/// Number of the leader. During an election, waits for its result.
 pub async fn leader(reach: &FaultReach<'_>) -> Result<usize, String> {
     let processes = reach.processes()?;
     reach.while_loaded(eventually(PATIENCE, || processes.leader())).await
 }
 
-/// How outputs call these servers, of which that one led.
+/// Name of these servers in outputs, with their roles if the leader was known.
 pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
     let role = |server: usize| match leader {
         Some(leader) if leader == server => " (leader)",
@@ -107,7 +108,7 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
     }
 }
 
-/// What was running or passing when something was stopped is through within this.
+/// Time after which anything that was still running or under way has finished.
 const SETTLES: Duration = Duration::from_millis(20);
 
 pub fn proof(seen: Result<String, String>) -> Proof {
@@ -117,7 +118,7 @@ pub fn proof(seen: Result<String, String>) -> Proof {
     }
 }
 
-/// Nothing, or why it is not so.
+/// `Ok`, or `otherwise` as the error.
 pub fn only_if(is_so: bool, otherwise: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }
@@ -129,7 +130,7 @@ where
     try_join_all(all.iter().map(|one| look(*one))).await.map(drop)
 }
 
-/// Does something to each of these, also after a failure.
+/// Applies an action to each target, even after a failure; returns the first failure.
 pub async fn do_each<T: Copy, F>(all: &[T], deed: impl Fn(T) -> F) -> Result<(), String>
 where
     F: Future<Output = Result<(), String>>,
@@ -141,7 +142,7 @@ where
     done
 }
 
-/// Does something to each of these, and looks at each until it took effect.
+/// Applies an action to each target, and waits until each has taken effect.
 pub async fn do_and_see<T: Copy, D, S>(
     all: &[T],
     deed: impl Fn(T) -> D,
@@ -165,7 +166,7 @@ pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) 
     eventually(within, look).await
 }
 
-/// Whether something that counts stands still for so long.
+/// Returns whether a count stays the same for `lasts`.
 pub async fn stands_still<T: PartialEq>(count: &impl Fn() -> T, lasts: Duration) -> bool {
     tokio::time::sleep(SETTLES).await;
     let before = count();
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_is_done_also_after_a_failure_and_the_first_failure_is_told() {
+    async fn do_each_goes_on_after_a_failure_and_returns_the_first() {
         let done = RefCell::new(Vec::new());
         let all = do_each(&[1, 2, 3], async |one| {
             done.borrow_mut().push(one);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_counts_on_does_not_stand_still() {
+    async fn growing_count_does_not_stand_still() {
         let count = std::cell::Cell::new(0);
         let moving = || count.replace(count.get() + 1);
         assert!(!stands_still(&moving, Duration::from_millis(1)).await);

@@ -1,4 +1,4 @@
-//! `bandwidth`: what a contender sends and receives passes slowly.
+//! `bandwidth`: limits the rate at which a contender sends and receives.
 
 use super::{Active, FaultEntry, Firing, wire};
 use std::time::Duration;
@@ -41,10 +41,10 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     Ok(wire::set(hit, move |proxy, who| proxy.bandwidth(who, rate), measure).await)
 }
 
-/// What a connection may have saved up, and what its timers are late by.
+/// Allowance for saved-up capacity of a connection and for late timers.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// How much has passed, and whether that is no more than may.
+/// Bytes that have passed, as `Ok` if they are within the limit.
 fn measured(since: &wire::Since<'_>, rate: u64) -> wire::Measured {
     let (bytes, lasted, connections) = (since.bytes(), since.lasts(), since.connections().max(1));
     if bytes == 0 {

@@ -1,4 +1,4 @@
-//! `burst`: contenders stay away, and then all come at once.
+//! `burst`: contenders stay away, then all arrive at once.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ closed loop the queue is soon as long as before; with think time, the difference
     ..FaultCard::CONTENDERS
 };
 
-/// How long it may take until the last of them has been served and has let go.
+/// Time until the last of the contenders has been served and has released.
 const TAKES_EFFECT: Duration = Duration::from_secs(120);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

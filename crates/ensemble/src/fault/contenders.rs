@@ -1,4 +1,4 @@
-//! The contenders of a trial, as faults see them: what is known of each, and how one is kept away or ordered to crash.
+//! The contenders of a trial as faults see them: their state, and how to keep one away or make it crash.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,50 +11,50 @@ use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionKey;
 use zklockbench_zk::gate::Gate;
 
-/// The contenders of a trial, by number.
+/// Contenders of a trial, by number.
 pub trait Contenders: Send + Sync {
-    /// All of them. Of a run by several workers, those of this one.
+    /// All contenders; in a run by several workers, those of this worker.
     fn all(&self) -> Vec<usize>;
-    /// The directories of their locks.
+    /// Directories of the contenders' locks.
     fn locks(&self) -> Vec<String>;
-    /// Those that hold a lock at this moment.
+    /// Contenders that hold a lock now.
     fn inside(&self) -> Vec<usize>;
-    /// Those that wait for one, the longest first.
+    /// Contenders that wait for a lock, the longest-waiting first.
     fn waiting(&self) -> Vec<usize>;
     fn waits_since(&self, contender: usize) -> Option<Stamp>;
-    /// What stands before all that one runs.
+    /// Gate in front of everything that a contender runs.
     fn gate(&self, contender: usize) -> Arc<Gate>;
-    /// By which one is let in to ask for the lock.
+    /// Admission that a contender passes before it asks for the lock.
     fn admission(&self, contender: usize) -> Arc<Admission>;
     fn session(&self, contender: usize) -> Option<SessionKey>;
-    /// That session of it is about to be closed from outside.
+    /// Records that a session of the contender is about to be closed from outside.
     fn is_being_closed(&self, contender: usize, session: i64);
-    /// A server has said that this session of it is over.
+    /// Records that a server has confirmed the end of this session.
     fn was_closed(&self, contender: usize, session: i64);
-    /// The clock by which it keeps its deadlines jumps ahead.
+    /// Moves the clock of the contender's deadlines ahead.
     fn clock_jumps(&self, contender: usize, by: Duration);
-    /// Orders it to crash in the middle of what it does, once it does that.
+    /// Orders a contender to crash while it is `doing` something, as soon as it is.
     fn crash(&self, contender: usize, doing: Doing) -> CrashOrder;
-    /// Locks acquired by all of them in the measured phase; of a run by several workers, as many as all of these have if they
-    /// share alike.
+    /// Locks acquired by all contenders in the measured phase. In a run by several workers, an estimate for
+    /// all of them that assumes equal shares.
     fn acquired(&self) -> u64;
 }
 
-/// One contender's admission. Closed, it lets the contender finish its turn and then keeps it away.
+/// One contender's admission. Once closed, it lets the contender finish its cycle and then keeps it away.
 #[derive(Debug, Default)]
 pub struct Admission {
     closed: AtomicUsize,
-    /// Its contender has come in, for a turn.
+    /// Whether the contender has come in for a cycle.
     is_in: AtomicBool,
     opened_at: AtomicU64,
     opened: Notify,
 }
 
 impl Admission {
-    /// Comes in, once it is admitted. Returns when it should have come: at that time, or when admission was opened if
-    /// it was closed then.
+    /// Enters once admitted. Returns the time from which the wait counts: `intended`, or the time at which
+    /// the admission was opened if that is later.
     pub async fn come_in(&self, intended: Stamp) -> Stamp {
-        // First in, then the look: so admission that is closed and seen empty is empty.
+        // Set the flag before reading `closed`, so that a closed admission seen as empty is empty.
         self.is_in.store(true, Ordering::SeqCst);
         if !self.is_closed() {
             return intended;
@@ -95,7 +95,7 @@ impl Admission {
     }
 }
 
-/// Admissions that are closed as long as this lives, however it ends, and then are opened all at once.
+/// Admissions that stay closed while this lives, and are then opened all at once.
 #[derive(Debug)]
 pub struct KeptAway(Vec<Arc<Admission>>);
 
@@ -117,7 +117,7 @@ impl Drop for KeptAway {
     }
 }
 
-/// What a contender that is to crash has to be doing.
+/// What a contender must be doing when it crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     Anything,
@@ -125,14 +125,14 @@ pub enum Doing {
     Holding,
 }
 
-/// The orders to crash that one contender has been given, in their order.
+/// Crash orders of one contender, in the order in which they were given.
 ///
-/// One crash carries out one order, so that it can prove no other. An order that is given up is taken back: nobody
-/// crashes later for a fault that has long been recorded as not done.
+/// One crash carries out one order, so it proves only one fault. A dropped order is withdrawn, so that no
+/// contender crashes for a fault that was already recorded as not injected.
 #[derive(Debug, Default)]
 pub struct CrashOrders {
     given: Mutex<Vec<Arc<OrderState>>>,
-    /// The one that it is carrying out.
+    /// Order that is being carried out.
     taken: Mutex<Option<Arc<OrderState>>>,
     changed: Notify,
 }
@@ -151,7 +151,7 @@ impl CrashOrders {
         CrashOrder { order, orders: Arc::clone(self) }
     }
 
-    /// Returns when the contender has to crash while it does that. It must then, and say so by
+    /// Returns when the contender must crash while `doing` this. It must then crash and report it with
     /// [`CrashOrders::has_crashed`].
     pub async fn due(&self, doing: Doing) {
         while !self.take(doing) {
@@ -167,7 +167,7 @@ impl CrashOrders {
         true
     }
 
-    /// Whether it is to crash in its next hold.
+    /// Returns whether the contender is ordered to crash in its next hold.
     pub fn waits_for_a_hold(&self) -> bool {
         locked(&self.given).iter().any(|order| order.doing == Doing::Holding)
     }
@@ -179,7 +179,7 @@ impl CrashOrders {
     }
 }
 
-/// One order, as its giver sees it.
+/// One crash order, as its giver sees it.
 #[derive(Debug)]
 #[must_use = "dropped, it is taken back"]
 pub struct CrashOrder {
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_open_admission_lets_in_at_the_intended_time_and_a_closed_one_when_all_have_opened_it() {
+    async fn closed_admission_admits_once_every_guard_is_dropped() {
         let admission = Arc::new(Admission::default());
         assert_eq!(admission.come_in(7).await, 7);
         let one = KeptAway::behind(vec![Arc::clone(&admission)]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_two_orders_takes_a_crash_of_its_own() {
+    fn each_order_takes_its_own_crash() {
         let orders = Arc::new(CrashOrders::default());
         let [one, other] = [Doing::Holding, Doing::Holding].map(|doing| orders.give(doing));
         assert!(!is_due(&orders, Doing::Waiting) && orders.waits_for_a_hold());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_was_given_up_crashes_nobody() {
+    fn dropped_order_crashes_no_contender() {
         let orders = Arc::new(CrashOrders::default());
         let [given_up, kept] = [Doing::Anything, Doing::Waiting].map(|doing| orders.give(doing));
         drop(given_up);

@@ -1,4 +1,4 @@
-//! `counter-near-end`: the sequence counters of the locks' directories are raised to just before their end.
+//! `counter-near-end`: raises the sequence counters of the locks' directories to just below their end.
 
 use std::time::Duration;
 

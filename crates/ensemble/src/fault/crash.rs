@@ -1,4 +1,4 @@
-//! `crash`: a contender is gone, and its session is not closed.
+//! `crash`: a contender disappears and its session is not closed.
 
 use super::aim::{self, proof, until};
 use super::{Active, CrashOrder, Doing, FaultEntry, Firing};
@@ -22,14 +22,14 @@ Where it misleads: an election in the meantime restarts the timeout.",
     ..FaultCard::CONTENDERS
 };
 
-/// A contender that is between two turns dies when the next one begins.
+/// A contender between two cycles crashes when the next one begins.
 const AT_MOST: Duration = Duration::from_secs(30);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
-    // A contender that let go before it crashed is no holder any more: it crashes in its next hold.
+    // A contender that released before it crashed is no longer a holder; it crashes in its next hold.
     let doing = match choice.target {
         Target::Word("holder") => Doing::Holding,
         Target::Word("waiter") => Doing::Waiting,

@@ -20,7 +20,7 @@ with the new session what it acquired with the old one.",
     ..FaultCard::CONTENDERS
 };
 
-/// How long it may take to reach a server and to have it close the session: servers may just be electing.
+/// Time to reach a server and have it close the session, long enough for an election.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
@@ -31,7 +31,7 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     for contender in &hit {
         let key = aim::session(*contender, reach).await?;
         let id = key.id();
-        // Said before: the next one may enter before the answer is here.
+        // Recorded first, because the next contender may enter before the reply arrives.
         reach.contenders.is_being_closed(*contender, id);
         reach.target.expire(key, DEADLINE).await.map_err(|failure| failure.to_string())?;
         reach.contenders.was_closed(*contender, id);

@@ -1,4 +1,4 @@
-//! `freeze`: a contender stands still together with its session.
+//! `freeze`: a contender and its session stop for a while.
 
 use super::aim::{self, only_if, stands_still};
 use super::reach::FaultReach;
@@ -27,11 +27,11 @@ the zombie's work. The end of its session tells a zombie's entries apart from vi
     ..FaultCard::CONTENDERS
 };
 
-/// What was running when the gate was shut ends within this.
+/// Time after which anything that ran when the gate was shut has stopped.
 const SETTLES: Duration = Duration::from_millis(20);
-/// For so long nothing may have run.
+/// Time in which nothing may run for the fault to be proved.
 const LOOKS_FOR: Duration = Duration::from_millis(30);
-/// A holder may have left before its gate was shut; then another one is chosen.
+/// Number of attempts. A holder may release before its gate is shut; then another holder is chosen.
 const TRIES: u32 = 100;
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
@@ -50,7 +50,7 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     Ok(Active::until_dropped(target, proof, shut).still_if(stood))
 }
 
-/// Shuts the gates of those that the target names, and makes sure that they are still what it says.
+/// Shuts the gates of the targets, and checks that the targets still are what the fault asks for.
 async fn shut(
     choice: &FaultChoice,
     reach: &FaultReach<'_>,

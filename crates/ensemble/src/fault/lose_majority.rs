@@ -1,4 +1,4 @@
-//! `lose-majority`: so many servers end that the others cannot decide anything.
+//! `lose-majority`: a majority of the servers ends, so the others cannot commit anything.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! What goes wrong on purpose: one kind a file, each with its card and how it is done.
+//! Faults that are injected on purpose: one file per kind, with its card and its injection.
 //!
-//! A new one is a file and a line in `registry`.
+//! A new kind needs a file and a line in `registry`.
 
 mod aim;
 mod bandwidth;
@@ -47,40 +47,40 @@ pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
 pub use wire::{REQUEST, requests};
 
-/// A fault that is being done; the error says why it could not be.
+/// A fault that is being injected; the error is why it could not be.
 pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct FaultEntry {
     pub card: FaultCard,
-    /// Does it, and returns when its effect was seen, or could not be.
+    /// Injects the fault; returns once its effect was seen or could not be.
     pub inject: fn(Firing<'_>) -> Injecting<'_>,
 }
 
 pub struct Firing<'a> {
     pub choice: &'a FaultChoice,
     pub reach: &'a FaultReach<'a>,
-    /// From which it draws whatever it draws.
+    /// Source of the fault's random choices.
     pub draw: ChaCha8Rng,
 }
 
-/// What undoes a fault, and sees that it is undone; or what looks at it before.
+/// Future that undoes a fault and checks that it is undone, or that checks its effect before.
 pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
 #[must_use = "a fault is undone by its healing"]
 pub struct Active<'a> {
-    /// What it has hit: `contender 7 (holder)`.
+    /// What the fault has hit, e.g. `contender 7 (holder)`.
     pub target: String,
     pub proof: Proof,
-    /// When its effect was seen, where that was before this was made.
+    /// Time at which the effect was seen, if before this value was created.
     pub seen_at: Option<Stamp>,
-    /// Whether it is in effect still: a look just before it is undone.
+    /// Check that the fault is still in effect, made just before it is undone.
     pub still: Healing<'a>,
     pub healing: Healing<'a>,
 }
 
 impl<'a> Active<'a> {
-    /// One that is to be healed so.
+    /// A fault that `healing` undoes.
     pub fn until(
         target: String,
         proof: Proof,
@@ -90,12 +90,12 @@ impl<'a> Active<'a> {
         Self { target, proof, seen_at: None, still, healing: Box::pin(healing) }
     }
 
-    /// The same, looked at so once more before it is undone.
+    /// Adds the check that is made once more before the fault is undone.
     pub fn still_if(self, look: impl Future<Output = Result<(), String>> + 'a) -> Self {
         Self { still: Box::pin(look), ..self }
     }
 
-    /// One that is in effect as long as this lives.
+    /// A fault that is in effect while `guard` lives.
     pub fn until_dropped(target: String, proof: Proof, guard: impl Sized + 'a) -> Self {
         Self::until(target, proof, async move {
             drop(guard);

@@ -1,6 +1,6 @@
-//! What faults of servers and of the links between them have in common: they are in effect until they are lifted, and the
-//! ensemble is whole again. Above all servers that go down and are started again: `kill`, `restart`, `wipe` and `lose-majority`.
-//! Also how a fault of servers is undone that was cut short in the middle, of which it is not known how far it had come.
+//! Common parts of faults of servers and their links, which last until they are lifted and the ensemble is
+//! whole: servers that go down and are restarted (`kill`, `restart`, `wipe`, `lose-majority`), and the
+//! undoing of a fault that was cut short in an unknown state.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use zklockbench_core::catalog::fault::{Capability, Target};
 use zklockbench_core::clock;
 
 const GOES_DOWN: Duration = Duration::from_secs(20);
-/// How long it may take until links are seen to be cut, or whole again.
+/// Time until links are seen to be cut or healed.
 pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
-/// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
+/// Time for an election and for servers to be in step again. On a loaded host they start slowly.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
 
-/// Does this to the servers that the fault is aimed at until it is healed.
+/// Applies an effect to the targeted servers until it is healed.
 pub async fn break_targets(
     effect: fn(usize) -> Effect,
     within: Duration,
@@ -33,12 +33,12 @@ pub async fn break_targets(
     Ok(until_lifted(name, seen, effects, reach))
 }
 
-/// Does all of this, and looks at each until it took effect.
+/// Applies effects, and waits until each has taken effect.
 pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>) -> Result<String, String> {
     do_and_see(effects, |effect| reach.begin(effect), within, |effect| reach.is_in_effect(effect)).await
 }
 
-/// A fault that is in effect until these effects are undone, with what was seen of them; each is looked at once more just before.
+/// A fault that lasts until its effects are undone; each effect is checked once more just before.
 pub fn until_lifted<'a>(
     target: String,
     seen: Result<String, String>,
@@ -50,17 +50,17 @@ pub fn until_lifted<'a>(
     Active::until(target, proof(seen), lift(reach, effects)).still_if(still)
 }
 
-/// Takes the servers that the fault is aimed at down until it is healed.
+/// Takes the targeted servers down until the fault is healed.
 pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
     let Firing { choice, reach, mut draw } = firing;
     let servers = aim::servers(&choice.target, reach, &mut draw).await?;
     take_down(how, servers, &choice.target, reach).await
 }
 
-/// Takes a server down, throws its data away, and starts it empty when it is healed.
+/// Takes a server down and deletes its data; healing starts it empty.
 ///
-/// What was acknowledged may be on this server and on just so many others as make a majority. So nothing is thrown away
-/// before every other server has it: one that is down, or that has itself been wiped and fetches its data still, has not.
+/// Acknowledged data may be only on a bare majority that includes this server. So nothing is deleted before
+/// every other server has them: one that is down, or was wiped and still fetches its data, may lack some.
 pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
     let Firing { choice, reach, mut draw } = firing;
     let processes = reach.processes()?;
@@ -74,8 +74,8 @@ pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
     take_down(How::Wiped, servers, &choice.target, reach).await
 }
 
-/// Takes servers down until it is healed. Where the leader was among them and a majority is left, another one has
-/// been elected when this returns.
+/// Takes servers down until the fault is healed. If the leader was among them and a majority is left, another
+/// leader has been elected when this returns.
 pub async fn take_down<'a>(
     how: How,
     servers: Vec<usize>,
@@ -96,7 +96,7 @@ pub async fn take_down<'a>(
     Ok(Active { seen_at, ..until_lifted(name, seen, effects, reach) })
 }
 
-/// Throws the data away, where they are to go; where the leader fell, sees another one.
+/// Deletes the data of a wipe; waits for another leader if the leader went down.
 async fn see_consequences(
     mut seen: String,
     how: How,
@@ -106,7 +106,7 @@ async fn see_consequences(
 ) -> Result<String, String> {
     let processes = reach.processes()?;
     if how == How::Wiped {
-        // While it was going down, another may have fallen, too.
+        // Another server may have failed while this one was going down.
         eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
         reach.is_loaded()?;
         do_each(servers, |server| processes.wipe(server)).await?;
@@ -128,8 +128,8 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// Undoes all of this, and waits until every server serves and is in step; where links were broken, first until everything gets
-/// everywhere. A fault may keep it from that, whose healing then waits for it.
+/// Undoes effects, and waits until every server serves and is in step; after broken links, first until all
+/// links work. If another fault prevents that, its healing waits instead.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
     if effects.iter().any(Effect::breaks_a_link) {
@@ -145,9 +145,9 @@ pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), St
     eventually(COMES_BACK, whole).await
 }
 
-/// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that
-/// was cut short. What is done to contenders and their connections is undone by itself when it is dropped; servers have
-/// to be started, woken and joined again.
+/// Undoes everything that faults with these needs may have done to servers, and waits until the ensemble is
+/// whole. For a fault that was cut short: effects on contenders and connections end when dropped, but servers
+/// must be started, resumed and rejoined.
 pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
     if !needs.reaches_servers() {
         return Ok(());
@@ -156,7 +156,8 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
     reach.in_effect.forget().await;
     let servers: Vec<usize> = (1..=processes.servers()).collect();
     let joined = if needs == Capability::Processes { Ok(()) } else { reach.links()?.heal_all().await };
-    // A server that was being ended when the fault was cut short may be there at one look and gone at the next.
+    // A server that was being ended when the fault was cut short may exist in one check and be gone in the
+    // next.
     let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
     joined.and(whole.await.map(drop))
 }

@@ -1,4 +1,4 @@
-//! `partition`: the servers fall apart into groups that do not hear of each other.
+//! `partition`: the servers split into groups that cannot reach each other.
 
 use super::aim;
 use super::outage::{LINKS_CHANGE, begin, until_lifted};
@@ -59,7 +59,7 @@ fn shape(choice: &FaultChoice) -> &str {
     }
 }
 
-/// From where nothing is to get where.
+/// Pairs `(from, to)` of servers between which nothing may pass.
 fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
     let others: Vec<usize> = (1..=servers).filter(|server| *server != leader).collect();
     let minority = (servers - 1) / 2;
@@ -70,7 +70,7 @@ fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
             between(small, &[large, &[leader]].concat())
         }
         "bridge" => {
-            // The first of them hears of all.
+            // The first of the others is the bridge, which reaches all servers.
             let rest = &others[1..];
             let (one, other) = rest.split_at(rest.len() / 2);
             between(&[one, &[leader]].concat(), other)
@@ -95,11 +95,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_shape_cuts_off_whom_it_says() {
+    fn each_shape_cuts_the_links_it_names() {
         assert_eq!(ways("minority", 2, 3), between(&[2], &[1, 3]));
         assert_eq!(ways("majority", 2, 3), between(&[1], &[3, 2]));
         assert_eq!(ways("one-way", 2, 3), [(2, 1), (2, 3)]);
-        // Of three, the bridge is 1: the leader and 3 do not hear of each other.
+        // Of three servers, 1 is the bridge: the leader and 3 don't reach each other.
         assert_eq!(ways("bridge", 2, 3), between(&[2], &[3]));
         assert_eq!(ways("minority", 1, 5), between(&[2, 1], &[3, 4, 5]));
         assert_eq!(ways("bridge", 1, 5), between(&[3, 1], &[4, 5]));

@@ -1,4 +1,4 @@
-//! `pause`: a server's process stands still, and goes on when the fault ends.
+//! `pause`: a server's process is stopped, and resumed when the fault ends.
 
 use std::time::Duration;
 

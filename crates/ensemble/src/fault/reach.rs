@@ -1,7 +1,8 @@
-//! All that a fault may be done to, and what faults do to servers and to the links between them at this moment.
+//! Everything that a fault can act on, and the effects of all faults on servers and their links at this
+//! moment.
 //!
-//! A fault adds what it does, and takes it away when it ends. What a server is to be follows from all that is there:
-//! so no fault undoes what another one still does, whichever of them ends first.
+//! A fault adds its effects and removes them when it ends. The intended state of a server follows from all
+//! effects, so no fault undoes another's effect, whichever ends first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,21 +17,21 @@ use zklockbench_zk::Target;
 
 pub struct FaultReach<'a> {
     pub contenders: &'a dyn Contenders,
-    /// The ensemble, by another connection than theirs.
+    /// The ensemble, through a connection other than the contenders'.
     pub target: &'a Target,
-    /// The servers' processes, where they are ours.
+    /// The servers' processes, if this run can act on them.
     pub processes: Option<&'a dyn Processes>,
-    /// The links between servers, where they live apart.
+    /// The links between servers, if they can be cut.
     pub links: Option<&'a dyn Links>,
     pub proxy: Option<&'a Proxy>,
     pub in_effect: InEffect,
 }
 
-/// Why a fault was not injected, or not for long enough.
+/// Reason why a fault was not injected, or not for long enough.
 pub const LOAD_ENDED: &str = "the load ended";
 
 impl<'a> FaultReach<'a> {
-    /// Waits for something to aim at, unless the load ends first.
+    /// Waits for a target, unless the load ends first.
     pub async fn while_loaded<T>(&self, wait: impl Future<Output = Result<T, String>>) -> Result<T, String> {
         self.in_effect.load_ended.run_until_cancelled(wait).await.unwrap_or_else(|| Err(LOAD_ENDED.into()))
     }
@@ -52,21 +53,21 @@ impl<'a> FaultReach<'a> {
         self.proxy.ok_or_else(|| "nothing stands between contenders and servers".into())
     }
 
-    /// Does this, unless another fault has done it already. It is to be ended, also after a failure.
+    /// Begins an effect, unless another fault already has. Must be ended, even after a failure.
     pub async fn begin(&self, effect: Effect) -> Done {
         self.in_effect.add(effect);
         self.is_loaded()?;
         self.bring_about(effect, How::Killed).await
     }
 
-    /// Takes a server down in that way, unless it is down already. It is to be ended, also after a failure.
+    /// Takes a server down, unless it is down already. Must be ended, even after a failure.
     pub async fn begin_down(&self, server: usize, how: How) -> Done {
         self.in_effect.add(Effect::Down(server));
         self.is_loaded()?;
         self.bring_about(Effect::Down(server), how).await
     }
 
-    /// Undoes this, unless another fault does it still.
+    /// Ends an effect, unless another fault still has it.
     pub async fn end(&self, effect: Effect) -> Done {
         self.in_effect.take_away(effect);
         self.bring_about(effect, How::Killed).await
@@ -76,12 +77,12 @@ impl<'a> FaultReach<'a> {
         match effect {
             Effect::Down(server) => self.processes()?.is_down(server).await,
             Effect::Still(server) => {
-                // Who looks while another fault makes something of it would see it half-way, such as one that is started again to
-                // stand still.
+                // While another fault changes the server, a check would see a transient state, such as a
+                // server that is restarted in order to be paused.
                 let _settled = self.in_effect.made(server).lock_owned().await;
                 let processes = self.processes()?;
                 if self.in_effect.has(Effect::Down(server)) {
-                    // It will stand still when that fault ends.
+                    // The server will be paused when that fault ends.
                     return Ok(format!("{}, by another fault", processes.is_down(server).await?));
                 }
                 processes.is_silent(server).await
@@ -101,13 +102,13 @@ impl<'a> FaultReach<'a> {
     }
 }
 
-/// One thing that is done to servers, which are numbered from 1.
+/// One effect on servers, which are numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     Down(usize),
     Still(usize),
     Off(usize),
-    /// Nothing that the first sends reaches the second.
+    /// Nothing that the first server sends reaches the second.
     Cut(usize, usize),
 }
 
@@ -121,7 +122,7 @@ impl Effect {
 pub enum How {
     Killed,
     Stopped,
-    /// Killed, and its data thrown away.
+    /// Killed, and its data deleted.
     Wiped,
 }
 
@@ -130,26 +131,26 @@ enum Wanted {
     #[default]
     Running,
     Still,
-    /// Who is gone need not be held still, too.
+    /// A server that is down need not be paused, too.
     Down,
 }
 
-/// All that is in effect, and what has been made of it.
+/// Effects of all faults, and the resulting states.
 #[derive(Debug, Default)]
 pub struct InEffect {
     counts: Mutex<BTreeMap<Effect, usize>>,
-    /// What was last made of each server; taken for as long as something is made of it.
+    /// Last intended state of each server; locked while the server is being changed.
     made: Mutex<BTreeMap<usize, Arc<tokio::sync::Mutex<Wanted>>>>,
-    /// The links that are broken; taken for as long as one is broken or mended.
+    /// Broken links; locked while a link is being cut or healed.
     broken: tokio::sync::Mutex<BTreeSet<Effect>>,
-    /// Taken for as long as the data of a server are being thrown away.
+    /// Locked while the data of a server are being deleted.
     wiping: tokio::sync::Mutex<()>,
-    /// The measured load has ended: nothing is injected any more.
+    /// Cancelled once the measured load has ended: nothing is injected any more.
     load_ended: CancellationToken,
 }
 
 impl InEffect {
-    /// The measured load has ended. From now on faults are only undone.
+    /// Ends the measured load. From now on faults are only undone.
     pub fn load_ends(&self) {
         self.load_ended.cancel();
     }
@@ -171,23 +172,23 @@ impl InEffect {
         locked(&self.counts).contains_key(&effect)
     }
 
-    /// Whether any fault does anything to servers, so that they need not be whole.
+    /// Returns whether any effect on servers is in force, so that they need not be whole.
     pub fn is_any(&self) -> bool {
         !locked(&self.counts).is_empty()
     }
 
-    /// Whether the links between servers are as they should be, as far as faults go.
+    /// Returns whether no fault breaks a link.
     pub fn links_are_whole(&self) -> bool {
         !locked(&self.counts).keys().any(Effect::breaks_a_link)
     }
 
-    /// Whether so many servers are enough to decide anything, as far as faults go.
+    /// Returns whether the faults leave a majority of `servers` that can commit.
     pub fn leaves_a_majority_of(&self, servers: usize) -> bool {
         let mut lost = BTreeSet::new();
         for effect in locked(&self.counts).keys() {
             match effect {
                 Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
-                // Which servers hear each other depends on who leads.
+                // Which servers reach each other depends on the leader.
                 Effect::Cut(..) => return false,
             };
         }
@@ -209,12 +210,12 @@ impl InEffect {
         Arc::clone(made.entry(server).or_default())
     }
 
-    /// Makes of a server what all that is in effect makes of it.
+    /// Brings a server into the state that follows from all effects.
     async fn make_of(&self, server: usize, how: How, processes: &dyn Processes) -> Done {
         let made = self.made(server);
         let mut made = made.lock().await;
         let wanted = self.wanted(server);
-        // Said before it is tried: what was tried and failed half-way has to be undone as well.
+        // Recorded first: an attempt that failed half-way must be undone, too.
         let before = std::mem::replace(&mut *made, wanted);
         let runs = processes.is_running(server).await;
         match wanted {
@@ -233,17 +234,17 @@ impl InEffect {
         }
     }
 
-    /// Waits until no other fault throws data away, and keeps it so.
+    /// Waits until no other fault deletes data; no other fault does while the guard lives.
     pub async fn wipes_alone(&self) -> impl Sized {
         self.wiping.lock().await
     }
 
     async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
-        let is_to_be = self.has(effect);
-        // As above: what was tried is taken for done.
-        let was = if is_to_be { !broken.insert(effect) } else { broken.remove(&effect) };
-        match (effect, was, is_to_be) {
+        let is_wanted = self.has(effect);
+        // As above, an attempt counts as done.
+        let was = if is_wanted { !broken.insert(effect) } else { broken.remove(&effect) };
+        match (effect, was, is_wanted) {
             (Effect::Off(server), false, true) => links.isolate(server).await,
             (Effect::Off(server), true, false) => links.rejoin(server).await,
             (Effect::Cut(from, to), false, true) => links.cut(from, to).await,
@@ -252,7 +253,7 @@ impl InEffect {
         }
     }
 
-    /// Everything is going to be undone, whatever has been done so far.
+    /// Forgets all effects, before everything is undone.
     pub async fn forget(&self) {
         locked(&self.counts).clear();
         self.broken.lock().await.clear();
@@ -272,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_what_the_strongest_of_all_that_is_done_to_it_makes_of_it() {
+    fn strongest_effect_decides_the_state_of_a_server() {
         let all = InEffect::default();
         for effect in [Effect::Still(1), Effect::Down(1), Effect::Down(1), Effect::Still(2)] {
             all.add(effect);
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_is_counted_over_all_faults_and_cuts_leave_it_open() {
+    fn majority_is_counted_over_all_faults_and_unknown_with_cuts() {
         let all = InEffect::default();
         all.add(Effect::Down(1));
         all.add(Effect::Still(1));

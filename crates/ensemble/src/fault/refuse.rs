@@ -1,4 +1,4 @@
-//! `refuse`: a contender's connection breaks, and it finds no other.
+//! `refuse`: a contender's connection breaks, and new ones are refused.
 
 use std::time::Duration;
 

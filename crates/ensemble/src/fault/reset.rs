@@ -26,7 +26,7 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
-    // While servers are down there may be no connection to be reset.
+    // While servers are down there may be no connection to reset.
     let reset = || async {
         match hit.who.iter().map(|who| hit.proxy.reset(*who)).sum::<usize>() {
             0 => Err("it had no connection".to_owned()),

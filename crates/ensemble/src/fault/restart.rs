@@ -1,4 +1,4 @@
-//! `restart`: a server is stopped in order, and is started again when the fault ends.
+//! `restart`: a server is stopped cleanly, and started again when the fault ends.
 
 use super::FaultEntry;
 use super::outage::take_targets_down;

@@ -1,9 +1,10 @@
-//! Fires the faults of a trial at their time, heals them, and reports what became of each. Every fault that has fired is healed
-//! before this returns, however the trial ends. A fault is proved only if its effect lasted for its planned time under load.
+//! Injects the faults of a trial on time, heals them, and reports the outcome of each. Every injected fault
+//! is healed before `run` returns, however the trial ends. A fault is proved only if it was in effect for its
+//! planned time under load.
 //!
-//! Nothing is injected once the load has ended. What was being done to contenders or connections then is dropped, which undoes it.
-//! What was being done to servers comes to its end first, within limits of its own; only an interrupt cuts that short, and then
-//! all that faults have done to servers is undone.
+//! Nothing is injected once the load has ended. A fault of contenders or connections that is then being
+//! injected is dropped, which undoes it. An injection into servers runs to its end, within its own limits;
+//! only an interrupt cuts it short, and then all effects on servers are undone.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,41 +23,43 @@ use zklockbench_core::units::{counted, format_duration};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The share of its planned time that a fault may fall short of and still counts as proved, and the most that this may be.
+/// Largest shortfall of a fault's planned time with which it still counts as proved: a share of it, and a
+/// limit.
 const TOLERANCE: f64 = 0.05;
 const TOLERANCE_AT_MOST: Duration = Duration::from_millis(100);
 
-/// What is to be done, from when, and until when.
+/// Faults of a trial, with the times between which they may act.
 pub struct Schedule<'a> {
     pub faults: &'a [FaultChoice],
-    /// Whether a fault, by its place, is done here when its turn comes for the n-th time: by one of several workers only.
+    /// Returns whether this worker injects the n-th occurrence of a fault, given by index; exactly one worker
+    /// does.
     pub is_ours: &'a dyn Fn(usize, u32) -> bool,
     pub seed: u64,
     pub begin: Stamp,
-    /// The end of the load: nothing more is injected, and what is in effect is healed.
+    /// End of the load: nothing more is injected, and active faults are healed.
     pub stop: CancellationToken,
-    /// Ends it soon: what is being done at that moment is not waited for, but cut short and undone.
+    /// Interrupt: injections in progress are cut short and undone instead of awaited.
     pub interrupt: CancellationToken,
     pub tell: &'a dyn Fn(&FaultChoice, News<'_>),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum News<'a> {
-    /// It has been done to that target, and its effect was seen or not.
+    /// The fault was injected into this target, with or without proof.
     Done(&'a str, &'a Proof),
-    /// It was not in effect for its planned time, and why.
+    /// The fault was not in effect for its planned time, for this reason.
     Lost(&'a str),
     Undone,
-    /// It could not be undone, and why.
+    /// The fault could not be undone, for this reason.
     Left(&'a str),
 }
 
-/// One fault that has fired, or should have.
+/// One fault that was injected, or should have been.
 #[derive(Debug, Clone)]
 pub struct Fired {
     pub fault: usize,
     pub target: String,
-    /// When it was asked for; of one whose time never came, when it was given up.
+    /// Time of the injection; for a fault that never fired, the time at which it was given up.
     pub asked: Stamp,
     pub effective: Option<Stamp>,
     pub ended: Option<Stamp>,
@@ -64,7 +67,8 @@ pub struct Fired {
     pub left: Option<String>,
 }
 
-/// Fires all of them; what became of each, in the order of firing, without those that an interrupt kept from firing.
+/// Injects all faults. Returns their outcomes in the order of injection, without those that an interrupt
+/// prevented.
 pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> {
     let load_ended = Cell::new(None);
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
@@ -84,7 +88,7 @@ pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> 
         shots = join_all(firings) => shots,
     };
     let mut shots: Vec<Shot<'_>> = shots.into_iter().flatten().collect();
-    // When no other fault starts servers any more.
+    // By now no other fault starts servers any more.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
         let healed = outage::undo_all(shot.entry.card.needs, reach).await;
         shot.ended(schedule, healed);
@@ -124,7 +128,7 @@ async fn fire<'a>(
     }
     let inject = (entry.inject)(Firing { choice, reach, draw });
     let inject = async {
-        // Dropped, what is done to contenders and connections is undone. Servers have to be left in a known state.
+        // Dropping undoes effects on contenders and connections. Servers must be left in a known state.
         if entry.card.needs.reaches_servers() {
             return inject.await;
         }
@@ -164,13 +168,13 @@ impl<'a> Shot<'a> {
         self.fired.proof = active.proof;
         (schedule.tell)(self.choice, News::Done(&self.fired.target, &self.fired.proof));
         if let Some(duration) = self.choice.duration {
-            // From its effect on: it may have taken a while until one was what the target says.
+            // Counted from the effect: the target may have been found late.
             let end = effective + clock::micros(duration);
             let left = Duration::from_micros(end.saturating_sub(clock::now()));
             schedule.stop.run_until_cancelled(tokio::time::sleep(left)).await;
         }
         let until = load_ended.get().unwrap_or_else(clock::now);
-        // Nothing waits for a look when all is to end at once.
+        // When interrupted, skip the check.
         if let Some(Err(why)) = schedule.interrupt.run_until_cancelled(active.still).await {
             self.was_lost(schedule, &why);
         }
@@ -182,7 +186,7 @@ impl<'a> Shot<'a> {
         self.ended(schedule, healed);
     }
 
-    /// What was seen to take effect was in effect no longer when it was to be undone.
+    /// The effect was gone by the time it was to be undone.
     fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str) {
         if let Proof::Proved(seen) = &self.fired.proof {
             (schedule.tell)(self.choice, News::Lost(why));
@@ -190,7 +194,7 @@ impl<'a> Shot<'a> {
         }
     }
 
-    /// What took effect was not in effect for its planned time.
+    /// The effect did not last for its planned time.
     fn was_cut_short(&mut self, schedule: &Schedule<'_>, why: &str) {
         if let Proof::Proved(_) = &self.fired.proof {
             (schedule.tell)(self.choice, News::Lost(why));
@@ -213,7 +217,7 @@ impl<'a> Shot<'a> {
     }
 }
 
-/// How far a fault fell short of what was planned, if it did; `in_effect` ends with the load at the latest.
+/// Shortfall of a fault against its plan, if any; `in_effect` ends with the load at the latest.
 fn cut_short(planned: Option<Duration>, injected: Stamp, in_effect: Range<Stamp>) -> Option<String> {
     let Some(planned) = planned else {
         return (injected > in_effect.end).then(|| "not over in time".to_owned());
@@ -265,7 +269,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// One contender, which holds its lock from some moment on.
+    /// A single contender, which holds its lock from some moment on.
     struct Alone {
         gate: Arc<Gate>,
         admission: Arc<Admission>,
@@ -375,16 +379,16 @@ mod tests {
             load_lasts: load_lasts * MS,
         };
         vec![
-            // The load ends while it is in effect
+            // The load ends while the fault is in effect
             of("freeze", "holder", 3_000, 0, 400),
             of("freeze", "any", 3_000, 0, 400),
             of("burst", "all", 3_000, 0, 400),
-            // While it takes effect
+            // The load ends while the fault takes effect
             of("freeze", "any", 3_000, 0, 60),
             of("crash", "any", 0, 0, 300),
             of("clock-jump", "any", 0, 0, 300),
             of("expire", "any", 0, 0, 300),
-            // And before there is anything to aim at
+            // The load ends before there is a target
             of("freeze", "holder", 3_000, 60_000, 300),
             of("freeze", "holder", 3_000, 500, 300),
             of("crash", "waiter", 0, 0, 300),
@@ -392,7 +396,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fault_is_not_proved_and_holds_up_no_trial_when_the_load_ends_before_its_planned_time() {
+    async fn fault_is_not_proved_when_the_load_ends_before_its_planned_time() {
         for case in cut_short_cases() {
             let (fired, took) = fired(&case, false).await;
             let what = format!("{} {:?}: {fired:?}", case.kind, case.target);
@@ -417,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fault_that_an_interrupt_cuts_short_is_not_proved() {
+    async fn interrupted_fault_is_not_proved() {
         let (kind, target, lasts) = ("freeze", Aim::Word("any"), Some(3_000 * MS));
         let case = Case { kind, target, lasts, holds_after: Duration::ZERO, load_lasts: 400 * MS };
         let (fired, _) = fired(&case, true).await;
@@ -426,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_may_fall_short_of_its_planned_time_by_a_twentieth_and_a_tenth_of_a_second() {
+    fn fault_is_proved_within_5_percent_and_100_ms_of_its_planned_time() {
         let lasted = |planned: u32, lasted: u32| {
             let end = clock::micros(lasted * MS);
             cut_short(Some(planned * MS), 0, 0..end)
@@ -437,10 +441,10 @@ mod tests {
             assert!(lasted(planned, enough - 1).is_some(), "{planned}");
         }
         assert_eq!(lasted(2_900, 447).as_deref(), Some("in effect for 447 ms of 2.9 s"));
-        // It took effect after the load had ended
+        // The fault took effect after the load had ended
         let never = Range { start: 7, end: 5 };
         assert_eq!(cut_short(Some(MS), 9, never).as_deref(), Some("in effect for 0 µs of 1 ms"));
-        // What ends by itself has to be over by then
+        // A fault that ends by itself must be over by then
         assert_eq!([cut_short(None, 5, 5..5).is_some(), cut_short(None, 6, 5..5).is_some()], [false, true]);
     }
 }

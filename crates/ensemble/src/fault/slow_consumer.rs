@@ -1,4 +1,4 @@
-//! `slow-consumer`: a contender looks late at what it is told.
+//! `slow-consumer`: a contender reads replies and events late.
 
 use super::{Active, FaultEntry, Firing, wire};
 use zklockbench_core::catalog::fault::FaultCard;

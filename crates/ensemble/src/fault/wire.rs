@@ -1,5 +1,5 @@
-//! What faults of the links between contenders and servers have in common: whose connections they are, what is
-//! seen of them, and how one message is lost.
+//! Common parts of faults between contenders and servers: their targets, measurements, and the loss of a
+//! message.
 
 use std::cell::RefCell;
 use std::ops::Add;
@@ -18,11 +18,11 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_core::units::counted;
 
-/// Whose connections are hit, and how outputs call them.
+/// Connections that are hit, and their name in outputs.
 pub struct Hit<'a> {
     pub proxy: &'a Proxy,
     pub who: Vec<Who>,
-    /// `contender 3 (holder)`.
+    /// Name such as `contender 3 (holder)`.
     pub name: String,
 }
 
@@ -37,11 +37,11 @@ pub async fn aim_at<'a>(
     if choice.target == Target::Word("all") {
         return Ok(Hit { proxy, who: vec![Who::All], name });
     }
-    // By contender: what hits a session ends with it, though the contender goes on with another.
+    // Target the contender, not its session: the setting must hold for its next session, too.
     Ok(Hit { proxy, who: hit.into_iter().map(Who::Client).collect(), name })
 }
 
-/// What has passed for those that are hit, from some moment on.
+/// Traffic of the targets since some moment.
 #[derive(Clone)]
 pub struct Since<'a> {
     proxy: &'a Proxy,
@@ -62,12 +62,12 @@ impl<'a> Since<'a> {
         who.iter().map(|who| proxy.counted(*who)).fold(Passed::default(), Passed::add)
     }
 
-    /// What was kept back by the proxy, and has passed.
+    /// Messages that the proxy held back and then passed on.
     pub fn kept(&self) -> Waits {
         Self::counted(self.proxy, &self.who).kept - self.before.kept
     }
 
-    /// What a slow reader was late for.
+    /// Messages that a slow reader read late.
     pub fn unread(&self) -> Waits {
         Self::counted(self.proxy, &self.who).unread - self.before.unread
     }
@@ -81,18 +81,18 @@ impl<'a> Since<'a> {
         Duration::from_micros(clock::now() - self.begun)
     }
 
-    /// How many connections there have been: those at the beginning, and those that came.
+    /// Number of connections: those at the beginning and those opened since.
     pub fn connections(&self) -> u64 {
         let came = Self::counted(self.proxy, &self.who).connections - self.before.connections;
         self.connections as u64 + came
     }
 }
 
-/// What a measurement of that which has passed says; nothing where nothing has.
+/// Result of a measurement; `None` if nothing has passed.
 pub type Measured = Option<Result<String, String>>;
 
-/// Sets something for each of them, until it is healed. Proved by what is measured of that which passes from then on, which
-/// is done once more before it is healed. While servers are down nothing may pass.
+/// Applies a setting to each target until it is healed. The proof is a measurement of what passes from then
+/// on, repeated before it is healed. While servers are down nothing may pass.
 pub async fn set<'a>(
     hit: Hit<'a>,
     setting: impl Fn(&Proxy, Who) -> Guard,
@@ -109,7 +109,7 @@ pub async fn set<'a>(
         let measured = measure(&since.borrow());
         match measured {
             Some(Err(why)) => {
-                // Something may have been on its way when it was set.
+                // The message may have been under way when the setting was applied.
                 since.replace(Since::now(proxy, &who));
                 Err(why)
             }
@@ -123,7 +123,7 @@ pub async fn set<'a>(
     Active::until_dropped(name, proof(seen), guards).still_if(still)
 }
 
-/// Whether what waited did so for that long at least, on average.
+/// Checks that the messages waited at least this long on average.
 pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     let mean = waits.mean()?;
     let told =
@@ -131,7 +131,7 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     Some(if mean >= least { Ok(told) } else { Err(told) })
 }
 
-/// From now until the look, nothing gets through.
+/// Checks, once polled, that nothing has passed since this call.
 pub fn nothing_passes(proxy: &Proxy, who: Vec<Who>) -> impl Future<Output = Result<(), String>> {
     let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };
     let before = passed();
@@ -145,7 +145,7 @@ pub fn time(choice: &FaultChoice, name: &str) -> Duration {
     }
 }
 
-/// Which request `drop-request` and `drop-reply` hit.
+/// Kind of request that `drop-request` and `drop-reply` hit.
 pub const REQUEST: Param = Param {
     name: "request",
     kind: ParamKind::OneOf(&["create", "delete", "multi", "join", "release", "list", "watch"]),
@@ -153,10 +153,10 @@ pub const REQUEST: Param = Param {
     doc: "",
 };
 
-/// How long the contender may take until it sends such a request.
+/// Time until the contender must have sent such a request.
 const WAITS_FOR: Duration = Duration::from_secs(30);
 
-/// Has the proxy lose one message of the contender's next request of that kind, and waits until it is lost.
+/// Makes the proxy lose a message of the contender's next matching request, and waits for that.
 pub async fn lose(
     Firing { choice, reach, mut draw }: Firing<'_>,
     order: impl Fn(&Proxy, Who, &[RequestKind]) -> LostMessage,
@@ -176,7 +176,7 @@ pub async fn lose(
     Ok(Active::over(hit.name, proof))
 }
 
-/// The requests that a fault with that word for [`REQUEST`] hits.
+/// Requests that a value of [`REQUEST`] stands for.
 pub fn requests(word: &str) -> &'static [RequestKind] {
     match word {
         "delete" => &[RequestKind::Delete],
@@ -196,7 +196,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_delay_is_proved_by_how_long_messages_were_kept_back_and_by_nothing_else() {
+    fn delay_is_proved_by_the_mean_delay_of_messages() {
         let measured = |times, lasted| waited(Waits { times, lasted }, 5 * MS, "passed on");
         assert_eq!(measured(0, Duration::ZERO), None, "nothing passed");
         assert_eq!(measured(4, 20 * MS), Some(Ok("4 messages were passed on 5.0ms late on average".into())));

@@ -1,6 +1,5 @@
-//! What client and server say to each other on one connection, as far as the proxy understands it.
-//!
-//! It finds out whose the connection is, and which request or reply is to be lost.
+//! The packets of client and server on one connection, as far as the proxy understands them: to which session
+//! the connection belongs, and which request or reply must be lost.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,12 +10,12 @@ use super::traffic::Traffic;
 
 use zklockbench_core::locked::locked;
 
-/// A request or a reply that is to be lost.
+/// A request or reply that must be lost.
 #[derive(Debug)]
 pub struct LostRequest {
     loss: u64,
     struck: Struck,
-    /// Where it begins in the bytes at hand.
+    /// Offset in the bytes passed to `requested` or `replied`.
     pub start: usize,
 }
 
@@ -25,12 +24,12 @@ struct ConversationState {
     traffic: Arc<Traffic>,
     requests: Frames,
     replies: Frames,
-    /// Whether the client has asked for a session, so that what follows is frames.
+    /// Whether the client has sent its connect request, so that frames follow.
     asked: bool,
     answered: bool,
-    /// The session timeout that it has asked for, in milliseconds.
+    /// Session timeout of the connect request, in milliseconds.
     asked_ms: i32,
-    /// The request whose reply is to be lost, and what for.
+    /// Request whose reply must be lost, and the number of the loss.
     doomed: Option<(ClientRequest, u64)>,
 }
 
@@ -51,7 +50,7 @@ impl<'a> Conversation<'a> {
         Arc::clone(&locked(&self.state).traffic)
     }
 
-    /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
+    /// Reads bytes from the client. Returns the first request that must be lost, and reads nothing after it.
     pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
         let mut state = locked(&self.state);
@@ -79,7 +78,7 @@ impl<'a> Conversation<'a> {
         lost
     }
 
-    /// Reads what the server has sent. Returns the first reply that is to be lost; nothing after it is looked at.
+    /// Reads bytes from the server. Returns the first reply that must be lost, and reads nothing after it.
     pub fn replied(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
         let mut state = locked(&self.state);
@@ -127,7 +126,8 @@ impl ConversationState {
         self.traffic = registration.identify((session != 0).then_some(session));
     }
 
-    /// Looks whether a request or its reply is to be lost. Returns the request to withhold, and what it is lost for.
+    /// Checks whether a request or its reply must be lost. Returns the request to withhold and the number of
+    /// the loss.
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, u64)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
         match registration.loss_for(request.kind)? {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_belongs_to_the_session_that_it_asks_for_until_that_is_over() {
+    fn connection_belongs_to_the_session_it_asks_for_until_that_is_over() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sessions_timeout_is_what_the_server_grants_whatever_was_asked_for() {
+    fn session_timeout_is_the_one_that_the_server_grants() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_reply_begins_behind_those_before_it() {
+    fn lost_reply_begins_after_the_earlier_replies() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_passed_on_and_the_next_reply_is_lost() {
+    fn refusal_is_passed_on_and_the_next_reply_is_lost() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_to_be_lost_is_found_where_it_begins_and_before_any_server_has_seen_it() {
+    fn lost_request_is_found_at_its_start_before_it_is_passed_on() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_connect_request_nothing_is_understood() {
+    fn connection_without_a_connect_request_belongs_to_no_session() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);

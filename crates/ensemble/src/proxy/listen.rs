@@ -1,5 +1,4 @@
-//! Where the proxy listens, the one thread on which it does its work, and each connection of a client, from its being
-//! accepted to its end.
+//! The proxy's listeners, its one thread, and the life of each client connection.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,17 +18,17 @@ use super::table::{ProxyTable, Registration};
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 
-/// All contenders of a trial may connect at the same moment.
+/// Backlog of shared listeners: all contenders of a trial may connect at the same moment.
 const BACKLOG: i32 = 4096;
-/// Those that wait for one client: it has one connection, and perhaps one that it has given up.
+/// Backlog of a client's own listener: a client has one connection, and perhaps one that it has given up.
 const BACKLOG_OF_ONE: i32 = 16;
-/// How long to wait when a connection cannot be accepted, for want of descriptors for example.
+/// Pause after a connection could not be accepted, e.g. for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// The listeners and their thread; dropped, they and all connections are gone.
+/// Listeners and their thread. Dropping this closes them and all connections.
 #[derive(Debug)]
 pub struct Listening {
-    /// `host:port` of those for everybody, in the order of the servers.
+    /// `host:port` of the shared listeners, in the order of the servers.
     pub addresses: Vec<String>,
     servers: Vec<Arc<str>>,
     own: Mutex<BTreeMap<usize, Vec<String>>>,
@@ -47,7 +46,7 @@ impl Listening {
         let addresses = listen_before(&servers, None, &handle, table)?;
         let (goes_on, ends) = oneshot::channel::<()>();
         let work = move || {
-            // The sender is never used: it is dropped.
+            // The sender sends nothing; it is dropped.
             let _ = runtime.block_on(ends);
         };
         let thread = std::thread::Builder::new().name("proxy".into()).spawn(work).map_err(cannot("start"))?;
@@ -55,7 +54,7 @@ impl Listening {
         Ok(Self { addresses, servers, own, runtime: handle, goes_on: Some(goes_on), thread: Some(thread) })
     }
 
-    /// Where that client connects to, `host:port` in the order of the servers; listens there from the first time on.
+    /// Addresses for one client, `host:port` in the order of the servers. The first call opens its listeners.
     pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
         let mut own = locked(&self.own);
         if let Some(addresses) = own.get(&client) {
@@ -76,7 +75,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         drop(self.goes_on.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has closed everything as well.
+            // A thread that panicked has closed everything as well.
             let _ = thread.join();
         }
     }
@@ -94,7 +93,7 @@ fn cannot(what: &str) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::environment(format!("the proxy before the servers cannot {what}: {error}"))
 }
 
-/// Listens before each of these servers, for that client or for everybody; returns where.
+/// Listens in front of each server, for one client or for all; returns the addresses.
 fn listen_before(
     servers: &[Arc<str>],
     client: Option<usize>,
@@ -110,8 +109,8 @@ fn listen_before(
     servers.iter().map(listen).collect()
 }
 
-/// The address at which a client's listeners are. On Linux every address of 127.0.0.0/8 is this host's; each has all
-/// ports, so that thousands of listeners leave enough of them for connections.
+/// Address of a client's listeners. On Linux every address of 127.0.0.0/8 is this host's and has all ports,
+/// so thousands of listeners leave enough ports for connections.
 fn host_for(client: Option<usize>) -> Ipv4Addr {
     let place = client.filter(|_| cfg!(target_os = "linux")).map_or(0, |client| client % (1 << 16));
     Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + u32::try_from(place).unwrap_or(0))
@@ -141,7 +140,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
     if between(&client, &server, &registration).await == Err(ConnectionEnd::Reset) {
         reset_at_close(&client);
     }
-    // What has left the table is closed.
+    // Close the socket before leaving the table: what the table no longer lists is closed.
     drop(client);
     drop(registration);
 }
@@ -150,7 +149,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     let mut orders = registration.orders();
     while_stalled(client, registration.joined_stalled, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
-    // Requests are small, and the next one need not wait for this one's acknowledgement.
+    // Requests are small, and the next one need not wait for the acknowledgement of this one.
     for socket in [client, &server] {
         let _ = socket.set_nodelay(true);
     }
@@ -185,13 +184,13 @@ async fn while_stalled(
     if !was_stalled {
         return Ok(());
     }
-    // The runtime looks at the sockets before this goes on, so that an end which has come is known.
+    // Let the runtime poll the sockets first, so that a client's hang-up is seen.
     tokio::task::yield_now().await;
     if has_hung_up(client) { Err(ConnectionEnd::Cut) } else { Ok(()) }
 }
 
-/// Connects to the server. A client whose server is not there sees its connection reset, which is as near as a
-/// proxy comes to a refusal.
+/// Connects to the server. If the server is down, the client's connection is reset, the closest that a proxy
+/// gets to a refusal.
 async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<TcpStream, ConnectionEnd> {
     let told = async {
         let told = orders.wait_for(|orders| orders.ending().is_some()).await;
@@ -204,6 +203,6 @@ async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<T
 }
 
 fn reset_at_close(socket: &TcpStream) {
-    // A socket that is gone already cannot be reset.
+    // A socket that is already gone cannot be reset.
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }

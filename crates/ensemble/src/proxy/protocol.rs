@@ -1,41 +1,41 @@
-//! What the proxy reads between a client and a server: the frames in a stream of bytes, the requests and replies in
-//! them, what requests do to nodes, and what replies say came of it; of a multi, part by part.
+//! The part of ZooKeeper's protocol that the proxy reads: frames in a stream of bytes, requests and replies,
+//! and the effects of requests on nodes, also for each part of a multi.
 
 use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;
 
-/// The longest frame that is believed. ZooKeeper's own limit is 1 MiB unless it is raised; four-letter words and
-/// TLS read as lengths of more than this.
+/// Longest plausible frame. ZooKeeper's own limit is 1 MiB unless it is raised; four-letter commands and TLS
+/// read as greater lengths.
 const LONGEST: usize = 64 << 20;
-/// So much of a frame is kept: its header, and a path.
+/// Bytes of a frame that are kept: its header and a path.
 const KEPT: usize = 2048;
 const LENGTH: usize = 4;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Where it begins in the bytes at hand; 0 when it began in earlier ones.
+    /// Offset in the bytes passed to `read`; 0 if it began in earlier bytes.
     pub start: usize,
-    /// Its first bytes after the length.
+    /// First bytes after the length.
     pub head: &'a [u8],
-    /// All its bytes, the length included.
+    /// Number of bytes, including the length.
     pub bytes: usize,
 }
 
-/// Finds the frames of one direction of a connection: a length of four bytes, then so many bytes.
+/// Finds the frames of one direction of a connection: a length of four bytes, then that many bytes.
 ///
 /// Only the beginning of a frame is kept, so its length costs no memory, and a frame may be split anywhere.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// The length and the first bytes of the frame that is under way.
+    /// Length and first bytes of the current frame.
     held: Vec<u8>,
-    /// How many of its bytes have come, length included.
+    /// Bytes of the current frame seen so far, including the length.
     seen: usize,
     opaque: bool,
 }
 
 impl Frames {
-    /// Calls `each` with every frame that ends in these bytes. An error says that the stream is something else
-    /// than was thought; nothing is found in it from then on.
+    /// Calls `each` for every frame that ends in these bytes. After an error the stream counts as something
+    /// else, and no more frames are found.
     pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(&Frame<'_>) -> Result<(), NotFrames>) {
         let mut at = 0;
         let mut start = 0;
@@ -48,7 +48,7 @@ impl Frames {
         }
     }
 
-    /// Reads on in the frame under way; whether it is complete.
+    /// Reads on in the current frame; returns whether it is complete.
     fn advance(&mut self, bytes: &[u8], at: &mut usize) -> bool {
         let missing = LENGTH.saturating_sub(self.seen);
         self.take(bytes, at, missing);
@@ -61,13 +61,13 @@ impl Frames {
         self.seen == LENGTH + length
     }
 
-    /// The length, once it has come; a negative one counts as too long.
+    /// Length of the current frame, once known; a negative one counts as too long.
     fn length(&self) -> Option<usize> {
         let bytes = self.held.first_chunk::<LENGTH>()?;
         Some(usize::try_from(i32::from_be_bytes(*bytes)).unwrap_or(usize::MAX))
     }
 
-    /// Takes at most so many bytes, and keeps what there is room for.
+    /// Takes at most `most` bytes, and keeps those that fit.
     fn take(&mut self, bytes: &[u8], at: &mut usize, most: usize) {
         let rest = &bytes[*at..];
         let taken = &rest[..most.min(rest.len())];
@@ -78,13 +78,13 @@ impl Frames {
     }
 }
 
-/// The stream does not hold what it was thought to hold.
+/// The stream is not a sequence of the expected frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFrames;
 
-/// Notifications come with this xid, and with no zxid.
+/// Xid of notifications, which have no zxid.
 pub const NOTIFICATION: i32 = -1;
-/// multi and multiRead.
+/// Opcodes of multi and multiRead.
 const MULTI: [i32; 2] = [14, 22];
 
 /// A session as client and server negotiate it: its number, and its timeout in milliseconds.
@@ -94,16 +94,16 @@ pub struct Negotiated {
     pub timeout_ms: i32,
 }
 
-/// The session that a connect request asks to go on with; 0 for a new one. `None` for what is no such request.
+/// Session that a connect request asks for; 0 for a new one. `None` if it is no connect request.
 pub fn session_asked_for(head: &[u8]) -> Option<Negotiated> {
     let mut reader = Reader(head);
     let (_version, _last_zxid, timeout_ms) = (reader.int()?, reader.long()?, reader.int()?);
     let session = reader.long()?;
-    // The password's length; `-1` stands for none.
+    // Length of the password; `-1` means none.
     (-1..=64).contains(&reader.int()?).then_some(Negotiated { session, timeout_ms })
 }
 
-/// The session that a connect response grants; 0 when the one that was asked for is over.
+/// Session that a connect response grants; 0 if the requested one is over.
 pub fn session_granted(head: &[u8]) -> Option<Negotiated> {
     let mut reader = Reader(head);
     let (_version, timeout_ms) = (reader.int()?, reader.int()?);
@@ -112,21 +112,22 @@ pub fn session_granted(head: &[u8]) -> Option<Negotiated> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientRequest {
-    /// The number by which its reply names it.
+    /// Number that its reply repeats.
     pub xid: i32,
-    /// Its kind as the protocol numbers them.
+    /// Opcode of the protocol.
     pub opcode: i32,
     pub kind: RequestKind,
-    /// The node that it is about; of a multi that of its first operation. Empty when it is too long to be kept.
+    /// Node of the request; for a multi, of its first operation. Empty if the path is too long to be kept.
     pub path: String,
 }
 
-/// Reads a request. `None` for what is none of [`RequestKind`]: pings, the session's end, watches set anew.
+/// Reads a request. `None` for anything without a [`RequestKind`]: pings, closing the session, restoring
+/// watches.
 pub fn request(head: &[u8]) -> Option<ClientRequest> {
     let mut reader = Reader(head);
     let (xid, opcode) = (reader.int()?, reader.int()?);
     if MULTI.contains(&opcode) {
-        // The first operation's header: its kind, whether it ends the list, an error.
+        // Header of the first operation: opcode, end mark, error.
         reader.bytes(9);
     }
     let path = reader.string();
@@ -137,7 +138,7 @@ pub fn request(head: &[u8]) -> Option<ClientRequest> {
 
 fn kind(opcode: i32, watches: bool) -> Option<RequestKind> {
     Some(match (opcode, watches) {
-        // create, create2, createContainer, createTTL.
+        // Opcodes of create, create2, createContainer and createTTL.
         (1 | 15 | 19 | 21, _) => RequestKind::Create,
         (2 | 20, _) => RequestKind::Delete,
         (3, false) => RequestKind::Exists,
@@ -157,30 +158,30 @@ fn kind(opcode: i32, watches: bool) -> Option<RequestKind> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     pub xid: i32,
-    /// The last transaction that the server had applied.
+    /// Last transaction that the server had applied.
     pub zxid: i64,
-    /// ZooKeeper's number for what went wrong; 0 for nothing.
+    /// ZooKeeper's error code; 0 for none.
     pub error: i32,
 }
 
-/// Reads a reply's header. `None` for notifications, which tell no zxid.
+/// Reads a reply's header. `None` for notifications, which have no zxid.
 pub fn reply(head: &[u8]) -> Option<Reply> {
     let mut reader = Reader(head);
     let reply = Reply { xid: reader.int()?, zxid: reader.long()?, error: reader.int()? };
     (reply.xid != NOTIFICATION).then_some(reply)
 }
 
-/// An operation that a request is, or one of those that a multi consists of.
+/// The operation of a request, or of one part of a multi.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     Create,
     Delete(String),
     SetData(String),
-    /// Changes nothing.
+    /// An operation that changes nothing.
     Look,
 }
 
-/// What ZooKeeper calls a request; `None` for one that it has no name for.
+/// ZooKeeper's name for a request; `None` for unknown opcodes.
 pub fn name(opcode: i32) -> Option<&'static str> {
     Some(match opcode {
         1 => "create",
@@ -212,8 +213,8 @@ pub fn name(opcode: i32) -> Option<&'static str> {
     })
 }
 
-/// The operations of a request and their kinds: of a multi each of its parts, of others one. `None` where they can't be read, as
-/// when there is more of them than is kept of a frame.
+/// Operations of a request with their opcodes: one for each part of a multi, else a single one. `None` if
+/// they cannot be read, e.g. because the frame is longer than the kept bytes.
 pub fn operations(opcode: i32, body: &[u8]) -> Option<Vec<(i32, Operation)>> {
     let mut reader = Reader(body);
     if !MULTI.contains(&opcode) {
@@ -232,13 +233,13 @@ pub fn operations(opcode: i32, body: &[u8]) -> Option<Vec<(i32, Operation)>> {
     }
 }
 
-/// The kind of the next part of a multi; nothing inside at the end of the list.
+/// Opcode of the next part of a multi; `Some(None)` at the end of the list.
 fn part(reader: &mut Reader<'_>) -> Option<Option<i32>> {
     let (opcode, ends, _error) = (reader.int()?, reader.bool()?, reader.int()?);
     Some((!ends).then_some(opcode))
 }
 
-/// Reads the path, with which every operation begins.
+/// Reads the path that begins most operations.
 fn operation(opcode: i32, reader: &mut Reader<'_>) -> Option<Operation> {
     let path = if name(opcode).is_some_and(|name| name != "whoAmI" && name != "sasl") {
         reader.string()?
@@ -253,7 +254,7 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Option<Operation> {
     })
 }
 
-/// Reads on behind the path of a multi's part, to its end.
+/// Skips the rest of a multi's part, after its path.
 fn past(opcode: i32, reader: &mut Reader<'_>) -> Option<()> {
     match opcode {
         1 | 15 | 19 | 21 => {
@@ -279,20 +280,20 @@ fn past(opcode: i32, reader: &mut Reader<'_>) -> Option<()> {
     Some(())
 }
 
-/// Reads past a buffer, or past the sign that there is none.
+/// Skips a buffer, which may be null.
 fn perhaps_buffer(reader: &mut Reader<'_>) -> Option<()> {
     let length = reader.int()?;
     usize::try_from(length).map_or(Some(()), |length| reader.bytes(length).map(drop))
 }
 
-/// Whether the body of the reply to such a request says that it was refused, as that to a multi does: its header says nothing.
+/// Returns whether the body of this reply is a refusal. Only a multi's is, since its header reports no error.
 pub fn is_refused(opcode: i32, body: &[u8]) -> bool {
     const ERROR: i32 = -1;
     opcode == 14 && part(&mut Reader(body)) == Some(Some(ERROR))
 }
 
-/// The paths of the nodes that were created, in the order of the creates, by the body of the reply to such a request; `None`
-/// where it can't be read.
+/// Paths of created nodes in the order of the creates, read from the reply's body; `None` if it cannot be
+/// read.
 pub fn created(opcode: i32, body: &[u8]) -> Option<Vec<String>> {
     const STAT: usize = 68;
     let mut reader = Reader(body);
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_tells_its_kind_and_path() {
+    fn request_has_a_kind_and_a_path() {
         let create = request(&head(7, 15, &[&text("/lock/a-"), &text("data")])).unwrap();
         assert_eq!((create.xid, create.kind, create.path.as_str()), (7, RequestKind::Create, "/lock/a-"));
         let multi = request(&head(8, 14, &[&[0, 0, 0, 2, 0, 255, 255, 255, 255], &text("/x")])).unwrap();
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_with_a_watch_is_another_kind() {
+    fn read_with_a_watch_is_another_kind() {
         let read = |opcode, watch: u8| request(&head(1, opcode, &[&text("/x"), &[watch]])).unwrap().kind;
         assert_eq!([read(4, 0), read(4, 1)], [RequestKind::GetData, RequestKind::GetDataWatch]);
         assert_eq!([read(3, 0), read(3, 1)], [RequestKind::Exists, RequestKind::ExistsWatch]);
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_and_the_end_of_a_session_are_no_requests() {
+    fn pings_and_session_closes_are_no_requests() {
         assert_eq!(
             [request(&head(-2, 11, &[])), request(&head(3, -11, &[])), request(&[])],
             [None, None, None]
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_has_no_zxid_and_a_ping_has_one() {
+    fn notification_has_no_zxid_and_ping_has_one() {
         let header = |xid: i32, zxid: i64| [&xid.to_be_bytes()[..], &zxid.to_be_bytes(), &[0; 4]].concat();
         assert_eq!(reply(&header(-1, -1)), None);
         assert_eq!(reply(&header(-2, 9)), Some(Reply { xid: -2, zxid: 9, error: 0 }));
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connect_request_names_the_session_that_it_goes_on_with() {
+    fn connect_request_names_the_session_to_resume() {
         let timeout = 4_000_i32.to_be_bytes();
         let negotiated = Some(Negotiated { session: 5, timeout_ms: 4_000 });
         let asks = [&[0; 12][..], &timeout, &5_i64.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat();
@@ -380,14 +381,14 @@ mod tests {
         [&opcode.to_be_bytes()[..], &[u8::from(opcode == -1)], &[255; 4]].concat()
     }
 
-    /// One entry, and no data.
+    /// A create with one ACL entry and no data.
     fn create(path: &str) -> Vec<u8> {
         let acl = [&31_i32.to_be_bytes()[..], &text("world"), &text("anyone")].concat();
         [&text(path)[..], &[255; 4], &1_i32.to_be_bytes(), &acl, &3_i32.to_be_bytes()].concat()
     }
 
     #[test]
-    fn a_multi_is_read_part_by_part_to_its_end_and_one_that_is_cut_off_is_not_known() {
+    fn multi_is_read_part_by_part_and_unknown_when_truncated() {
         let set = [&text("/q")[..], &text("data"), &[255; 4]].concat();
         let multi = [
             header(1),
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_tell_the_names_of_the_nodes_that_were_made() {
+    fn replies_name_the_created_nodes() {
         let reply = [header(1), text("/q/n-7"), header(5), vec![0; 68], header(2), header(-1)].concat();
         assert_eq!(created(14, &reply), Some(vec!["/q/n-7".to_owned()]));
         assert_eq!(created(14, &reply[..20]), None);
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn other_requests_are_one_operation() {
+    fn request_other_than_multi_is_one_operation() {
         assert_eq!(operations(2, &text("/a")), Some(vec![(2, Operation::Delete("/a".into()))]));
         assert_eq!(operations(4, &[&text("/a")[..], &[1]].concat()), Some(vec![(4, Operation::Look)]));
         assert_eq!(operations(107, &[]), Some(vec![(107, Operation::Look)]));
@@ -440,7 +441,7 @@ mod tests {
         }
     }
 
-    /// The heads of all frames in a stream that comes in pieces, and how long each is.
+    /// Lengths and heads of all frames in a stream that arrives in pieces.
     fn found(pieces: &[&[u8]]) -> Vec<(usize, Vec<u8>)> {
         let (mut frames, mut found) = (Frames::default(), Vec::new());
         for piece in pieces {
@@ -466,7 +467,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_of_a_stream_gives_the_same_frames(
+        fn frames_do_not_depend_on_how_a_stream_is_split(
             bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..8),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         ) {
@@ -477,7 +478,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_neither_panics_nor_is_kept(
+        fn garbage_does_not_panic_and_is_not_kept(
             garbage in prop::collection::vec(any::<u8>(), 0..5000),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         ) {
@@ -490,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_says_where_it_lies_in_the_bytes_at_hand() {
+    fn frame_start_is_its_offset_in_the_current_bytes() {
         let stream = [framed(b"one"), framed(b"three")].concat();
         let mut places = Vec::new();
         let mut frames = Frames::default();
@@ -509,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn four_letter_words_and_lengths_below_zero_or_beyond_belief_end_the_understanding() {
+    fn commands_and_implausible_lengths_end_the_search_for_frames() {
         for first in [&b"ruok"[..], b"mntr", &[0xff; 4], &[0x16, 3, 1, 0], &[4, 0, 0, 1]] {
             assert_eq!(found(&[first, &framed(b"hidden")]), [], "{first:?}");
         }
@@ -517,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_something_else_is_not_looked_at_again() {
+    fn rejected_stream_is_not_read_again() {
         let mut frames = Frames::default();
         let mut calls = 0;
         for _ in 0..2 {

@@ -1,7 +1,7 @@
-//! One direction of one connection: reads, waits where it has to, writes.
+//! One direction of one connection: reads, waits if it has to, writes.
 //!
-//! What need not wait is written from the buffer that it was read into, without another wake-up. What has to is in a
-//! queue, which says when each part may go.
+//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must
+//! wait go into a queue, which knows when each part is due.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -38,19 +38,19 @@ pub struct Pump<'a> {
     settings: Arc<Settings>,
     buffer: Vec<u8>,
     queue: Queue,
-    /// When a slow reader gets to what has come.
+    /// Time at which a slow reader reads the data that have come.
     reads_at: Option<Instant>,
     came_at: Option<Instant>,
     ended: bool,
-    /// Nothing more comes because the connection broke.
+    /// Whether the input ended because the connection broke.
     broken: bool,
-    /// Nothing more is to pass because this request or reply is to be lost.
+    /// Request or reply that must be lost; nothing more may pass.
     lost: Option<LostRequest>,
     has_passed: bool,
 }
 
 impl<'a> Pump<'a> {
-    /// From the client to the server; `number` tells its random delays from those of others.
+    /// Pump from the client to the server; `number` sets its random delays apart from those of other pumps.
     pub fn to_server(
         [client, server]: [&'a TcpStream; 2],
         conversation: &'a Conversation<'a>,
@@ -115,7 +115,7 @@ impl<'a> Pump<'a> {
         tokio::select! {
             biased;
             _ = orders.changed() => {
-                // Heard, but not obeyed yet.
+                // The change is seen but not obeyed yet.
                 orders.mark_changed();
                 PumpTurn::Look
             }
@@ -135,10 +135,10 @@ impl<'a> Pump<'a> {
         }
         let moves_again = self.settings.stalled && !orders.settings.stalled;
         self.settings = orders.settings;
-        // A shorter lag than before lets it look sooner.
+        // A shorter lag than before allows an earlier read.
         self.reads_at = self.reads_at.zip(self.settings.lag).map(|(at, lag)| at.min(Instant::now() + lag));
         self.queue.set(&self.settings, Instant::now());
-        // A session is not taken up by a connection that its client has given up.
+        // A connection that its client has given up must not take over the session.
         let is_fresh = self.direction == Direction::ToServer && !self.has_passed;
         if moves_again && is_fresh && has_hung_up(self.from) {
             return Err(ConnectionEnd::Cut);
@@ -172,12 +172,12 @@ impl<'a> Pump<'a> {
         self.settings.lag.filter(|_| self.direction == Direction::ToClient)
     }
 
-    /// Passes on what is in the buffer, or puts it in the queue; whether there still is a receiver.
+    /// Passes the buffer on or queues it; returns whether the receiver is still there.
     fn arrived(&mut self, count: usize) -> Result<bool, ConnectionEnd> {
         self.lost = self.understand(count);
         let passes = self.lost.as_ref().map_or(count, |lost| lost.start);
         self.ended |= self.lost.is_some();
-        // These bytes may have told whose connection it is.
+        // These bytes may have identified the connection's session.
         self.obey()?;
         let mut gone = 0;
         if self.queue.is_direct() && !self.settings.stalled {
@@ -200,7 +200,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Writes what is due; whether there still is a receiver.
+    /// Writes data that are due; returns whether the receiver is still there.
     fn write(&mut self) -> bool {
         let Some(part) = self.queue.part() else { return true };
         let Some(written) = self.pass(part) else { return false };
@@ -211,7 +211,7 @@ impl<'a> Pump<'a> {
         true
     }
 
-    /// How much could be written at once; `None` when there is no reader.
+    /// Number of bytes that could be written at once; `None` if the receiver is gone.
     fn pass(&self, bytes: &[u8]) -> Option<usize> {
         match self.conversation.traffic().write(self.direction, || self.to.try_write(bytes)) {
             Ok(written) => Some(written),
@@ -228,10 +228,10 @@ impl<'a> Pump<'a> {
         if self.broken {
             return Err(ConnectionEnd::Reset);
         }
-        // A socket that is gone already need not be told.
+        // A socket that is already gone need not be shut down.
         let _ = SockRef::from(self.to).shutdown(Shutdown::Write);
         match self.direction {
-            // A client may have said all it has to say and wait for the answer; a server that says no more has
+            // A client may have sent its last request and wait for the reply; a server that sends no more has
             // closed.
             Direction::ToServer => Ok(()),
             Direction::ToClient => Err(ConnectionEnd::Cut),
@@ -239,26 +239,26 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// Whether the other side has closed its end, whatever it may have sent before.
+/// Returns whether the peer has closed its end, even if unread bytes come before that.
 pub fn has_hung_up(socket: &TcpStream) -> bool {
-    is_told_closed(socket).unwrap_or_else(|| {
+    kernel_reports_closed(socket).unwrap_or_else(|| {
         let ready = socket.ready(Interest::READABLE).now_or_never();
         ready.is_some_and(|ready| ready.map_or(true, |ready| ready.is_read_closed()))
     })
 }
 
-/// What the kernel says: what the runtime knows of a socket is as old as its last look at all of them. Not every system
-/// tells an end that has unread bytes before it.
+/// Asks the kernel: the runtime's view of a socket is as old as its last poll. Not every system reports an
+/// end that has unread bytes before it.
 #[cfg(target_os = "linux")]
-fn is_told_closed(socket: &TcpStream) -> Option<bool> {
+fn kernel_reports_closed(socket: &TcpStream) -> Option<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
-    let told = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    told.is_ok().then(|| asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR))
+    let polled = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok().then(|| asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_told_closed(_: &TcpStream) -> Option<bool> {
+fn kernel_reports_closed(_: &TcpStream) -> Option<bool> {
     None
 }
 
@@ -266,14 +266,14 @@ fn is_for_later(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Nothing more is read while so many bytes wait, so that the sender feels it.
+/// Largest number of waiting bytes; then reading stops, so that the sender feels the back-pressure.
 const ROOM: usize = 4 << 20;
-/// A limited bandwidth passes so much at a time: a hundredth of a second's bytes.
+/// Parts per second that a limited bandwidth passes: each has at most the bytes of 10 ms.
 const PARTS_A_SECOND: u64 = 100;
-/// A limited bandwidth may make up for being late by so much, because timers are late by about a millisecond.
+/// Lateness that a limited bandwidth may make up for, because timers are late by about a millisecond.
 const CREDIT: Duration = Duration::from_millis(20);
 
-/// Data that were read at once.
+/// Data of one read.
 #[derive(Debug)]
 struct Piece {
     bytes: Vec<u8>,
@@ -282,27 +282,27 @@ struct Piece {
     due: Instant,
 }
 
-/// Pieces in the order in which they came, which is the one in which they go.
+/// Pieces in the order in which they came and will go.
 #[derive(Debug)]
 struct Queue {
     pieces: VecDeque<Piece>,
     bytes: usize,
     delays: Vec<(Delay, Rng)>,
     bandwidth: Option<u64>,
-    /// When a limited bandwidth has carried all that has gone.
+    /// Time at which a limited bandwidth is done with everything that has gone.
     idle_from: Instant,
-    /// Tells the random delays of this queue from those of others.
+    /// Number that sets this queue's random delays apart from those of other queues.
     number: u64,
 }
 
 impl Queue {
-    /// An empty one; queues with different numbers have different random delays.
+    /// An empty queue; queues with different numbers have different random delays.
     fn new(number: u64, now: Instant) -> Self {
         let pieces = VecDeque::new();
         Self { pieces, bytes: 0, delays: Vec::new(), bandwidth: None, idle_from: now, number }
     }
 
-    /// Obeys changed settings. What waits is late by no more than the delays that are left.
+    /// Applies changed settings. Waiting data are late by no more than the remaining delays.
     fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
         // Time in which nothing could move is not made up for.
@@ -315,14 +315,14 @@ impl Queue {
         self.delays = settings.delays.iter().map(|delay| (*delay, random(delay))).collect();
         let mut before = None;
         for piece in &mut self.pieces {
-            // As if it had come under these delays only, but never later than it was to go anyway.
+            // As if it had come under these delays only, but never later than it was due before.
             let due = (piece.came + late(&mut self.delays)).max(now);
             piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
             before = Some(piece.due);
         }
     }
 
-    /// Whether nothing waits and nothing would have to.
+    /// Returns whether nothing waits, nor would have to.
     fn is_direct(&self) -> bool {
         self.pieces.is_empty() && self.delays.is_empty() && self.bandwidth.is_none()
     }
@@ -345,13 +345,13 @@ impl Queue {
         self.pieces.push_back(Piece { bytes: bytes.to_vec(), sent: 0, came: now, due });
     }
 
-    /// When the next part may go; `None` when nothing waits.
+    /// Time at which the next part is due; `None` if nothing waits.
     fn due(&self) -> Option<Instant> {
         let part = self.part()?;
         Some(self.carried(part.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    /// The rest of the first piece, or as much of it as may go at once.
+    /// Rest of the first piece, or as much of it as may go at once.
     fn part(&self) -> Option<&[u8]> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];
@@ -361,8 +361,8 @@ impl Queue {
         Some(&rest[..most.clamp(1, rest.len())])
     }
 
-    /// Strikes off so many bytes of the next part, which have gone. Tells how long their piece was kept back, if it has gone as
-    /// a whole.
+    /// Removes bytes of the next part, which have gone. Returns how long their piece was held back, once all
+    /// of it has gone.
     fn gone(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         if let Some(carried) = self.carried(bytes) {
             self.idle_from = carried.max(now.checked_sub(CREDIT).unwrap_or(now));
@@ -377,14 +377,14 @@ impl Queue {
             .map(|piece| now.saturating_duration_since(piece.came))
     }
 
-    /// When a limited bandwidth has carried so many bytes of the first piece.
+    /// Time at which a limited bandwidth has carried these bytes of the first piece.
     fn carried(&self, bytes: usize) -> Option<Instant> {
         let (rate, piece) = (self.bandwidth?, self.pieces.front()?);
         Some(self.idle_from.max(piece.due) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64))
     }
 }
 
-/// By how much all delays together make the next piece late.
+/// Sum of all delays for the next piece.
 fn late(delays: &mut [(Delay, Rng)]) -> Duration {
     delays.iter_mut().map(|(delay, rng)| delay.latency + delay.extra.mul_f64(rng.f64())).sum()
 }
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn without_settings_everything_goes_at_once() {
+    fn data_go_at_once_without_settings() {
         let (mut queue, now) = set(Settings::default());
         assert!(queue.is_direct());
         queue.push(b"abc", now);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn random_delays_keep_the_order_and_their_bounds_and_a_seed_repeats_them() {
+    fn random_delays_keep_order_and_bounds_and_depend_on_the_seed() {
         let dues = |seed| {
             let (mut queue, now) = set(delayed(5 * MS, 10 * MS, seed));
             let mut dues = Vec::new();
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_delay_is_long_and_no_panic() {
+    fn longest_delay_does_not_panic() {
         let now = Instant::now();
         let mut queue = Queue::new(1, now);
         let longest = Delay { latency: Duration::MAX, extra: Duration::MAX, seed: 1 };
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn once_a_delay_is_undone_what_waits_is_due() {
+    fn waiting_data_are_due_once_a_delay_ends() {
         let (mut queue, now) = set(delayed(1000 * MS, Duration::ZERO, 1));
         queue.push(b"a", now);
         queue.push(b"b", now);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn when_one_of_two_delays_ends_what_waits_and_what_comes_is_late_by_the_other_alone() {
+    fn data_are_late_by_the_remaining_delay_when_the_other_ends() {
         let (long, short) = (delayed(1000 * MS, Duration::ZERO, 1), delayed(20 * MS, Duration::ZERO, 1));
         let both = Settings { delays: [&long.delays[..], &short.delays].concat(), ..Settings::default() };
         let (mut queue, now) = set(both);
@@ -474,13 +474,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bandwidth_carries_its_bytes_and_no_more() {
+    fn bandwidth_carries_exactly_its_bytes() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 500], now);
         while let Some(part) = queue.part() {
             let (bytes, due) = (part.len(), queue.due().unwrap());
             assert!(bytes <= 10);
-            // Timers are late, and that is made up for.
+            // Timers are late, and the queue makes up for that.
             queue.gone(bytes, due + MS);
             assert!(queue.due().is_none_or(|next| next <= due + 10 * MS));
             assert!(queue.idle_from >= now);
@@ -489,17 +489,17 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_idle_has_saved_nothing_up() {
+    fn idle_link_saves_up_no_bandwidth() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 10], now + 5000 * MS);
         assert_eq!(queue.due(), Some(now + 5010 * MS));
-        // Nor when the receiver kept it waiting.
+        // Neither does a link whose receiver was slow.
         queue.gone(10, now + 9000 * MS);
         assert_eq!(queue.idle_from, now + 9000 * MS - CREDIT);
     }
 
     #[test]
-    fn what_waits_is_limited() {
+    fn waiting_bytes_are_limited() {
         let (mut queue, now) = set(delayed(MS, Duration::ZERO, 1));
         let mut pushed = 0;
         while queue.has_room() {

@@ -1,5 +1,5 @@
-//! What is set for connections, and what several settings together mean for one of them while it lives; and which
-//! requests and replies are to be lost.
+//! Settings of connections, the combination of several settings for one connection, and the requests and
+//! replies that must be lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use super::protocol::ClientRequest;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::RequestKind;
 
-/// Longer than any trial. Without a limit a time could lie too far ahead for the clock.
+/// Longer than any trial; without a limit, a time could be too far ahead for the clock.
 const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Whose connections are meant, those there are and those to come.
+/// Target of a setting: existing connections and new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Who {
-    /// Everybody's, also those of clients that have no session.
+    /// All connections, also those without a session.
     All,
-    /// Those of the client that was given that number, whichever session it has: [`Proxy::connect_for`].
+    /// Connections of the client with this number, whatever its session; see [`Proxy::connect_for`].
     ///
     /// [`Proxy::connect_for`]: super::Proxy::connect_for
     Client(usize),
-    /// Those of the session with that number, however often it connects anew. The client's next session is not meant.
+    /// Connections of this session, however often it reconnects, but not of the client's next session.
     Session(i64),
 }
 
-/// Whose a connection is, as far as that is known.
+/// Owner of a connection, as far as known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The client that the listener is for; known from the first byte on.
+    /// Client of the listener; known from the first byte on.
     pub client: Option<usize>,
-    /// The session that it has named, or that it was granted.
+    /// Session that the connect request named or the server granted.
     pub session: Option<i64>,
 }
 
 impl Who {
-    /// The owner of a connection of theirs alone.
+    /// Owner of a connection that only this target covers.
     pub(super) fn owner(self) -> Owner {
         match self {
             Self::All => Owner::default(),
@@ -55,12 +55,12 @@ impl Who {
     }
 }
 
-/// How long data are under way.
+/// Additional time in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// At least so long, in each direction.
+    /// Least delay, in each direction.
     pub latency: Duration,
-    /// And a random part of this on top.
+    /// Upper bound of an additional random delay.
     pub extra: Duration,
     pub seed: u64,
 }
@@ -68,24 +68,24 @@ pub struct Delay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     Delay(Delay),
-    /// So many bytes a second in each direction of each connection.
+    /// Bytes per second in each direction of each connection.
     Bandwidth(u64),
     Stall,
     Refuse,
-    /// What the server sends is read so late.
+    /// Time by which data from the server are read late.
     SlowReader(Duration),
 }
 
-/// What all settings together mean for one connection.
+/// Combination of all settings for one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// One after the other: they add up.
+    /// Delays, which add up.
     pub delays: Vec<Delay>,
-    /// The narrowest, in bytes a second.
+    /// Lowest limit, in bytes per second.
     pub bandwidth: Option<u64>,
     pub stalled: bool,
     pub refused: bool,
-    /// The longest that a server's data wait to be read.
+    /// Longest time by which data from the server are read late.
     pub lag: Option<Duration>,
 }
 
@@ -112,7 +112,7 @@ impl Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEnd {
     Reset,
-    /// Both sides see the other close it.
+    /// Both sides see the other one close the connection.
     Cut,
 }
 
@@ -123,7 +123,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// How the connection is to end, if it is.
+    /// How the connection must end, if it must.
     pub fn ending(&self) -> Option<ConnectionEnd> {
         self.ending.or(self.settings.refused.then_some(ConnectionEnd::Reset))
     }
@@ -131,19 +131,19 @@ impl Orders {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostPart {
-    /// The request itself: no server ever sees it.
+    /// The request itself, which no server sees.
     Request,
-    /// The reply: a server has carried the request out. A refusal is passed on.
+    /// The reply to a request that was carried out. Refusals are passed on.
     Reply,
 }
 
-/// A request that never reached its server, or whose reply the client never got.
+/// A request that never reached its server, or whose reply never reached the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Struck {
     pub request: ClientRequest,
-    /// The zxid in the lost reply's header; 0 when the request itself was lost.
+    /// Zxid in the lost reply's header; 0 if the request itself was lost.
     pub zxid: i64,
-    /// When request or reply was swallowed, on the process's clock.
+    /// Time of the loss, on the process's clock.
     pub at: Stamp,
 }
 
@@ -158,12 +158,12 @@ struct Armed {
     who: Who,
     part: LostPart,
     kinds: Vec<RequestKind>,
-    /// The connection with the request that it has found.
+    /// Connection on which a matching request was found.
     found_on: Option<u64>,
     told: watch::Sender<Option<Struck>>,
 }
 
-/// All losses that are to be, by number: which request each waits for, and what becomes of it.
+/// Pending losses by number: the requests they wait for, and where to report them.
 #[derive(Debug, Default)]
 pub struct Losses(BTreeMap<u64, Armed>);
 
@@ -180,7 +180,7 @@ impl Losses {
         hears
     }
 
-    /// The loss that such a request on that connection is for, if any is, and what is to be lost.
+    /// Number and part of the pending loss that matches a request on this connection, if any.
     pub fn find(&mut self, connection: u64, owner: Owner, kind: RequestKind) -> Option<(u64, LostPart)> {
         let is_for = |armed: &Armed| {
             armed.found_on.is_none() && armed.who.covers(owner) && armed.kinds.contains(&kind)
@@ -190,21 +190,21 @@ impl Losses {
         Some((*number, armed.part))
     }
 
-    /// The server has refused what was found: the next one is waited for.
+    /// The server refused the request, so the loss waits for the next one.
     pub fn spare(&mut self, number: u64) {
         if let Some(armed) = self.0.get_mut(&number) {
             armed.found_on = None;
         }
     }
 
-    /// A request or a reply was swallowed.
+    /// Reports that the request or reply was swallowed.
     pub fn strike(&mut self, number: u64, struck: Struck) {
         if let Some(armed) = self.0.remove(&number) {
             armed.told.send_replace(Some(struck));
         }
     }
 
-    /// That connection is gone: what it has not lost by now is to be lost on another.
+    /// The connection is gone: a loss that was found on it waits for another request.
     pub fn gone(&mut self, connection: u64) {
         for armed in self.0.values_mut().filter(|armed| armed.found_on == Some(connection)) {
             armed.found_on = None;
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_add_up_and_of_the_rest_the_worst_counts() {
+    fn delays_add_up_and_the_worst_of_other_settings_counts() {
         let delay = Delay { latency: Duration::from_millis(5), extra: Duration::ZERO, seed: 1 };
         let lag = Duration::from_millis;
         let settings = [
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_meant_only_once_it_is_known_and_a_client_whatever_its_session_is() {
+    fn session_is_covered_once_known_and_client_in_any_session() {
         let owner = |client, session| Owner { client, session };
         assert!(Who::All.covers(Owner::default()) && Who::Session(1).covers(owner(None, Some(1))));
         assert!(!Who::Session(1).covers(owner(Some(1), None)));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_of_its_session_and_kind_is_found_and_no_second() {
+    fn loss_matches_one_request_of_its_session_and_kind() {
         let mut losses = Losses::default();
         let told = losses.arm(1, Who::Session(10), LostPart::Reply, &[CREATE]);
         assert_eq!(losses.find(1, of(11), CREATE), None);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_breaks_on_its_own_leaves_the_loss_to_the_next() {
+    fn broken_connection_leaves_the_loss_to_the_next() {
         let mut losses = Losses::default();
         let _told = losses.arm(1, Who::Session(10), LostPart::Reply, &[CREATE]);
         assert_eq!(losses.find(1, of(10), CREATE), Some((1, LostPart::Reply)));

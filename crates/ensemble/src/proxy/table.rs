@@ -1,4 +1,4 @@
-//! Everything that is known of the connections: whose they are, what is set for them, what has passed.
+//! Table of all connections: their owners, settings and traffic.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
@@ -21,7 +21,7 @@ struct Connection {
     orders: watch::Sender<Orders>,
 }
 
-/// What has passed for one session, and which client has it.
+/// Traffic of one session, and its client.
 #[derive(Debug, Default)]
 struct OfSession {
     client: Option<usize>,
@@ -29,7 +29,7 @@ struct OfSession {
     timeouts: Option<SessionTimeouts>,
 }
 
-/// What a client has asked for as its session's timeout, and what a server has granted.
+/// Session timeout that a client asked for, and the one that a server granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionTimeouts {
     pub asked: Duration,
@@ -48,34 +48,34 @@ impl SessionTimeouts {
 struct Inner {
     settings: BTreeMap<u64, (Who, Setting)>,
     connections: HashMap<u64, Connection>,
-    /// Those of sessions stay, because a session may connect again. Of a client with listeners of its own that is the latest
-    /// one alone.
+    /// Sessions stay, because they may reconnect. For a client with its own listeners, only the latest one
+    /// stays.
     sessions: HashMap<i64, OfSession>,
-    /// The latest session of each such client.
+    /// Latest session of each client with its own listeners.
     latest: HashMap<usize, i64>,
-    /// Of connections that are gone and whose session was never known or is over, by client.
+    /// Traffic, by client, of closed connections whose session was never known or has been forgotten.
     nameless: HashMap<Option<usize>, Traffic>,
     losses: Losses,
     numbers: u64,
 }
 
-/// What is set by others and the connections read.
+/// Settings and losses as set by faults and read by connections.
 #[derive(Debug, Default)]
 pub struct ProxyTable {
     inner: Mutex<Inner>,
-    /// How many losses are to be, so that requests need not ask as long as there is none.
+    /// Number of pending losses, so that requests take no lock while there is none.
     armed: AtomicUsize,
-    /// Where it is counted what clients with listeners of their own send and receive, if it is.
+    /// Counter of the frames of clients with their own listeners, if they are counted.
     wire: Option<Arc<Wire>>,
 }
 
 impl ProxyTable {
-    /// One whose clients' frames are counted there.
+    /// A table whose clients' frames are counted in `wire`.
     pub fn counting(wire: Arc<Wire>) -> Self {
         Self { wire: Some(wire), ..Self::default() }
     }
 
-    /// Sets a setting; the number is for [`ProxyTable::unset`].
+    /// Adds a setting; returns its number for [`ProxyTable::unset`].
     pub fn set(&self, who: Who, setting: Setting) -> u64 {
         let mut inner = locked(&self.inner);
         let number = inner.number();
@@ -95,7 +95,7 @@ impl ProxyTable {
         Settings::clone(&locked(&self.inner).orders_for(who.owner()).settings)
     }
 
-    /// Tells connections to end; how many were not told before.
+    /// Makes connections end; returns how many were not ending before.
     pub fn end(&self, who: Who, ending: ConnectionEnd) -> usize {
         let inner = locked(&self.inner);
         let told = inner.covered(who).filter(|connection| {
@@ -131,7 +131,7 @@ impl ProxyTable {
         locked(&self.inner).covered(who).count()
     }
 
-    /// What has passed so far, also on connections that are gone.
+    /// Traffic so far, including closed connections.
     pub fn passed(&self, who: Who) -> Passed {
         let inner = locked(&self.inner);
         let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic, .. })| {
@@ -153,7 +153,7 @@ impl ProxyTable {
         locked(&self.inner).sessions.get(&session)?.timeouts
     }
 
-    /// Takes a new connection in, of that client if it is one's own.
+    /// Adds a new connection, with its client if it came by the client's own listener.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = locked(&self.inner);
         let number = inner.number();
@@ -196,7 +196,7 @@ impl Inner {
         });
     }
 
-    /// The connection's traffic from now on; `None` for one that has left.
+    /// Returns the connection's traffic from now on; `None` if it has left the table.
     fn identify(&mut self, number: u64, session: Option<i64>) -> Option<Arc<Traffic>> {
         let Self { connections, sessions, .. } = self;
         let connection = connections.get_mut(&number)?;
@@ -222,7 +222,7 @@ impl Inner {
         Some(traffic)
     }
 
-    /// Forgets the session that the client had before, and keeps what passed for it.
+    /// Forgets the client's previous session, and keeps its traffic.
     fn is_latest(&mut self, client: usize, session: i64) {
         let Some(before) = self.latest.insert(client, session).filter(|before| *before != session) else {
             return;
@@ -233,13 +233,13 @@ impl Inner {
     }
 }
 
-/// One connection's place in the table, which it leaves when this is dropped.
+/// One connection's entry in the table, removed when dropped.
 #[derive(Debug)]
 pub struct Registration {
     table: Arc<ProxyTable>,
     pub number: u64,
     client: Option<usize>,
-    /// Whether nothing was to move when it joined. By the time it is served that may be over.
+    /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
     pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
 }
@@ -256,26 +256,26 @@ impl Registration {
         Some(CountedBy { wire: self.table.wire.as_deref()?, connection: self.number, client: self.client? })
     }
 
-    /// What it is told, beginning with what holds now.
+    /// Orders for the connection, beginning with the current ones.
     pub fn orders(&self) -> watch::Receiver<Orders> {
         let mut heard = self.heard.clone();
         heard.mark_changed();
         heard
     }
 
-    /// Says whose connection it is, `None` where it has no owner; the traffic in which it counts from now on.
+    /// Sets the connection's session, if any; returns the traffic in which it counts from now on.
     pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
         locked(&self.table.inner).identify(self.number, session).unwrap_or_default()
     }
 
-    /// Notes what its session's timeouts are, if it has one.
+    /// Records the timeouts of its session, if it has one.
     pub fn negotiated(&self, session: i64, timeouts: SessionTimeouts) {
         if let Some(known) = locked(&self.table.inner).sessions.get_mut(&session) {
             known.timeouts = Some(timeouts);
         }
     }
 
-    /// The armed loss that such a request is for, if any is, and what is to be lost.
+    /// Number and part of the pending loss that matches a request, if any.
     pub fn loss_for(&self, kind: RequestKind) -> Option<(u64, LostPart)> {
         if self.table.armed.load(Ordering::SeqCst) == 0 {
             return None;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
+    fn setting_applies_to_existing_and_new_connections_until_unset() {
         let table = Arc::new(ProxyTable::default());
         let [one, other] = [table.join(None), table.join(None)];
         one.identify(Some(1));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_for_a_client_holds_for_each_of_its_sessions_and_before_it_has_any() {
+    fn setting_of_a_client_holds_for_all_its_sessions_and_before_them() {
         let table = Arc::new(ProxyTable::default());
         let client = Who::Client(7);
         let first = table.join(Some(7));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_all_its_sessions_count_for_a_client() {
+    fn bytes_of_all_sessions_count_for_their_client() {
         let table = Arc::new(ProxyTable::default());
         for session in [1, 2] {
             let registration = table.join(Some(7));
@@ -372,12 +372,12 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
+    fn replaced_session_is_forgotten_and_its_traffic_still_counts() {
         let table = Arc::new(ProxyTable::default());
         for session in 1..=1_000 {
             sends(&table.join(Some(7)), Some(session), 10);
         }
-        // Given one whose connection is not gone yet
+        // Given a connection of the previous session that is not closed yet
         let late = table.join(Some(7));
         sends(&late, Some(1_001), 10);
         let next = table.join(Some(7));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_for_the_new_session_counts_at_once_though_the_one_before_connects_again_to_be_closed() {
+    fn new_session_still_counts_when_the_old_one_reconnects_to_be_closed() {
         let table = Arc::new(ProxyTable::default());
         let next = table.join(Some(7));
         sends(&next, Some(2), 10);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_ended_once() {
+    fn connection_is_ended_once() {
         let table = Arc::new(ProxyTable::default());
         let registrations = [table.join(None), table.join(None)];
         registrations[0].identify(Some(1));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_for_the_session_from_the_connections_beginning_and_stay_when_it_goes() {
+    fn bytes_count_for_the_session_from_the_start_of_each_connection() {
         let table = Arc::new(ProxyTable::default());
         for _ in 0..2 {
             let registration = table.join(None);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_found_by_its_sessions_request_alone() {
+    fn loss_matches_only_requests_of_its_session() {
         let table = Arc::new(ProxyTable::default());
         let registrations = [table.join(None), table.join(None)];
         registrations[0].identify(Some(1));

@@ -1,4 +1,4 @@
-//! What has passed: bytes in both directions, and how long it was kept waiting.
+//! Traffic: bytes in both directions, and how long they had to wait.
 
 use std::io;
 use std::ops::{AddAssign, Sub};
@@ -15,7 +15,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// How often something was kept waiting, and for how long in all.
+/// Number of waits and their total duration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
     pub times: u32,
@@ -27,7 +27,7 @@ impl Waits {
         *self += Self { times: 1, lasted };
     }
 
-    /// How long each lasted on average; `None` where there was none.
+    /// Mean duration; `None` if there was no wait.
     pub fn mean(&self) -> Option<Duration> {
         self.lasted.checked_div(self.times)
     }
@@ -49,39 +49,40 @@ impl Sub for Waits {
     }
 }
 
-/// What has passed on the connections of one session.
+/// Traffic of one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// The connections, those that are gone among them.
+    /// Connections, closed ones included.
     pub connections: u64,
     /// Bytes of requests.
     pub to_server: u64,
     /// Bytes of replies and notifications.
     pub to_client: u64,
-    /// What had been read and was kept back until all of it had gone.
+    /// Waits of data in the proxy, from the read until all had gone.
     pub kept: Waits,
-    /// What had come for a slow reader until it was read.
+    /// Waits of incoming data until a slow reader read them.
     pub unread: Waits,
 }
 
 added_up!(Passed { connections, to_server, to_client, kept, unread });
 
-/// What has passed for one session; for one connection until its session is known.
+/// Traffic of one session, or of one connection until its session is known.
 #[derive(Debug, Default)]
 pub struct Traffic(Mutex<Passed>);
 
 impl Traffic {
-    /// That of one more connection, on which nothing has passed yet.
+    /// Traffic of a new connection.
     pub fn of_connection() -> Self {
         Self(Mutex::new(Passed { connections: 1, ..Passed::default() }))
     }
 
-    /// What has passed so far. What a client has received is in it.
+    /// Traffic so far, including everything that a client has received.
     pub fn passed(&self) -> Passed {
         *locked(&self.0)
     }
 
-    /// Writes a piece of data and counts what went. A look meanwhile waits, so that nothing has arrived that is not counted.
+    /// Writes data and counts the written bytes. Readers of the count wait meanwhile, so no arrived byte is
+    /// uncounted.
     pub fn write(
         &self,
         direction: Direction,
@@ -96,12 +97,12 @@ impl Traffic {
         Ok(written)
     }
 
-    /// Counts a piece of data that was kept back for so long, and has gone.
+    /// Counts data that were held back for this long and have gone.
     pub fn kept(&self, lasted: Duration) {
         locked(&self.0).kept.count(lasted);
     }
 
-    /// Counts a piece of data that was read so long after it had come.
+    /// Counts data that were read this long after they had come.
     pub fn unread(&self, lasted: Duration) {
         locked(&self.0).unread.count(lasted);
     }
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_written_does_not_count() {
+    fn failed_write_does_not_count() {
         let traffic = Traffic::default();
         let full = || Err(io::ErrorKind::WouldBlock.into());
         assert!(traffic.write(Direction::ToClient, full).is_err());

@@ -1,8 +1,9 @@
-//! What contenders send and receive, counted on the wire, frame by frame, and which of the notifications their releases caused.
+//! Requests, replies and notifications of contenders, counted frame by frame, and the notifications that
+//! releases caused.
 //!
-//! A client's frames belong to the turn of its contender during which they pass. What has caused a notification follows from
-//! the frames of all: the reply to the read that has set the watch tells as of which transaction it was set, the replies to
-//! creates, deletes and writes tell theirs, and a watch fires at the first change after it was set.
+//! A client's frames belong to the cycle during which they pass. The cause of a notification follows from the
+//! frames of all clients. The reply to a read gives the zxid at which its watch was set, the replies to
+//! changes give theirs, and a watch fires at the first change after it was set.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
@@ -12,31 +13,31 @@ use zklockbench_core::jute::Reader;
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::{RequestKind, WireCounts};
 
-/// So many changes and notifications are remembered.
+/// Largest number of changes and notifications that are remembered.
 const REMEMBERED: usize = 1 << 20;
 const NO_NODE: i32 = -101;
-/// The bytes of the header of a request, and of that of a reply.
+/// Bytes of a request's header.
 const REQUEST_HEADER: usize = 8;
 const REPLY_HEADER: usize = 16;
 
-/// What all contenders have sent and received.
+/// Counts of everything that contenders have sent and received.
 #[derive(Debug, Default)]
 pub struct Wire(Mutex<WireState>);
 
-/// What that comes to.
+/// Totals of [`Wire`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wired {
-    /// Of the first turn of each contender.
+    /// Counts of each contender's first cycle.
     pub first: WireCounts,
-    /// Of the turns after it that have ended.
+    /// Counts of later cycles that have ended.
     pub later: WireCounts,
-    /// All that has passed, turns that did not end among it.
+    /// Counts of all frames, including cycles that did not end.
     pub whole: WireCounts,
-    /// Notifications that releases caused; why that is not known, where it isn't.
+    /// Notifications that releases caused, or why they are unknown.
     pub fan_out: Result<FanOut, String>,
 }
 
-/// Notifications that releases caused, by the turns of the releasers.
+/// Notifications that releases caused, by the releaser's cycle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FanOut {
     pub by_first: u64,
@@ -46,7 +47,7 @@ pub struct FanOut {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Watched {
-    /// Whether it is there, and its data.
+    /// Existence and data of a node.
     Node,
     Children,
 }
@@ -59,17 +60,17 @@ enum Event {
     ChildrenChanged,
 }
 
-/// What a request is, until its reply.
+/// A request without a reply so far.
 #[derive(Debug)]
 struct AskedOnWire {
     xid: i32,
     opcode: i32,
-    /// `None` for what is counted apart, and for other kinds.
+    /// `None` for requests that are counted apart, and for other kinds.
     kind: Option<RequestKind>,
     is_apart: bool,
     watch: Option<(String, Watched)>,
     removes: Vec<(String, Watched)>,
-    /// What it changes; `None` where that could not be read.
+    /// Changes it makes; `None` if they could not be read.
     changes: Option<Vec<Operation>>,
     turn: u64,
 }
@@ -78,14 +79,14 @@ struct AskedOnWire {
 struct OfClient {
     first: WireCounts,
     later: WireCounts,
-    /// Of the turn that has not ended.
+    /// Counts of the current cycle.
     current: WireCounts,
-    /// Turns that have ended.
+    /// Number of cycles that have ended.
     turns: u64,
     holds: bool,
-    /// Nodes that it has created, and whether it holds by them.
+    /// Nodes that the client created, and whether it holds the lock by them.
     nodes: HashMap<String, bool>,
-    /// As of which transaction each watch was set.
+    /// Zxid at which each watch was set.
     watches: HashMap<(String, Watched), i64>,
     /// Requests without a reply, by connection.
     asked: HashMap<u64, VecDeque<AskedOnWire>>,
@@ -94,7 +95,7 @@ struct OfClient {
 #[derive(Debug, Clone, Copy)]
 struct WireChange {
     zxid: i64,
-    /// Whose release it belongs to, and in which of its turns that was.
+    /// Client whose release this change belongs to, and the number of its cycle.
     released: Option<(usize, u64)>,
 }
 
@@ -102,7 +103,7 @@ struct WireChange {
 struct Fired {
     event: Event,
     path: String,
-    /// As of which transaction the watch was set.
+    /// Zxid at which the watch was set.
     set: i64,
 }
 
@@ -112,12 +113,12 @@ struct WireState {
     changes: HashMap<(Event, String), Vec<WireChange>>,
     fired: Vec<Fired>,
     remembered: usize,
-    /// Why it is not known what has caused notifications.
+    /// Reason why the causes of notifications are unknown.
     unclear: Option<&'static str>,
 }
 
 impl Wire {
-    /// A client has asked for a session on a new connection, or goes on with one.
+    /// Counts a connect request, for a new session or an existing one.
     pub(super) fn connects(&self, client: usize, bytes: usize) {
         let mut state = locked(&self.0);
         if state.of(client).whole().apart.connects > 0 {
@@ -132,7 +133,7 @@ impl Wire {
         locked(&self.0).of(client).current.apart.bytes += bytes as u64;
     }
 
-    /// A client has sent a request of that many bytes; `head` is how it begins.
+    /// Counts a request of `bytes` bytes; `head` is its beginning.
     pub(super) fn requested(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
         let mut state = locked(&self.0);
         let mut reader = Reader(head);
@@ -159,10 +160,10 @@ impl Wire {
             counts.bytes_sent += bytes;
             match kind {
                 Some(kind) => counts.requests.add(kind, 1),
-                None => *counts.other_requests.entry(told(opcode)).or_default() += 1,
+                None => *counts.other_requests.entry(opcode_name(opcode)).or_default() += 1,
             }
             if kind == Some(RequestKind::Multi) {
-                let parts = parts.iter().flatten().map(|(opcode, _)| told(*opcode));
+                let parts = parts.iter().flatten().map(|(opcode, _)| opcode_name(*opcode));
                 parts.for_each(|part| *counts.parts_of_multis.entry(part).or_default() += 1);
             }
         }
@@ -183,7 +184,7 @@ impl Wire {
         }
     }
 
-    /// A reply or a notification of that many bytes has come for a client.
+    /// Counts a reply or notification of `bytes` bytes.
     pub(super) fn answered(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
         let mut state = locked(&self.0);
         let mut reader = Reader(head);
@@ -195,7 +196,7 @@ impl Wire {
         }
         let of = state.of(client);
         let pending = of.asked.entry(connection).or_default();
-        // In the order of the requests, but for pings and the like.
+        // Replies come in the order of requests, except for pings and the like.
         let asked = pending.iter().position(|asked| asked.xid == xid).and_then(|at| pending.remove(at));
         let Some(asked) = asked.filter(|asked| !asked.is_apart) else {
             of.current.apart.bytes += bytes as u64;
@@ -231,7 +232,7 @@ impl Wire {
         of.current.acquired += 1;
     }
 
-    /// The contender has released, or goes without the lock, and does nothing until its next turn.
+    /// Ends a client's cycle: it has released or given up, and is idle until the next one.
     pub fn turn_ended(&self, client: usize) {
         let mut state = locked(&self.0);
         let of = state.of(client);
@@ -254,7 +255,7 @@ impl Wire {
     }
 }
 
-/// The watches that such a request removes: those of the children, of the node, or both.
+/// Watches that a request removes: of the children, the node, or both.
 fn removed(body: &[u8]) -> Vec<(String, Watched)> {
     let mut reader = Reader(body);
     let (Some(path), Some(which)) = (reader.string(), reader.int()) else { return Vec::new() };
@@ -266,8 +267,8 @@ fn removed(body: &[u8]) -> Vec<(String, Watched)> {
     watched.iter().map(|watched| (path.clone(), *watched)).collect()
 }
 
-/// What ZooKeeper calls a request, or its number.
-fn told(opcode: i32) -> String {
+/// ZooKeeper's name of a request, or its opcode.
+fn opcode_name(opcode: i32) -> String {
     protocol::name(opcode).map_or_else(|| format!("opcode {opcode}"), str::to_owned)
 }
 
@@ -289,7 +290,7 @@ impl WireState {
         self.unclear.get_or_insert(why);
     }
 
-    /// Whether there is room to remember one more.
+    /// Counts one more item to remember; returns whether it still fits.
     fn remembers(&mut self) -> bool {
         self.remembered += 1;
         if self.remembered > REMEMBERED {
@@ -321,7 +322,7 @@ impl WireState {
         }
     }
 
-    /// Writes down what a request that was carried out has changed.
+    /// Records the changes of a request that was carried out.
     fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
         let (changes, names) = (asked.changes, created(asked.opcode, body));
         let (Some(changes), Some(names)) = (changes, names) else {
@@ -341,7 +342,8 @@ impl WireState {
                     self.happens(Event::Created, path, WireChange { zxid, released: None });
                 }
                 Operation::Delete(path) => {
-                    // Its owner may have done something else by then: what it held by tells that it has released.
+                    // Its owner may be in a later cycle by now; the node knows whether the lock was held by
+                    // it.
                     let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
                     self.children_change(&path, zxid, released);
                     self.happens(Event::Deleted, path, WireChange { zxid, released });
@@ -370,7 +372,7 @@ impl WireState {
         if let Some(why) = self.unclear {
             return Err(why.to_owned());
         }
-        // Replies of different clients may pass in another order than that of their transactions.
+        // Replies of different clients may pass in another order than their transactions.
         let mut changes = self.changes.clone();
         changes.values_mut().for_each(|changes| changes.sort_by_key(|change| change.zxid));
         let mut fan_out = FanOut::default();
@@ -404,7 +406,7 @@ mod tests {
         [&i32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat()
     }
 
-    /// Clients' requests and their replies, each on a connection of the same number.
+    /// Clients that send requests and get replies, each on a connection with the client's number.
     struct Clients {
         wire: Wire,
         xid: i32,
@@ -423,7 +425,7 @@ mod tests {
             self.xid
         }
 
-        fn is_told(&self, client: usize, xid: i32, zxid: i64, body: &[u8]) {
+        fn gets_reply(&self, client: usize, xid: i32, zxid: i64, body: &[u8]) {
             let head = [&xid.to_be_bytes()[..], &zxid.to_be_bytes(), &[0; 4], body].concat();
             self.wire.answered(client as u64, client, &head, head.len() + 4);
         }
@@ -431,23 +433,23 @@ mod tests {
         fn creates(&mut self, client: usize, path: &str) {
             let xid = self.asks(client, CREATE, &text("/q/n-"));
             self.zxid += 1;
-            self.is_told(client, xid, self.zxid, &text(path));
+            self.gets_reply(client, xid, self.zxid, &text(path));
         }
 
         fn deletes(&mut self, client: usize, path: &str) {
             let xid = self.asks(client, DELETE, &text(path));
             self.zxid += 1;
-            self.is_told(client, xid, self.zxid, &[]);
+            self.gets_reply(client, xid, self.zxid, &[]);
         }
 
-        /// Reads, and sets a watch.
+        /// Sends a read that sets a watch.
         fn watches(&mut self, client: usize, opcode: i32, path: &str) {
             let xid = self.asks(client, opcode, &[&text(path)[..], &[1]].concat());
-            self.is_told(client, xid, self.zxid, &3_i32.to_be_bytes());
+            self.gets_reply(client, xid, self.zxid, &3_i32.to_be_bytes());
         }
 
         fn is_notified(&self, client: usize, kind: i32, path: &str) {
-            self.is_told(client, -1, -1, &[&kind.to_be_bytes()[..], &[0; 4], &text(path)].concat());
+            self.gets_reply(client, -1, -1, &[&kind.to_be_bytes()[..], &[0; 4], &text(path)].concat());
         }
 
         fn fan_out(&self) -> Result<FanOut, String> {
@@ -456,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turns_frames_are_its_own_and_what_has_not_ended_is_in_the_whole_alone() {
+    fn unfinished_cycle_counts_only_in_the_whole() {
         let mut clients = Clients::new();
         for turn in 0..3 {
             clients.creates(7, &format!("/q/n-{turn}"));
@@ -467,7 +469,7 @@ mod tests {
         }
         clients.creates(7, "/q/n-3");
         let ping = clients.asks(7, 11, &[]);
-        clients.is_told(7, ping, 0, &[]);
+        clients.gets_reply(7, ping, 0, &[]);
         let Wired { first, later, whole, .. } = clients.wire.counted();
         let kinds = |counts: &WireCounts| {
             [RequestKind::Create, RequestKind::GetChildrenWatch, RequestKind::Delete]
@@ -481,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_causes_what_the_deletion_of_the_node_that_it_held_by_causes() {
+    fn release_causes_the_notifications_of_its_deletion() {
         let mut clients = Clients::new();
         clients.creates(0, "/q/n-0");
         clients.wire.granted(0);
@@ -489,7 +491,7 @@ mod tests {
         clients.watches(1, GET_DATA, "/q/n-0");
         clients.creates(2, "/q/n-2");
         clients.watches(2, GET_DATA, "/q/n-1");
-        // Given one that gives up, and the next one moves up
+        // Given a contender that gives up, so that the next one moves up
         clients.deletes(1, "/q/n-1");
         clients.is_notified(2, 2, "/q/n-1");
         clients.wire.turn_ended(1);
@@ -498,20 +500,20 @@ mod tests {
         // Then a release, whose notification passes before the reply to the delete
         let xid = clients.asks(0, DELETE, &text("/q/n-0"));
         clients.is_notified(2, 2, "/q/n-0");
-        clients.is_told(0, xid, 200, &[]);
+        clients.gets_reply(0, xid, 200, &[]);
         clients.wire.turn_ended(0);
         assert_eq!(clients.fan_out(), Ok(FanOut { by_first: 1, by_later: 0, by_all: 1 }));
     }
 
     #[test]
-    fn a_watch_of_the_children_fires_at_the_first_change_after_it_was_set() {
+    fn child_watch_fires_at_the_first_change_after_it_was_set() {
         let mut clients = Clients::new();
         clients.creates(0, "/q/n-0");
         clients.wire.granted(0);
         clients.watches(1, GET_CHILDREN, "/q");
         clients.creates(2, "/q/n-2");
         clients.deletes(0, "/q/n-0");
-        // It was the newcomer, though the release came before the notification.
+        // The newcomer caused it, although the release came before the notification.
         clients.is_notified(1, 4, "/q");
         assert_eq!(clients.fan_out().map(|fan_out| fan_out.by_all), Ok(0));
         clients.watches(1, GET_CHILDREN, "/q");
@@ -522,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn where_causes_are_not_known_it_is_said_why_and_the_rest_still_counts() {
+    fn unknown_causes_have_a_reason_and_the_rest_still_counts() {
         let mut clients = Clients::new();
         clients.wire.connects(0, 49);
         clients.watches(0, GET_DATA, "/q/n-0");

@@ -1,4 +1,4 @@
-//! What the classes of the three-strategy comparison share beside the recipe: their flag, and their flaws.
+//! Common parts of the three-strategy comparison's classes, besides the recipe: their flag and their flaws.
 
 use crate::after::{
     After, ConnectionLoss, ENDS, Event, Fails, GoesOn, NoDirectory, Outcome, OwnNodeDeleted, SessionMoved,
@@ -15,7 +15,7 @@ use zklockbench_zk::{Failure, Names, Session, SessionState};
 
 pub const ARTICLE: &str = "article";
 
-/// What all their nodes are called, before the number.
+/// Name of all their nodes, before the number.
 const PREFIX: &str = "temp";
 
 pub const WATCHING_CLASS: Param = Param {
@@ -33,7 +33,7 @@ pub const CLASS: Param = Param {
     doc: "Whether it is the recipe, or the three-strategy article's class with its flaws.",
 };
 
-/// What the class does otherwise than the recipe.
+/// Events after which the class behaves differently from the recipe.
 pub const OTHERWISE: [(Event, Outcome); 4] = [
     (SessionMoved, Fails(ConnectionLoss)),
     (TimedOutInBackOff, TimesOut),
@@ -47,7 +47,7 @@ pub fn is_asked_for(config: &LockConfig) -> bool {
     config.is(CLASS.name, ARTICLE)
 }
 
-/// What a batch of so many costs the class, by what it costs the recipe.
+/// Cost of a batch for the class, derived from that of the recipe.
 pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCost {
     if has_word(params, CLASS.name, ARTICLE) {
         of_recipe.requests.push((Exists, n));
@@ -55,7 +55,7 @@ pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCos
     of_recipe
 }
 
-/// Joins the queue; the class looks at its directory first.
+/// Joins the queue; the class checks its directory first.
 pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<QueueNode, Failure> {
     if is_class {
         make_directory(session, lock).await?;
@@ -65,15 +65,15 @@ pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Queue
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Its own node is the lowest, or the list is empty, which it takes for the same.
+    /// Its own node is the lowest, or the list is empty, which the class takes for the same.
     Held,
-    /// The name of the node just before its own.
+    /// Name of the node just before its own.
     Behind(String),
-    /// Its own node is not among so many names.
+    /// Its own node is not in a list of this length.
     Missing(usize),
 }
 
-/// The class compares the lowest number's path with its own.
+/// Compares the lowest number's path with its own, as the class does.
 pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     if names.is_empty() {
         return Ok(Seen::Held);
@@ -86,7 +86,8 @@ pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     }
 }
 
-/// What is in the way: to the class its own node, where that is missing among others.
+/// Function that returns the node to wait for. For the class, that is its own node if it is missing among
+/// others.
 pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
     fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
         Ok(match seen(node, names)? {
@@ -98,8 +99,8 @@ pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<Str
     if is_class { by_class } else { QueueNode::predecessor }
 }
 
-/// Does the class's work until its connection is lost for the first time, which the class takes for its end, although
-/// its session may live on.
+/// Runs the class's work until its connection is first lost. The class then gives up, although its session
+/// may live on.
 pub async fn until_disconnected<T>(
     is_class: bool,
     session: &Session,
@@ -127,7 +128,8 @@ pub async fn until_disconnected<T>(
     }
 }
 
-/// The end of a wait that was begun then, when the contender looks at its flag. To the class that it has failed is a flag, too.
+/// Delays the end of a wait, begun at `begun`, until the contender checks its flag. The class's flag also
+/// shows failures.
 pub async fn noticed(
     is_class: bool,
     flag: Flag,
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_enters_by_its_own_node_or_an_empty_list_and_by_no_other() {
+    fn class_enters_only_by_its_own_node_or_an_empty_list() {
         let node = QueueNode { path: "/lock/temp0000000007".into(), sequence: 7, czxid: 0 };
         let seen = |numbers: &[i64]| seen(&node, &names(numbers));
         assert_eq!(seen(&[9, 7]), Ok(Seen::Held));

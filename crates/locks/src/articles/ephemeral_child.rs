@@ -1,4 +1,4 @@
-//! `ephemeral-child`: one child of one directory; everybody races to create it and watches the directory.
+//! `ephemeral-child`: one child of one directory; all contenders race to create it and watch the directory.
 
 use async_trait::async_trait;
 
@@ -29,12 +29,12 @@ pub const ENTRY: Entry = Entry {
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     let mut cost = cost::race(GetChildrenWatch, n);
-    // The first of all finds no directory, makes it, and tries again.
+    // The first create fails for lack of the directory; its contender creates that and tries again.
     cost.requests.push((Create, 2));
     cost.refused.push((Create, 1));
     let woken = cost.to_waiters_by_release;
     let events = Events { children_changed: woken, ..Events::default() };
-    // Each look shows the one child.
+    // Each list shows the one child.
     BatchCost { events, names_returned: Some(woken), ..cost }
 }
 
@@ -62,8 +62,8 @@ impl Strategy for EphemeralChild {
 }
 
 impl EphemeralChild {
-    /// One try, which makes the directory when it is missing. Whether that was made does not matter when the
-    /// reply is lost: the next try tells.
+    /// Tries once, creating the directory if it is missing. A lost reply to that create does not matter: the
+    /// next attempt shows whether the directory exists.
     async fn try_create(&mut self, session: &Session) -> Result<Option<QueueNode>, Failure> {
         loop {
             match self.race.try_create(session, &self.node, NodeKind::Ephemeral).await {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_pays_for_the_directory() {
+    fn only_the_first_contender_pays_for_the_directory() {
         let alone = batch_cost(&Params::new(), 1);
         assert_eq!((alone.requests_of(Create), alone.succeeding(Create)), (3, 2));
         let ten = batch_cost(&Params::new(), 10);

@@ -1,4 +1,4 @@
-//! `ephemeral-node`: one node, and everybody races to create it.
+//! `ephemeral-node`: one node that all contenders race to create.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ struct EphemeralNode {
     node: String,
     kind: NodeKind,
     by_data: bool,
-    /// How long a loser sleeps, if it does not watch.
+    /// Pause of a loser that does not watch.
     retries: Option<Duration>,
     race: Race,
 }
@@ -113,7 +113,7 @@ impl Strategy for EphemeralNode {
 }
 
 impl EphemeralNode {
-    /// Watches the holder's node; `None` when it has gone meanwhile.
+    /// Watches the holder's node; `None` if it is already gone.
     async fn watch(&self, session: &Session) -> Result<Option<Watch>, Failure> {
         if !self.by_data {
             let (found, watch) = session.exists_and_watch(&self.node).await?;
@@ -123,28 +123,28 @@ impl EphemeralNode {
     }
 }
 
-/// One contender's tries in the race that locks without a queue are: everybody tries to create the same node, and one
-/// succeeds.
+/// One contender's attempts in a race of locks without a queue: all contenders try to create the same node,
+/// and one succeeds.
 #[derive(Debug, Default)]
 pub struct Race {
-    /// A create got no answer, so the node that is there may be the own one: also in a later acquire, as a server that stood
-    /// still may apply it late (see `LateCreates`).
+    /// Whether a create got no reply, so the node that exists may be its own. Also true in later acquires: a
+    /// server that was paused may apply the create late (see `LateCreates`).
     reply_lost: bool,
-    /// The value of its nodes: an id of this contender, or nothing.
+    /// Value of its nodes: an id of this contender, or empty.
     id: String,
 }
 
 impl Race {
-    /// One whose nodes have an id of its own as their value.
+    /// A race whose nodes have the contender's id as their value.
     pub fn with_id() -> Self {
         Self { id: uuid::Uuid::new_v4().to_string(), ..Self::default() }
     }
 
-    /// Tries to create the lock's one node; `None` when another's is there.
+    /// Tries to create the lock's node; `None` if another contender's exists.
     ///
-    /// After a lost reply it tries again and, when a node is there, asks whose it is: else a contender whose
-    /// create had succeeded would wait for itself until its session ends. The second create is a write that
-    /// the session's present server has applied, so the look after it is not behind the first.
+    /// After a lost reply, creates again and, if a node exists, checks its owner. Otherwise a contender whose
+    /// create had succeeded would wait for itself until its session ends. The session's present server has
+    /// applied the second create, which is a write, so the read after it cannot miss the first.
     pub async fn try_create(
         &mut self,
         session: &Session,
@@ -162,7 +162,8 @@ impl Race {
         }
     }
 
-    /// The node, if it is this contender's: its session's or, where it outlives sessions, the one with its id.
+    /// Returns the node if it is this contender's: its session's or, if nodes outlive sessions, the one with
+    /// its id.
     async fn own(&self, session: &Session, path: &str, kind: NodeKind) -> Result<Option<QueueNode>, Failure> {
         let found = if self.id.is_empty() {
             session.exists(path).await?
@@ -176,8 +177,7 @@ impl Race {
     }
 }
 
-/// A node without a queue has no number. The transaction stands in for it, so that two holds by the same
-/// path are told apart.
+/// A node without a queue has no number. Its zxid stands in, so that two holds by the same path differ.
 fn node(path: &str, czxid: i64) -> QueueNode {
     QueueNode { path: path.to_owned(), sequence: czxid, czxid }
 }

@@ -1,4 +1,4 @@
-//! `local-then-remote`: a lock within the process first, and the ZooKeeper lock behind it.
+//! `local-then-remote`: an in-process lock in front of the ZooKeeper lock.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ static LOCAL: InProcess<Local> = InProcess::new();
 struct LocalThenRemote {
     local: Arc<Local>,
     remote: CuratorMutex,
-    /// The local lock, for as long as the owner holds the remote one.
+    /// Guard of the local lock while the owner holds the remote one.
     held: Option<OwnedMutexGuard<()>>,
 }
 
@@ -71,7 +71,7 @@ impl Strategy for LocalThenRemote {
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         let released = self.remote.release(session, held).await;
-        // The remote lock first: the next task of this process then finds its place free.
+        // Released after the remote lock, so that the next task of this process finds its position free.
         if !self.remote.is_owned() {
             self.held = None;
         }

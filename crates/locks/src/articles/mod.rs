@@ -1,4 +1,4 @@
-//! Locks that articles describe, ZooKeeper's own recipes among them.
+//! Locks that articles describe, including ZooKeeper's own recipes.
 
 mod class;
 pub mod ephemeral_child;
@@ -11,6 +11,6 @@ pub mod predecessor_watch_wait_limited;
 pub mod shared_parent_watch;
 pub mod shared_predecessor_watch;
 
-/// The source text of the three strategies that the comparison describes, whose size a claim is about.
+/// Source text of the three strategies that the comparison describes; one of its claims is about their size.
 pub const COMPARED_SOURCES: [&str; 3] =
     [include_str!("polling.rs"), include_str!("parent_watch.rs"), include_str!("predecessor_watch.rs")];

@@ -60,7 +60,7 @@ fn relists(params: &Params) -> bool {
     has_word(params, "while_holding", "relist") || has_word(params, "class", "article")
 }
 
-/// Arrival k wakes the k - 1 before it, the holder included; all of them and itself list k names.
+/// Arrival k wakes the k - 1 contenders before it, including the holder; each of the k then lists k names.
 fn relisting(n: u64) -> BatchCost {
     let pairs = n * (n - 1) / 2;
     let names_at_arrivals = n * (n + 1) * (2 * n + 1) / 6;
@@ -117,7 +117,7 @@ impl ParentWatch {
         }
     }
 
-    /// The holder's watch stays armed; in the article's class the watcher behind it goes on listing.
+    /// Keeps the holder's watch armed; the article's watcher goes on listing.
     fn keep(&mut self, session: &Session, watch: Option<Watch>) {
         let Some(mut watch) = watch.filter(|_| self.relists) else { return };
         let stop = CancellationToken::new();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_articles_class_costs_n_squared_lists_and_notifications() {
+    fn article_class_costs_n_squared_lists_and_notifications() {
         for n in [1, 2, 10, 20, 50] {
             let cost = batch_cost(&article(), n);
             assert_eq!(cost.requests_of(GetChildrenWatch), n * n);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_textbook_saves_the_holders_lists() {
+    fn textbook_class_saves_the_holders_lists() {
         for n in [1, 2, 10, 50] {
             let cost = batch_cost(&Params::new(), n);
             assert_eq!(cost.requests_of(GetChildrenWatch), n * n - n + 1);

@@ -1,4 +1,4 @@
-//! `polling`: look again every so often.
+//! `polling`: each waiter lists the queue at intervals.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// Its first look comes after a pause: a short patience is over before.
+/// The first list comes after a pause, so a short acquire timeout ends before that.
 const AFTER: After = ENDS.but([(WatchReplyLost, Never), (TimedOutInBackOff, Never)]);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
@@ -89,7 +89,7 @@ impl Strategy for Polling {
     }
 }
 
-/// The time, and nothing else.
+/// Wakes a waiter by time alone.
 struct Pauses {
     interval: Duration,
     jitters: bool,
@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn without_jitter_every_pause_is_the_interval() {
+    fn pause_is_the_interval_without_jitter() {
         assert_eq!(pauses(false).next(), Duration::from_secs(1));
     }
 
     #[test]
-    fn with_jitter_pauses_differ_by_up_to_half_an_interval_either_way() {
+    fn jitter_varies_pauses_by_up_to_half_an_interval() {
         let pauses: Vec<Duration> = (0..1000).map(|_| pauses(true).next()).collect();
         let (shortest, longest) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
         assert!((Duration::from_millis(500)..Duration::from_millis(600)).contains(shortest), "{shortest:?}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn with_jitter_the_waits_tell_nothing_of_the_looks() {
+    fn batch_cost_leaves_reads_open_with_jitter() {
         let jitter =
             [("jitter".to_owned(), zklockbench_core::catalog::ParamValue::Word("half".into()))].into();
         let cost = batch_cost(&jitter, 5);

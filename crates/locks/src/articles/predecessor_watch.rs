@@ -16,7 +16,7 @@ use zklockbench_core::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use zklockbench_zk::{EventKind, Failure, Session};
 
 const PREFIX: &str = "n-";
-/// With so many in the queue, its own node included, the count saves a list.
+/// Largest queue length, including the own node, for which the count saves a list.
 const HELPED_UP_TO: usize = 2;
 
 pub const ENTRY: Entry = Entry {
@@ -98,7 +98,8 @@ impl PredecessorWatch {
         Ok(())
     }
 
-    /// Whether it needs no list, because one was before it, of whose end it has been told.
+    /// Waits for the deletion of the only node ahead, if the count showed one. Returns whether that made a
+    /// list needless.
     async fn has_seen_the_only_one_go(
         &mut self,
         session: &Session,
@@ -113,9 +114,9 @@ impl PredecessorWatch {
         Ok(!set.is_empty() && patience.wait(fired(&mut set)).await? == EventKind::NodeDeleted)
     }
 
-    /// As the article's class: a predecessor that has gone meanwhile ends it. So does the loss of its own node,
-    /// when one other is there; among more its search for the one before fails, its watcher closes the session,
-    /// and the waiting thread, which is not told, looks at its flag for ever.
+    /// Waits as the article's class does, which fails if its predecessor is gone before it is watched. The
+    /// class also fails if its own node is missing and one other exists. Among more, its watcher fails and
+    /// closes the session, and the waiting thread, which is not notified, polls its flag forever.
     async fn wait_as_article(
         &mut self,
         session: &Session,

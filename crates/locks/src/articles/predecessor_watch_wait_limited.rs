@@ -16,7 +16,7 @@ use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
 use zklockbench_zk::{EventKind, Failure, Names, Session, reactor};
 
-/// The name that the class puts into every node.
+/// Prefix that the class gives to every node.
 const PREFIX: &str = "mutex_lock_";
 
 pub const ENTRY: Entry = Entry {
@@ -41,13 +41,13 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// A look fewer than predecessor-watch in each handoff; two exists more in each turn.
+/// Costs one list less than predecessor-watch in each handoff, and two exists more in each cycle.
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     BatchCost {
         requests: vec![(Create, n), (Delete, n), (GetChildren, n), (Exists, 2 * n), (ExistsWatch, n - 1)],
         events: Events { node_deleted: n - 1, ..Events::default() },
         to_waiters_by_release: n - 1,
-        // Arrival k lists k names, and none lists again.
+        // Arrival k lists k names, and no contender lists again.
         names_returned: Some(n * (n + 1) / 2),
         ..BatchCost::default()
     }
@@ -79,7 +79,8 @@ impl Strategy for WaitLimited {
     }
 }
 
-/// Its watch, for as long as a session timeout. An event that is no deletion uses the watch up, and then it waits in vain.
+/// Waits for the watch for a session timeout. An event other than a deletion uses the watch up, so the wait
+/// times out.
 #[derive(Default)]
 struct OneTimeout;
 

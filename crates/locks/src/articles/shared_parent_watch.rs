@@ -1,4 +1,4 @@
-//! `shared-parent-watch`: readers together; every waiter watches the whole queue.
+//! `shared-parent-watch`: readers share the lock; every waiter watches the whole queue.
 
 use super::shared_predecessor_watch::SharedWatch;
 use crate::after::ENDS;
@@ -15,7 +15,7 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("shared_parent_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
         after: &[ENDS],
-        // In a batch in which all ask to write it is the exclusive lock.
+        // In a batch all contenders write, so it costs as much as the exclusive lock.
         batch_cost: Some(|_, n| cost::parent_queue(n)),
         ..LockCard::OF_ZOOKEEPER
     },

@@ -1,4 +1,4 @@
-//! `shared-predecessor-watch`: readers together; each waiter watches only the node it waits for.
+//! `shared-predecessor-watch`: readers share the lock; each waiter watches only the node it waits for.
 
 use async_trait::async_trait;
 
@@ -19,14 +19,15 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("shared_predecessor_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
         after: &[ENDS],
-        // In a batch in which all ask to write it is a queue like any other.
+        // In a batch all contenders write, so it is a queue like any other.
         batch_cost: Some(|_, n| cost::predecessor_queue(GetDataWatch, n)),
         ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Data, config)),
 };
 
-/// Readers and writers in one queue. Which node is in the way of one is also which it watches, unless it watches the whole queue.
+/// Readers and writers in one queue. A waiter watches the node it waits for, unless it watches the whole
+/// queue.
 pub struct SharedWatch(Queue);
 
 impl SharedWatch {

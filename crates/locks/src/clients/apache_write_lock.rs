@@ -18,7 +18,7 @@ use zklockbench_zk::{Failure, Session, Watch};
 
 const NODE_DATA: &[u8] = &[0x12, 0x34];
 const TRIES: u32 = 10;
-/// The n-th new try comes after n times this.
+/// Unit of the pause between attempts, multiplied by the number of losses so far.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub const ENTRY: Entry = Entry {
@@ -56,7 +56,8 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
         ],
         events: Events { node_deleted: wake_ups, ..Events::default() },
         to_waiters_by_release: wake_ups,
-        // Arrival k lists k - 1 names before its create and k after it; the one woken with m left lists m.
+        // Arrival k lists k - 1 names before its create and k after it; a waiter woken with m nodes left
+        // lists m.
         names_returned: Some(n * (n - 1) / 2 + n * n),
         ..BatchCost::default()
     }
@@ -64,9 +65,9 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
 
 enum Seen {
     First,
-    /// With a watch on the node just before the own.
+    /// Watches the node just before its own.
     Behind(Watch),
-    /// The list showed one before, which had gone when it was to be watched.
+    /// The list showed a predecessor that was gone before the watch was set.
     PredecessorGone,
 }
 
@@ -91,21 +92,21 @@ impl Strategy for ApacheWriteLock {
 }
 
 impl ApacheWriteLock {
-    /// Begins anew at each wake-up, as the recipe's watcher does, which hears of the connection's changes, too.
+    /// Starts over at each wake-up, as the recipe's watcher does, which also receives connection events.
     async fn lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
         let mut is_watching = false;
         loop {
             let made = tried(patience, async || make_directory(session, &self.lock).await).await;
-            // A directory that could not be made is missed in what follows.
+            // If the directory could not be created, later requests fail for lack of it.
             if let Err(why @ (AcquireError::TimedOut | AcquireError::Cancelled)) = made {
                 return Err(why);
             }
-            let mut watch = match tried(patience, async || self.look(session).await).await? {
+            let mut watch = match tried(patience, async || self.check(session).await).await? {
                 Seen::First => return Ok(()),
                 Seen::PredecessorGone => continue,
                 Seen::Behind(watch) => watch,
             };
-            // What changes while it looks is heard by the watcher that there is already.
+            // Once there is a watcher, events during the check also reach it.
             if !replace(&mut is_watching, true) {
                 self.events.forget(session);
             }
@@ -113,8 +114,8 @@ impl ApacheWriteLock {
         }
     }
 
-    /// Looks once, and joins the queue at the first look.
-    async fn look(&mut self, session: &Session) -> Result<Seen, Failure> {
+    /// Checks the queue once, and joins it on the first call.
+    async fn check(&mut self, session: &Session) -> Result<Seen, Failure> {
         let names = loop {
             if self.id.is_none() {
                 self.id = Some(find_or_join(session, &self.lock).await?);
@@ -123,7 +124,7 @@ impl ApacheWriteLock {
             if !names.is_empty() {
                 break names;
             }
-            // All has been deleted, its own node, too: it makes another.
+            // Everything was deleted, including its own node, so it creates another.
             self.id = None;
         };
         let node = self.id.as_ref().ok_or(Failure::OwnNodeMissing)?;
@@ -134,7 +135,7 @@ impl ApacheWriteLock {
     }
 }
 
-/// Tries until that works or the tries are used up; only lost connections count.
+/// Runs `what` until it succeeds or the attempts are used up; only lost connections count.
 ///
 /// Source: `ProtocolSupport.retryOperation`.
 async fn tried<T>(patience: &Patience, mut what: impl AsyncFnMut() -> Result<T, Failure>) -> Acquired<T> {
@@ -150,7 +151,7 @@ async fn tried<T>(patience: &Patience, mut what: impl AsyncFnMut() -> Result<T, 
     }
 }
 
-/// The node of an earlier try whose reply was lost, or a new one.
+/// Finds the node of an earlier attempt whose reply was lost, or creates one.
 async fn find_or_join(session: &Session, lock: &str) -> Result<QueueNode, Failure> {
     let prefix = format!("x-{}-", session.id());
     let names = session.get_children(lock).await?;

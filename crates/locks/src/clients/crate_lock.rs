@@ -13,7 +13,7 @@ use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench_core::catalog::{Guarantees, LockCard, Mode};
 use zklockbench_zk::{Created, Failure, Session, counter, reactor, sequence_of};
 
-/// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
+/// Number of yields before the own node is searched: enough for the library to send its deletion.
 const YIELDS: usize = 3;
 
 pub const ENTRY: Entry = Entry {
@@ -44,7 +44,7 @@ struct CrateLock {
 
 const COUNTER_READ_EVERY: Duration = Duration::from_secs(1);
 
-/// The library keeps the czxid of the node to itself.
+/// Stands for the node's czxid, which the library does not expose.
 const NOT_TOLD: i64 = -1;
 
 #[async_trait(?Send)]
@@ -79,7 +79,8 @@ impl Strategy for CrateLock {
 }
 
 impl CrateLock {
-    /// Returns once the directory's counter is used up: nodes with equal numbers wait for each other in the library.
+    /// Returns once the directory's counter is used up: in the library, nodes with equal numbers wait for
+    /// each other.
     async fn counter_used_up(&self, session: &Session) -> Failure {
         loop {
             reactor::sleep(COUNTER_READ_EVERY).await;
@@ -90,8 +91,8 @@ impl CrateLock {
         }
     }
 
-    /// Makes sure that nothing is left of an acquire that was dropped. A list on the own session shows every
-    /// node that the session has asked for, so a mark that is not in it will not appear later.
+    /// Removes anything that a dropped acquire left. A list on the own session shows every node that the
+    /// session has requested, so a mark that is missing there will not appear later.
     async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {
         for _ in 0..YIELDS {
             reactor::yield_now().await;

@@ -16,8 +16,8 @@ use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Protection};
 use zklockbench_core::measure::RequestKind::GetDataWatch;
 use zklockbench_zk::{Failure, Names, Session};
 
-/// How often a create is sent whose replies are lost, and how often all of that before the parents count as
-/// impossible to make.
+/// Number of creates whose replies may be lost, and of joins before the parents count as impossible to
+/// create.
 const TRIES: u32 = 3;
 
 pub const ENTRY: Entry = Entry {
@@ -62,7 +62,7 @@ impl Strategy for GoZookeeper {
         let mut joined = Joined::untold(self.join(session).await?);
         let waited = self.queue.wait(session, &mut joined, patience, before).await;
         match waited {
-            // As in the original the node stays; the session must end anyway.
+            // As in the original, the node stays; the session must end anyway.
             Err(AcquireError::Failed(failure)) if !failure.is_definite() => return Err(failure.into()),
             _ => self.is_locked = waited.is_ok(),
         }
@@ -96,7 +96,7 @@ impl GoZookeeper {
                 Err(Failure::ConnectionLoss) => {}
                 ended => return ended,
             }
-            // A look that fails ends the acquire.
+            // A failed search ends the acquire.
             if let Some(found) = find_marked(session, &self.queue.lock, &name.mark, Retry::NEVER).await? {
                 return Ok(found);
             }
@@ -105,7 +105,7 @@ impl GoZookeeper {
     }
 }
 
-/// The name with the highest number below the own, which need not be there itself.
+/// Name with the highest number below the own node's, which may itself be missing.
 fn before(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
     let before = node.distances(names)?.filter(|(distance, _)| *distance < 0);
     Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))

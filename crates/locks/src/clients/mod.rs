@@ -1,4 +1,4 @@
-//! Locks that come with a client or with ZooKeeper itself, one each.
+//! Locks that come with a client or with ZooKeeper itself.
 
 pub mod apache_write_lock;
 pub mod crate_lock;

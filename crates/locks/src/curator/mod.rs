@@ -1,4 +1,4 @@
-//! The locks of Apache Curator, Java's client.
+//! The locks of Apache Curator, a Java client.
 
 pub mod multi;
 pub mod mutex;

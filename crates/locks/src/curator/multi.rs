@@ -12,10 +12,10 @@ use zklockbench_core::catalog::{
 use zklockbench_core::clock;
 use zklockbench_zk::{Failure, Session};
 
-/// How many members there are unless a scenario says otherwise.
+/// Default number of members.
 pub const MEMBERS: u64 = 3;
 
-/// What every lock of several members may be given.
+/// Parameters of every lock with several members.
 pub const PARAMS: [Param; 2] = [
     Param {
         name: "members",
@@ -53,7 +53,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost::one_queue_after_another(count_of(params, "members", MEMBERS), n)
 }
 
-/// The members' directories, in the order in which one lock object takes them.
+/// Directories of the members, in the order in which one lock object takes them.
 pub fn directories(config: &LockConfig) -> Vec<String> {
     let count = config.count("members", MEMBERS).max(1);
     let begin = if config.is("order", "rotated") { config.contender as u64 } else { 0 };
@@ -61,11 +61,11 @@ pub fn directories(config: &LockConfig) -> Vec<String> {
 }
 
 struct CuratorMulti {
-    /// In the order in which they are taken.
+    /// Member locks in the order in which they are taken.
     members: Vec<CuratorMutex>,
-    /// Which of them is `member-0`: its node stands for the whole.
+    /// Position of `member-0`, whose node stands for the whole lock.
     zeroth: usize,
-    /// What is held of each, in the same order; one entry for each time that all were taken.
+    /// Holds of each member in the same order; one item for each time that all were taken.
     taken: Vec<Vec<Held>>,
 }
 
@@ -78,7 +78,7 @@ impl Strategy for CuratorMulti {
             let deadline = limit.map(|limit| clock::now() + limit);
             match member.acquire(session, mode, &Patience { deadline, ..patience.clone() }).await {
                 Ok(held) => taken.push((position, held)),
-                // A failure is kept for the end; the members after this one are tried nevertheless.
+                // A failure is kept for the end; later members are tried nevertheless.
                 Err(failed @ AcquireError::Failed(_)) => why = Some(failed),
                 Err(ended) => {
                     why = why.or(Some(ended));
@@ -114,8 +114,8 @@ impl CuratorMulti {
         Held::of(node)
     }
 
-    /// Releases what a failed acquire has taken. A release that fails may leave a node, which the caller must
-    /// hear of before anything else.
+    /// Releases the members that a failed acquire took. A failed release may leave a node, so the caller gets
+    /// that failure first.
     async fn give_back(
         &mut self,
         session: &Session,
@@ -128,7 +128,7 @@ impl CuratorMulti {
         }
     }
 
-    /// Releases each, the last taken first; returns the first failure.
+    /// Releases each member, the last taken first; returns the failure of the last-taken that failed.
     async fn release_in_reverse(
         &mut self,
         session: &Session,

@@ -47,7 +47,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
         cost = cost::counted_queue(GetDataWatch, 1, n);
     }
     if matches!(params.get(SHARED_OBJECT.name), Some(ParamValue::Bool(true))) {
-        // At each release everybody behind the next one lists and watches again; everybody's watch is asked about.
+        // At each release every waiter's watch is checked, and all behind the next one list and watch again.
         let waiting = n * n.saturating_sub(1) / 2;
         let woken = waiting - n.saturating_sub(1);
         cost.requests.extend([(Exists, waiting), (GetChildren, woken), (GetDataWatch, woken)]);
@@ -58,14 +58,14 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
         cost.events.node_deleted += n;
         cost.to_releaser += n;
     }
-    // How often holders are asked depends on how long they hold.
+    // The number of revocation requests depends on how long holders hold.
     BatchCost { open: has_word(params, "revocation", revocation::ASKED), ..cost }
 }
 
-/// One owner's mutex; also the part that other locks are made of.
+/// One owner's mutex, also a part of other locks.
 pub struct CuratorMutex {
     queue: CuratorQueue,
-    /// The node by which this owner holds, and how many times it has taken the lock.
+    /// Node by which this owner holds, and how many times it has taken the lock.
     owned: Option<(QueueNode, u32)>,
 }
 

@@ -1,5 +1,5 @@
-//! The queue that Curator's locks share: joining it under protection, waiting as Java's clients do, leaving it
-//! for certain; and the mutex object that several tasks of a process may share.
+//! The queue that Curator's locks share: a protected join, a wait as in Java clients, and a guaranteed
+//! deletion. Also the mutex object that several tasks of a process may share.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -20,20 +20,20 @@ use zklockbench_core::catalog::Protection;
 use zklockbench_core::locked::locked;
 use zklockbench_zk::{EventKind, Failure, Names, Session, reactor};
 
-/// Curator's default node data is the address of the client's host, as text.
+/// Curator's default node data: the address of the client's host, as text.
 pub const DATA: &[u8] = b"127.0.0.1";
 
-/// Tells from a list which node one has to watch; `None` when it is in.
+/// Finds the node to watch in a list; `None` if the lock is acquired.
 pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &Names) -> Result<Option<String>, Failure>;
 
-/// As Curator creates its nodes.
+/// Protects a join as Curator does.
 ///
 /// Source: `CreateBuilderImpl` with protection and `creatingParentContainersIfNeeded`.
 pub fn protected(joining: Joining, retry: Retry) -> Joining {
     Joining { data: DATA, protection: Protection::Unsynced, retry, ..joining }
 }
 
-/// One owner's way into a lock's queue.
+/// One owner's access to a lock's queue.
 pub struct CuratorQueue {
     pub queue: Queue<Monitor>,
     pub retry: Retry,
@@ -44,7 +44,7 @@ impl CuratorQueue {
         Self { queue: Queue::new(lock, Habits::patient(retry), protected(joining, retry)), retry }
     }
 
-    /// Of a lock whose holder can be asked to let go; its nodes are empty then.
+    /// Makes the lock revocable, if `revocation` is set; its nodes are empty then.
     #[must_use]
     pub fn revocable(mut self, revocation: Option<Revocation>) -> Self {
         if revocation.is_some() {
@@ -54,15 +54,15 @@ impl CuratorQueue {
         self
     }
 
-    /// The same, by an object that other tasks of this process use, too.
+    /// Makes the owner use an object that other tasks of this process use, too.
     #[must_use]
     pub fn shared_by(mut self, object: Option<Arc<SharedObject>>) -> Self {
         self.queue.wakes.object = object;
         self
     }
 
-    /// Joins with a node of that kind and waits until it is its turn. When the own node or the directory goes
-    /// while the session lives, starts over, as the policy allows.
+    /// Joins with a node of this kind and waits for its turn. If the node or the directory is deleted while
+    /// the session lives, starts over, as often as the policy allows.
     pub async fn enter(
         &mut self,
         session: &Session,
@@ -70,7 +70,7 @@ impl CuratorQueue {
         patience: &Patience,
         awaited: Awaited<'_>,
     ) -> Acquired<QueueNode> {
-        // What has fired by now has woken nobody.
+        // Watches that have fired by now wake no wait.
         self.queue.wakes.left.retain(|left| left.watch.is_armed());
         let mut tries = self.retry.tries();
         loop {
@@ -79,8 +79,8 @@ impl CuratorQueue {
                 entered => return entered,
             };
             match (why, tries.next_pause()) {
-                // The second is what a list says when the lock's directory has gone, the own node with it, and
-                // what a create says when it goes right after it was made.
+                // A list fails with `NoNode` if the lock's directory is gone together with the own node. A
+                // create does if the directory is deleted right after it was created.
                 (AcquireError::Failed(Failure::OwnNodeMissing | Failure::NoNode), Some(pause)) => {
                     patience.sleep(pause).await?;
                 }
@@ -106,7 +106,7 @@ impl CuratorQueue {
         queue.kept_after(session, joined.node, waited).await
     }
 
-    /// Holds until the end, or until the holder is asked to let go; whether it was asked.
+    /// Holds until `end`, or until the holder is asked to release; returns whether it was asked.
     pub async fn hold(&mut self, session: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> bool {
         match &mut self.queue.wakes.revocation {
             Some(revocation) => revocation.hold(session, end).await,
@@ -117,7 +117,7 @@ impl CuratorQueue {
         }
     }
 
-    /// Leaves for certain, and wakes the tasks that wait by the same object.
+    /// Leaves the queue for certain, and wakes the tasks that wait by the same object.
     pub async fn leave(&mut self, session: &Session, node: QueueNode) -> Result<(), Failure> {
         let own = node.path.clone();
         let is_watched = self.queue.wakes.revocation.as_mut().is_some_and(Revocation::withdraw);
@@ -126,9 +126,9 @@ impl CuratorQueue {
             if !is_watched {
                 return leaving.await;
             }
-            // Java asks on the way whether the watch on the own node is set, and does not wait for the answer.
-            // This client library has no such request; this one stands in for it, and the watch stays armed as
-            // in Java.
+            // Java checks meanwhile whether the watch on the own node is set, and does not wait for the
+            // reply. This client library has no such request, so an exists stands in for it, and the watch
+            // stays armed as in Java.
             join(session.exists(&own), leaving).await.1
         };
         match &self.queue.wakes.object {
@@ -138,16 +138,16 @@ impl CuratorQueue {
     }
 }
 
-/// The object's one watcher, which hears of everything that the object watches, whichever acquire has set it, and of the
-/// connection; and what else ends a wait by its monitor.
+/// The object's one watcher, notified of everything that the object watches, whichever acquire set the watch,
+/// and of connection changes. Also the other events that end a wait on its monitor.
 #[derive(Default)]
 pub struct Monitor {
     events: AnyEvent,
-    /// Watches of acquires that have ended without the lock. They wake the next one.
+    /// Watches of acquires that ended without the lock. They wake the next acquire.
     left: Vec<WatchOn>,
-    /// The object that other tasks of this process use, too.
+    /// Object that other tasks of this process use, too.
     object: Option<Arc<SharedObject>>,
-    /// That one waits by it.
+    /// Registration of a wait on that object.
     waiting: Option<Waiting>,
     revocation: Option<Revocation>,
 }
@@ -161,12 +161,12 @@ impl Wakes for Monitor {
         self.waiting = self.object.as_ref().map(|object| object.wait_for(path));
     }
 
-    /// Returns at any event or the end of the patience: then it looks once more.
+    /// Returns at any event or at the end of the acquire timeout; then the caller lists once more.
     async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>> {
-        // Java has one watch on a path, however often it is set.
+        // Java has one watch per path, however often it is set.
         self.left.retain(|left| set.iter().all(|one| one.path != left.path));
-        // Curator looks at the clock only here, after the watch is set: a wait that has timed out costs
-        // one more list and one more watch.
+        // Curator reads the clock only here, after setting the watch: a wait that has timed out costs one
+        // more list and one more watch.
         let woken = match waiter.patience.is_over() {
             true => Err(AcquireError::TimedOut),
             false => self.notified(waiter, set).await,
@@ -179,7 +179,7 @@ impl Wakes for Monitor {
 }
 
 impl Monitor {
-    /// Makes a node that has just joined one that can be asked for.
+    /// Makes a node that has just joined revocable.
     async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         match &mut self.revocation {
             Some(revocation) => revocation.allow(session, node).await,
@@ -187,10 +187,10 @@ impl Monitor {
         }
     }
 
-    /// Waits, and asks the holder to let go whenever it is time to.
+    /// Waits, and asks the holder to release whenever that is due.
     async fn notified(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<()> {
         let Waiter { session, node, patience } = *waiter;
-        // In Java a change during the list finds nobody waiting.
+        // In Java, a connection change during the list wakes no waiter.
         self.events.forget(session);
         loop {
             let ask_at = self.revocation.as_ref().and_then(|revocation| revocation.ask_at);
@@ -212,20 +212,20 @@ impl Monitor {
     }
 }
 
-/// One Curator mutex object that several tasks of a process use, and with that a herd inside the process: the tasks that wait
-/// by it, each with the path that it watches.
+/// One Curator mutex object that several tasks of a process use, which makes a herd inside the process. Lists
+/// the waiting tasks, each with the path that it watches.
 ///
-/// Curator removes its watches at a release object by object, not task by task: a release asks the server
-/// about the watch of *every* task that waits by the same object, and wakes them all; each lists, and sets its
-/// watch again. Read off Curator 5.4.0 (`LockInternals.releaseLock`, one watcher and one monitor an object) and
-/// its requests counted on a real server.
+/// Curator removes its watches at a release object by object, not task by task. A release asks the server
+/// about the watch of *every* task that waits by the same object, and wakes them all; each lists, and sets
+/// its watch again. Read in Curator 5.4.0 (`LockInternals.releaseLock`, one watcher and one monitor per
+/// object); its requests were counted on a real server.
 #[derive(Default)]
 pub struct SharedObject {
     waiting: Mutex<HashMap<u64, (String, Arc<Notify>)>>,
     tasks: AtomicU64,
 }
 
-/// A task's wait, until dropped.
+/// A task's wait, registered until dropped.
 pub struct Waiting {
     object: Arc<SharedObject>,
     task: u64,
@@ -233,7 +233,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns when another task has released by this object; never for a task that does not wait by one.
+    /// Returns when another task has released by this object; never without a registered wait.
     pub async fn woken(waiting: Option<&Self>) {
         match waiting {
             Some(waiting) => waiting.woken.notified().await,
@@ -249,7 +249,7 @@ impl Drop for Waiting {
 }
 
 impl SharedObject {
-    /// The object that all contenders on that path share.
+    /// The object that all contenders on this path share.
     pub fn on(path: &str) -> Arc<Self> {
         static OBJECTS: InProcess<SharedObject> = InProcess::new();
         OBJECTS.of(path, 0)
@@ -259,19 +259,19 @@ impl SharedObject {
         locked(&self.waiting)
     }
 
-    /// A task is about to watch that path and to wait.
+    /// Registers a task that is about to watch a path and wait.
     pub fn wait_for(self: &Arc<Self>, path: &str) -> Waiting {
         let (task, woken) = (self.tasks.fetch_add(1, Ordering::Relaxed), Arc::<Notify>::default());
         self.waiting().insert(task, (path.to_owned(), Arc::clone(&woken)));
         Waiting { object: Arc::clone(self), task, woken }
     }
 
-    /// Lets a task release whose node is `own`: asks about every waiting task's watch, lets the node be deleted,
-    /// wakes the tasks.
+    /// Releases for the task whose node is `own`: checks every waiting task's watch, runs `leaving`, wakes
+    /// the tasks.
     ///
-    /// Curator's question is checkWatches, which the client library cannot send; an exists without a watch
-    /// stands in for it. The task behind this node is woken by the server's own event: in Curator, where all
-    /// tasks share a session, its list would be answered after the delete for certain, here it would not.
+    /// Curator sends checkWatches, which the client library cannot; an exists without a watch stands in for
+    /// it. The task behind this node is left to the server's own event. In Curator all tasks share a session,
+    /// so that task's list would certainly be answered after the delete; here it might not.
     pub async fn release<T>(&self, session: &Session, own: &str, leaving: impl Future<Output = T>) -> T {
         let watched: Vec<(String, Arc<Notify>)> = self.waiting().values().cloned().collect();
         let checks = join_all(watched.iter().map(|(path, _)| session.exists(path)));

@@ -31,7 +31,7 @@ pub const ENTRY: Entry = Entry {
     build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config)),
 };
 
-/// Of a batch in which all ask to write: then it is the mutex.
+/// In a batch all contenders write, so it costs as much as the mutex.
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if is_count(&JOIN, params) {
         return cost::counted_queue(GetDataWatch, 1, n);
@@ -39,7 +39,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-/// A node by which this owner holds, and how many times it has taken that side.
+/// Node by which this owner holds, and how many times it has taken that side.
 type Owned = Option<(QueueNode, u32)>;
 
 struct CuratorReadWrite {
@@ -98,8 +98,8 @@ impl CuratorReadWrite {
     }
 }
 
-/// Takes the read side while holding the write side: a node with the writer's own number, so that
-/// contenders behind the writer still wait when that has gone.
+/// Takes the read side while holding the write side. The node gets the writer's number, so that contenders
+/// behind the writer still wait once the writer's node is gone.
 async fn downgrade(
     session: &Session,
     CuratorQueue { queue: Queue { lock, .. }, retry }: &CuratorQueue,
@@ -109,14 +109,14 @@ async fn downgrade(
     let path = format!("{lock}/{}{:010}", name.prefix, writer.sequence);
     let czxid = match retry.around(|| session.create(&path, DATA, NodeKind::Ephemeral)).await {
         Ok(created) => created.czxid,
-        // The name is unique, so it was made by an earlier try whose response was lost.
+        // The name is unique, so an earlier attempt created it and its reply was lost.
         Err(Failure::NodeExists) => {
             let found = retry.around(|| session.exists(&path)).await?;
             found.ok_or(Failure::OwnNodeMissing)?.czxid
         }
         Err(failure) => return Err(failure),
     };
-    // As the class does, which then looks for nobody in the list: the writer is in.
+    // The class also lists here, but the writer already holds, so the list is not searched.
     retry.around(|| session.get_children(lock)).await?;
     Ok(QueueNode { path, sequence: writer.sequence, czxid })
 }

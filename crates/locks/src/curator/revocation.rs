@@ -1,4 +1,4 @@
-//! Curator's revocation: a holder can be asked to let go, and a waiter that has waited long enough asks.
+//! Curator's revocation: a holder can be asked to release, and a waiter that has waited long enough asks.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use zklockbench_core::catalog::{Choice, Param, ParamKind};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_zk::{EventKind, Failure, Session, Watch, sequence_of};
 
-/// What the holder's node is overwritten with.
+/// Data that the holder's node is overwritten with.
 const MESSAGE: &[u8] = b"__REVOKE__";
 const ASK_AFTER: Duration = Duration::from_millis(200);
 
-/// The word for a holder that can be asked, though this suite doesn't.
+/// Word for holders that can be asked, while waiters of this suite don't ask.
 pub const ALLOWED: &str = "allowed";
 pub const ASKED: &str = "asked-for";
 
@@ -37,18 +37,18 @@ pub const PARAMS: [Param; 2] = [
     },
 ];
 
-/// One owner's part in it.
+/// One owner's part in revocation, as holder and as waiter.
 pub struct Revocation {
     lock: String,
     retry: Retry,
-    /// How long it waits before it asks; `None` if it never does.
+    /// Wait before it asks; `None` if it never does.
     ask_after: Option<Duration>,
     pub ask_at: Option<Stamp>,
     own: Option<(String, Watch)>,
 }
 
 impl Revocation {
-    /// What a scenario chose; `None` when that is none.
+    /// Revocation as the scenario configures it; `None` if off.
     pub fn of(config: &LockConfig, retry: Retry) -> Option<Self> {
         let ask_after = match config.word("revocation") {
             Some(ASKED) => Some(config.duration("revoke_after", ASK_AFTER)),
@@ -58,7 +58,7 @@ impl Revocation {
         Some(Self { lock: config.path.clone(), retry, ask_after, ask_at: None, own: None })
     }
 
-    /// Makes the own node, just created, one that can be asked for.
+    /// Makes the own node, just created, revocable.
     pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         self.own = None;
         let read = self.retry.around(|| session.get_data_and_watch(&node.path)).await;
@@ -72,7 +72,7 @@ impl Revocation {
         self.ask_at = self.ask_after.map(|after| clock::now() + clock::micros(after));
     }
 
-    /// Asks the first in the queue to let go. One that has gone meanwhile need not be asked.
+    /// Asks the first contender in the queue to release, unless its node is gone by then.
     pub async fn ask(&mut self, session: &Session, own: &QueueNode) -> Result<(), Failure> {
         self.wait_before_asking();
         let names = self.retry.around(|| session.get_children(&self.lock)).await?;
@@ -82,7 +82,7 @@ impl Revocation {
         if_there(self.retry.around(|| session.set_data(&path, MESSAGE)).await).map(drop)
     }
 
-    /// Waits until the hold ends, or until the holder is asked to let go. Whether it was asked.
+    /// Waits until the hold ends or the holder is asked to release; returns whether it was asked.
     pub async fn hold(&mut self, session: &Session, mut end: Pin<&mut dyn Future<Output = ()>>) -> bool {
         while let Some((path, watch)) = &mut self.own {
             let event = tokio::select! {
@@ -93,7 +93,7 @@ impl Revocation {
             if event != EventKind::DataChanged {
                 break;
             }
-            // Not cut short by the hold's end: a request that is out is waited for.
+            // Not cut short by the end of the hold: a pending request must be awaited.
             let Ok((data, fresh)) = self.retry.around(|| session.get_data_and_watch(path)).await else {
                 break;
             };
@@ -106,7 +106,7 @@ impl Revocation {
         false
     }
 
-    /// The hold is over. Whether the watch on the own node is still armed; it stays so.
+    /// Ends the hold. Returns whether the watch on the own node is still armed, which it stays.
     pub fn withdraw(&mut self) -> bool {
         self.own.take().is_some_and(|(_, watch)| watch.is_armed())
     }

@@ -1,4 +1,5 @@
-//! `curator-semaphore`: Apache Curator's InterProcessSemaphoreV2, and the SharedCount that may say its leases.
+//! `curator-semaphore`: Apache Curator's InterProcessSemaphoreV2, and the SharedCount that may set its
+//! leases.
 
 use std::mem::take;
 
@@ -67,7 +68,7 @@ const PARAMS: [Param; 3] = [
     },
 ];
 
-/// What every semaphore promises, whatever its number of leases.
+/// Guarantees of every semaphore, whatever its number of leases.
 pub const GUARANTEES: Guarantees = Guarantees {
     protection: Protection::Unsynced,
     holders: Holders::Leases("leases"),
@@ -92,7 +93,7 @@ pub struct CuratorSemaphore {
     retry: Retry,
     directory: String,
     leases: u64,
-    /// Where the number of leases stands, unless each contender says it.
+    /// Node that holds the number of leases, unless each contender has its own number.
     count: Option<SharedCount>,
     permits: u64,
     taken: Vec<QueueNode>,
@@ -150,7 +151,8 @@ impl CuratorSemaphore {
         why
     }
 
-    /// Takes one lease. An own lease that went while the session lives is taken anew, as the policy allows.
+    /// Takes one lease. If an own lease is deleted while the session lives, tries again, as often as the
+    /// policy allows.
     async fn take(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let mut tries = self.retry.tries();
         loop {
@@ -163,7 +165,7 @@ impl CuratorSemaphore {
         }
     }
 
-    /// Takes one lease under the mutex, which goes whatever came of it.
+    /// Takes one lease under the mutex, which is released whatever the outcome.
     async fn take_in_turn(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let turn = self.mutex.acquire(session, Mode::Write, patience).await?;
         let taken = self.lease(session, patience).await;
@@ -173,7 +175,7 @@ impl CuratorSemaphore {
                 let leaving = leave_for_certain(session, lease, self.retry);
                 Err(AcquireError::from(failure).after(leaving).await)
             }
-            // The mutex's node may still be there: the caller must hear of that first.
+            // The mutex's node may still be there, so the caller gets that failure first.
             (Err(AcquireError::TimedOut | AcquireError::Cancelled), Err(failure)) => Err(failure.into()),
             (taken, _) => taken,
         }
@@ -182,13 +184,13 @@ impl CuratorSemaphore {
     async fn lease(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let joining = protected(Joining::by_create(), self.retry);
         let lease = joining.join(session, &self.directory, "lease-").await?.node;
-        match self.wait_for_room(session, &lease, patience).await {
+        match self.wait_for_lease(session, &lease, patience).await {
             Ok(()) => Ok(lease),
             Err(why) => Err(why.after(leave_for_certain(session, lease, self.retry)).await),
         }
     }
 
-    async fn wait_for_room(
+    async fn wait_for_lease(
         &mut self,
         session: &Session,
         lease: &QueueNode,
@@ -199,20 +201,20 @@ impl CuratorSemaphore {
             self.count_leases(session).await?;
             let (names, mut watch) =
                 self.retry.around(|| session.get_children_and_watch(&self.directory)).await?;
-            // Java's watcher hears of connections from the first list on, and of those that are made during a later
-            // one: what would wake it waits for the monitor.
+            // Java's watcher receives connection events from the first list on. An event during a later list
+            // waits for the monitor.
             if take(&mut is_first_look) {
                 self.events.forget(session);
             }
             lease.predecessor(&names)?;
             if names.len() as u64 <= self.leases {
-                // The watch stays armed. This is what stands in for Java's question whether it is.
+                // The watch stays armed; this exists stands in for Java's check whether it is.
                 drop(watch);
                 self.retry.around(|| session.exists(&self.directory)).await?;
                 return Ok(());
             }
             drop(names);
-            // As in the mutex, the clock is looked at only after the watch is set.
+            // As in the mutex, the clock is read only after the watch is set.
             if patience.is_over() {
                 return Err(AcquireError::TimedOut);
             }
@@ -237,10 +239,10 @@ impl CuratorSemaphore {
     }
 }
 
-/// A number that all who share a path agree on.
+/// A number that all contenders with the same path share.
 pub struct SharedCount {
     path: String,
-    /// What it is before it is made.
+    /// Number that the node is created with.
     seed: u64,
     retry: Retry,
     known: Option<Known>,
@@ -252,12 +254,12 @@ struct Known {
 }
 
 impl SharedCount {
-    /// The number on the node `count` below that path, begun with a seed.
+    /// The number on the node `count` below `lock`, created with `seed`.
     pub fn new(lock: &str, seed: u64, retry: Retry) -> Self {
         Self { path: format!("{lock}/count"), seed, retry, known: None }
     }
 
-    /// The number. The first time the node is made unless it is there; read again only after a change.
+    /// The number. The first call creates the node if need be; later calls read it only after a change.
     pub async fn get(&mut self, session: &Session) -> Result<u64, Failure> {
         if self.known.is_none() {
             self.start(session).await?;
@@ -304,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_four_bytes_the_highest_first() {
+    fn number_is_four_bytes_in_big_endian_order() {
         assert_eq!(bytes(258), [0, 0, 1, 2]);
         assert_eq!(number(&[0, 0, 1, 2]), Some(258));
         assert_eq!(number(b"3"), None);

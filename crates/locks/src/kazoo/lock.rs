@@ -19,9 +19,9 @@ use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind::{Exists, GetDataWatch};
 use zklockbench_zk::{Failure, Names, NodeKind, Session, reactor};
 
-/// What stands before the number in the names of kazoo's own locks.
+/// Pattern before the number in the names of kazoo's own locks.
 pub const OWN_PATTERN: &str = "__lock__";
-/// What Curator's and the Go client's have there.
+/// Pattern of Curator and the Go client.
 const CURATOR_PATTERN: &str = "lock-";
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -53,7 +53,8 @@ pub const ENTRY: Entry = Entry {
 pub const AFTER: After =
     GOES_ON.but([(CreatesExhausted, GoesOn), (DirectoryDeleted, Fails(NoNode))]).trying_creates(None);
 
-/// A queue like any other, and a look at the directory by each; also of the read-write lock, where all ask to write.
+/// A queue like any other, plus an exists of the directory by each contender. Holds for the read-write lock,
+/// too, if all write.
 pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if !blocks(params) {
         return cost_of_tries();
@@ -63,13 +64,13 @@ pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost
 }
 
-/// A lock object: a lock, or a side of one.
+/// A lock object: a lock, or one side of a read-write lock.
 pub struct Kazoo {
     queue: Queue<AnyEvent>,
     blocking: bool,
-    /// This object's own, for all its nodes.
+    /// Prefix of all nodes of this object, unique to it.
     pub prefix: String,
-    /// What precedes the number in the names of nodes that it waits for.
+    /// Patterns before the number in the names of nodes that it waits for.
     patterns: &'static [&'static str],
     is_path_assured: bool,
     is_acquired: bool,
@@ -77,9 +78,9 @@ pub struct Kazoo {
 }
 
 enum Own {
-    /// It has tried no create yet.
+    /// No create was tried yet.
     None,
-    /// It has tried one: a node of its name may be there.
+    /// A create was tried: a node with its prefix may exist.
     Unknown,
     Known(QueueNode),
 }
@@ -119,7 +120,8 @@ impl Kazoo {
         Self { blocking: blocks(&config.params), ..Self::new(&config.path, OWN_PATTERN, patterns) }
     }
 
-    /// One whose nodes have `name` before their number, and that waits for those with one of the patterns there.
+    /// An object whose nodes have `name` before their number, and that waits for nodes with one of these
+    /// patterns.
     pub fn new(lock: &str, name: &str, patterns: &'static [&'static str]) -> Self {
         Self {
             queue: Queue::new(lock, Habits::PLAIN, Joining::by_create()),
@@ -134,7 +136,7 @@ impl Kazoo {
 
     async fn attempt(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         if self.is_acquired {
-            // Another attempt may help, but not one that waits for nothing.
+            // Another attempt may help, but not without blocking.
             return Err(if self.blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
         }
         if !self.is_path_assured {
@@ -153,7 +155,8 @@ impl Kazoo {
         Ok(joined.node)
     }
 
-    /// Looks for a node of an earlier attempt, unless this is the first, and makes one when there is none.
+    /// Searches for the node of an earlier attempt, unless this is the first, and creates one if there is
+    /// none.
     async fn find_or_join(&mut self, session: &Session) -> Result<QueueNode, Failure> {
         let lock = &self.queue.lock;
         if matches!(self.own, Own::None) {
@@ -173,14 +176,14 @@ impl Kazoo {
         QueueNode::join(session, lock, &self.prefix, &[]).await
     }
 
-    /// Ends an acquire that has failed. An object that holds keeps its node.
+    /// Ends a failed acquire. An object that holds keeps its node.
     ///
     /// Source: kazoo, `Lock._best_effort_cleanup`.
     async fn clean_up(&mut self, session: &Session, why: AcquireError) -> AcquireError {
         if self.is_acquired { why } else { why.after(self.leave_queue(session)).await }
     }
 
-    /// Deletes the own node: the one that is known, or the one whose create went unanswered.
+    /// Deletes the own node: the known one, or the one whose create was not answered.
     async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
         if matches!(self.own, Own::None) {
             return Ok(());
@@ -192,7 +195,7 @@ impl Kazoo {
     }
 }
 
-/// Deletes the own node, again and again as long as connections are lost.
+/// Deletes the own node, again and again while connections are lost.
 ///
 /// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
 async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
@@ -206,14 +209,15 @@ async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
     }
 }
 
-/// The pause before the next try, about twice as long as the one before.
+/// Pause before the next attempt; each is about twice as long as the last.
 fn next_pause(pause: &mut Duration) -> Duration {
     let now = jittered(*pause);
     *pause = (now * 2).min(LONGEST_PAUSE);
     now
 }
 
-/// Whether a name is in the queue: one of the patterns, then perhaps a minus sign, and ten digits at its end.
+/// Returns whether a node of this name is in the queue: a pattern, an optional minus sign, and ten digits at
+/// its end.
 fn is_contender(name: &str, patterns: &[&str]) -> bool {
     let Some((stem, digits)) = name.len().checked_sub(10).and_then(|at| name.split_at_checked(at)) else {
         return false;
@@ -228,7 +232,7 @@ fn is_worth_another(why: &AcquireError) -> bool {
     matches!(why, Deadlock | Failed(Failure::ConnectionLoss | Failure::OwnNodeMissing))
 }
 
-/// Pauses before another attempt; a pause that would end after the deadline is not begun.
+/// Pauses before another attempt, unless the pause would end after the deadline.
 ///
 /// Source: kazoo, `KazooRetry`.
 async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
@@ -251,7 +255,7 @@ mod tests {
     const CURATOR: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000008";
 
     #[test]
-    fn only_the_named_patterns_before_ten_digits_are_in_the_queue() {
+    fn only_names_with_a_pattern_before_ten_digits_are_in_the_queue() {
         assert!(is_contender(KAZOO, &[OWN_PATTERN]));
         assert!(!is_contender(CURATOR, &[OWN_PATTERN]));
         assert!(is_contender(CURATOR, &[OWN_PATTERN, CURATOR_PATTERN]));
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_give_or_take_two_fifths() {
+    fn pause_varies_by_two_fifths() {
         for _ in 0..100 {
             let pause = jittered(FIRST_PAUSE);
             assert!((Duration::from_millis(60)..Duration::from_millis(140)).contains(&pause), "{pause:?}");

@@ -1,4 +1,4 @@
-//! The locks of kazoo, Python's client.
+//! The locks of kazoo, a Python client.
 
 pub mod lock;
 pub mod read_write;

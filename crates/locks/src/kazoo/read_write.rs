@@ -8,7 +8,7 @@ use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy};
 use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Protection};
 use zklockbench_zk::{Failure, Session};
 
-/// What stands before the number in the names of readers; writers have what kazoo's plain lock has.
+/// Pattern before the number in the names of readers; writers have that of kazoo's plain lock.
 const READ_PATTERN: &str = "__rlock__";
 
 pub const ENTRY: Entry = Entry {

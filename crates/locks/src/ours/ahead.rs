@@ -1,4 +1,5 @@
-//! `ahead`: each waiter watches the two before it, and so knows beforehand when the next release is its own.
+//! `ahead`: each waiter watches the two nodes before it, and so knows in advance when the next release admits
+//! it.
 
 use async_trait::async_trait;
 
@@ -43,7 +44,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// Its first create goes along with a list, and is none of those of the policy.
+/// The first create is sent with a list, in addition to those of the policy.
 const AFTER: After = GOES_ON_BY_ONE_NODE
     .but([(OwnNodeDeleted, WithoutNode), (DirectoryDeleted, WithoutNode)])
     .trying_creates(Some(5));
@@ -52,13 +53,14 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if is_count(&JOIN, params) { cost::counted_two_back_queue(n) } else { cost::two_back_queue(n) }
 }
 
-/// Curator's names and data, found again after a sync.
+/// Curator's names and data, with a sync before each search for a lost create.
 pub fn joining(join: &Param, config: &LockConfig) -> Joining {
     let protection = Protection::Complete;
     Joining { data: DATA, protection, retry: Retry::USUAL, ..Joining::of(join, config) }
 }
 
-/// One that watches the nearest few of those before it, and is inside while fewer are before it than there is room for.
+/// A lock that watches the nearest `watched` nodes before it, and is acquired while fewer nodes are ahead
+/// than leases.
 pub struct Ahead {
     pub queue: Queue,
     pub kind: &'static str,

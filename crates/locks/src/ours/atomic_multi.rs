@@ -39,7 +39,7 @@ struct AtomicMulti {
     late: LateCreates,
 }
 
-/// The names in each member's queue.
+/// Names in each member's queue.
 type Lists = Vec<Names>;
 
 #[async_trait(?Send)]
@@ -61,7 +61,7 @@ impl Strategy for AtomicMulti {
 }
 
 impl AtomicMulti {
-    /// Joins all queues so that a lost response does not leave nodes without an owner.
+    /// Joins all queues, so that a lost reply leaves no node without an owner.
     async fn join(&self, session: &Session) -> Result<(Vec<QueueNode>, Lists), Failure> {
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         created_or_found(
@@ -78,7 +78,7 @@ impl AtomicMulti {
         .await
     }
 
-    /// Creates the nodes; directories that are missing are made first.
+    /// Creates the nodes, after creating missing directories.
     async fn create_with_parents(
         &self,
         session: &Session,
@@ -101,15 +101,15 @@ impl AtomicMulti {
         let (created, lists) = join(session.join_all(&joins, &self.members[0]), self.list(session)).await;
         let nodes = created?.into_iter().map(QueueNode::unchecked).collect::<Result<Vec<_>, _>>()?;
         match nodes.iter().try_for_each(QueueNode::has_unique_number).and(lists) {
-            // No cleanup would look for these nodes.
+            // No later cleanup would search for these nodes.
             Err(failure) if failure.is_definite() => leave(session, &nodes).await.and(Err(failure)),
             lists => Ok((nodes, lists?)),
         }
     }
 
-    /// The nodes of a transaction whose response was lost; all of them are there, or none is.
+    /// Finds the nodes of a transaction whose reply was lost; all of them exist, or none does.
     async fn find(&self, session: &Session, mark: &str) -> Result<Option<(Vec<QueueNode>, Lists)>, Failure> {
-        // The server that the session is on now may lag behind the one that created them.
+        // The session's present server may lag behind the one that created the nodes.
         RETRY.around(|| session.sync(&self.members[0])).await?;
         let lists = RETRY.around(|| self.list(session)).await?;
         let mut nodes = Vec::new();
@@ -122,7 +122,7 @@ impl AtomicMulti {
         Ok(Some((nodes, lists)))
     }
 
-    /// Lists all members; the requests are sent when this is called.
+    /// Lists all members; the requests are sent by the call itself.
     fn list<'a>(&'a self, session: &'a Session) -> impl Future<Output = Result<Lists, Failure>> + use<'a> {
         try_join_all(self.members.iter().map(|member| session.get_children(member)))
     }
@@ -147,7 +147,7 @@ impl AtomicMulti {
         }
     }
 
-    /// The node just before the own one, in the first member where there is one.
+    /// Path of the node just before the own one, in the first member that has such a node.
     fn first_obstacle(&self, nodes: &[QueueNode], lists: &Lists) -> Result<Option<String>, Failure> {
         let mut obstacle = None;
         for ((member, node), names) in self.members.iter().zip(nodes).zip(lists) {
@@ -159,7 +159,7 @@ impl AtomicMulti {
     }
 }
 
-/// Leaves all queues at once; nodes of which one has gone already are deleted one by one.
+/// Leaves all queues at once; if one node is already gone, deletes them one by one.
 async fn leave(session: &Session, nodes: &[QueueNode]) -> Result<(), Failure> {
     let deletes: Vec<Op<'_>> = nodes.iter().map(|node| Op::Delete(&node.path)).collect();
     match RETRY.around(|| session.multi(&deletes)).await {

@@ -1,4 +1,4 @@
-//! `baton`: the holder hands the lock to the next one by writing into its node.
+//! `baton`: the holder hands the lock to the next waiter by writing into its node.
 
 use std::cell::Cell;
 use std::mem::take;
@@ -18,14 +18,14 @@ use zklockbench_core::measure::RequestKind::{
 use zklockbench_zk::{EventKind, Failure, Names, Op, Session, Watch};
 
 const PREFIX: &str = "n-";
-/// With so many in the queue, its own node included, the count saves requests.
+/// Largest queue length, including the own node, for which the count saves requests.
 const HELPED_UP_TO: usize = 2;
-/// What a holder writes into the node of the one that it hands the lock to.
+/// Data that a holder writes into the node of the waiter that gets the lock.
 const GRANT: &[u8] = b"go";
-/// If so many of the last three releases found a waiter, the next one grants.
+/// Number of the last three releases that must have found a waiter for the next release to grant.
 const FOUND_TO_GRANT: usize = 2;
 
-/// How the holder leaves, where it can be chosen.
+/// How the holder leaves, for locks that let a scenario choose.
 pub const RELEASE: Param = Param {
     name: "release",
     kind: ParamKind::OneOf(&["grant", COUNT]),
@@ -57,8 +57,8 @@ pub fn batch_cost(join: &Param, params: &Params, n: u64) -> BatchCost {
     }
 }
 
-/// The first is let in by the count, the second by the first one's end; each other one by a grant, of which the last has no
-/// waiter to grant to.
+/// The count admits the first contender, the first one's deletion the second, and a grant each other one. The
+/// last of these has no waiter to grant to.
 fn counted(n: u64) -> BatchCost {
     let granted = n.saturating_sub(2);
     let last_looks = u64::from(n > 1);
@@ -80,7 +80,8 @@ fn counted(n: u64) -> BatchCost {
 }
 
 fn created(n: u64) -> BatchCost {
-    // The first two are let in by a list; each other one by a grant, of which the last has no waiter to grant to.
+    // A list admits the first two, and a grant each other contender. The last of these has no waiter to grant
+    // to.
     let listed = n.min(2);
     let granted = n - listed;
     let after_the_first_release = n.saturating_sub(1);
@@ -108,7 +109,7 @@ fn created(n: u64) -> BatchCost {
 enum Behind {
     #[default]
     NextNumber,
-    /// The one that a list showed, or none.
+    /// Next waiter, or none, according to a list.
     Listed(Option<String>),
 }
 
@@ -196,7 +197,7 @@ impl Baton {
         self.wait_for_turn(session, &joined.node, patience).await
     }
 
-    /// Where it stands, of which the count tells enough: it is alone, or it is not first.
+    /// Finds its position once. The count is enough: the contender is alone, or not first.
     async fn look_once(&self, session: &Session, joined: &Joined) -> Acquired<Behind> {
         if joined.is_alone() {
             return Ok(Behind::Listed(None));
@@ -210,8 +211,8 @@ impl Baton {
         Err(AcquireError::TimedOut)
     }
 
-    /// Waits for the end of the only one before: by a grant or without one, that is its deletion. `None` when there is
-    /// another one before.
+    /// Waits for the only contender ahead, whose node is deleted with or without a grant. `None` if another
+    /// is ahead.
     async fn wait_as_second(
         &self,
         session: &Session,
@@ -220,7 +221,7 @@ impl Baton {
     ) -> Acquired<Option<Behind>> {
         let only = format!("{}/{}", self.lock, node.name_at(PREFIX, -1));
         let Some(mut watch) = watch_data(session, &only).await? else {
-            // It has gone meanwhile, or the one before has another name.
+            // The node is already gone, or the contender ahead has another name.
             let names = session.get_children(&self.lock).await?;
             let is_first = node.nearest_before(&names, 1)?.is_empty();
             return Ok(if is_first { Some(Behind::Listed(self.behind_in(node, &names)?)) } else { None });
@@ -274,7 +275,7 @@ impl Baton {
         }
     }
 
-    /// The grant comes before the deletion, in the server's order as here.
+    /// A grant comes before the deletion, both in the server's order and here.
     async fn next(&mut self, session: &Session, own: &mut Watch, before: &mut Watch) -> BatonEvent {
         tokio::select! {
             biased;
@@ -284,13 +285,13 @@ impl Baton {
         }
     }
 
-    /// Looks who is behind the holder. A holder whose node is gone has no waiter to hand on to.
+    /// Finds the next waiter. A holder whose node is gone has no waiter to hand over to.
     async fn look_behind(&self, session: &Session, node: &QueueNode) -> Result<Option<String>, Failure> {
         let names = session.get_children(&self.lock).await?;
         match self.behind_in(node, &names) {
-            // Those behind by a number that is not unique fail.
+            // Waiters whose numbers are not unique fail.
             Err(Failure::OwnNodeMissing | Failure::CounterUsedUp(_)) => Ok(None),
-            looked => looked,
+            found => found,
         }
     }
 
@@ -303,45 +304,47 @@ fn own_is_missing(failure: Failure) -> Failure {
     if failure == Failure::NoNode { Failure::OwnNodeMissing } else { failure }
 }
 
-/// Watches a queue node's end; `None` when it has gone.
+/// Watches for the end of a queue node; `None` if it is already gone.
 async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
     Ok(if_there(session.get_children_and_watch(path).await)?.map(|(_, watch)| watch))
 }
 
-/// How a holder leaves a queue who could hand the lock on, but does not know whether anybody is behind.
+/// How a holder leaves that could hand the lock over, but does not know whether there is a waiter.
 ///
-/// A grant to nobody is refused, and a list and a deletion follow: three requests where one would do. A deletion costs the
-/// next in the queue, if there is one, a list. The same transaction tells how many are left, so it is also known which of the
-/// two would have been better, and the last such releases say which to choose. Nothing but that follows from the number: a later
-/// join finds another queue. With p, how often nobody is behind, a deletion costs 1 + (1 - p) requests at most and a grant
-/// 1 + 2p, so from p = 1/3 on the deletion is the better one.
+/// A grant without a waiter is refused, and a list and a deletion follow: three requests instead of one. A
+/// deletion costs the next waiter, if there is one, a list. The transaction of a deletion also returns how
+/// many nodes are left, so it shows which of the two would have been better. The last such releases decide;
+/// nothing else depends on that number, since a later join finds another queue.
+///
+/// Let p be the share of releases without a waiter. A deletion costs at most 1 + (1 - p) requests and a grant
+/// 1 + 2p, so the deletion is better from p = 1/3 on.
 #[derive(Debug)]
 struct Leaving {
     may_count: Cell<bool>,
-    found_somebody: Lately,
+    found_a_waiter: Lately,
 }
 
 impl Leaving {
     fn of(config: &LockConfig) -> Self {
         let may_count = Cell::new(config.is(RELEASE.name, COUNT));
-        // Where it is not known, nobody is to wait longer than need be.
-        Self { may_count, found_somebody: Lately::always() }
+        // Until something is known, assume a waiter, so that no waiter waits longer than it must.
+        Self { may_count, found_a_waiter: Lately::always() }
     }
 
     fn grants(&self) -> bool {
-        !self.may_count.get() || self.found_somebody.times() >= FOUND_TO_GRANT
+        !self.may_count.get() || self.found_a_waiter.times() >= FOUND_TO_GRANT
     }
 
-    fn learn(&self, found_somebody: bool) {
-        self.found_somebody.note(found_somebody);
+    fn learn(&self, found_a_waiter: bool) {
+        self.found_a_waiter.note(found_a_waiter);
     }
 
-    /// Leaves without a grant, and learns whether one would have been better. Who may not write to the directory deletes, and
-    /// grants from then on.
+    /// Leaves without a grant, and learns whether a grant would have been better. Without permission to write
+    /// to the directory, deletes the node, and grants from then on.
     async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
         match session.leave_and_count(lock, &node.path).await {
             Ok(behind) => self.learn(behind > 0),
-            // It has left already.
+            // The node is already gone.
             Err(Failure::NoNode) => {}
             Err(Failure::NoAuth) => {
                 self.may_count.set(false);
@@ -358,8 +361,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grants_while_two_of_the_last_three_releases_found_somebody() {
-        let leaving = Leaving { may_count: Cell::new(true), found_somebody: Lately::always() };
+    fn holder_grants_while_two_of_the_last_three_releases_found_a_waiter() {
+        let leaving = Leaving { may_count: Cell::new(true), found_a_waiter: Lately::always() };
         let after = |found: bool| {
             leaving.learn(found);
             leaving.grants()
@@ -370,8 +373,8 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_asked_to_count_or_may_not_always_grants() {
-        let leaving = Leaving { may_count: Cell::new(false), found_somebody: Lately::default() };
+    fn holder_that_may_not_count_always_grants() {
+        let leaving = Leaving { may_count: Cell::new(false), found_a_waiter: Lately::default() };
         assert!(leaving.grants());
     }
 }

@@ -1,4 +1,5 @@
-//! `cohort`: a process takes the ZooKeeper lock once and hands it on among its contenders, a bounded number of times.
+//! `cohort`: a process takes the ZooKeeper lock once and hands it over among its contenders, a bounded number
+//! of times.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -29,7 +30,7 @@ use zklockbench_zk::{Failure, Session, SessionState, reactor};
 const CONTENDERS: u64 = 10;
 const TURNS: u64 = 10;
 const TIME: Duration = Duration::from_secs(5);
-/// What the defaults leave for each turn.
+/// Time for each turn with the default parameters.
 const TIME_A_TURN: Duration = Duration::from_millis(500);
 
 const CONTENDERS_PER_PROCESS: Param = Param {
@@ -90,7 +91,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let turns = count_of(params, MAX_LOCAL_TURNS.name, TURNS).max(1);
     let time = duration_of(params, MAX_LOCAL_TIME.name, TIME);
     BatchCost {
-        // Each step of a batch takes its time: whether there is enough for all turns by a node is not known.
+        // Each step of a batch takes time, so whether the time is enough for all turns of a node is unknown.
         open: time < TIME_A_TURN.saturating_mul(u32::try_from(turns.min(size)).unwrap_or(u32::MAX)),
         ..cost::processes_in_turns(n, size, turns)
     }
@@ -98,29 +99,29 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 
 static COHORTS: InProcess<Cohort> = InProcess::new();
 
-/// The contenders of one process before one lock.
+/// The contenders of one process that share one lock.
 #[derive(Default)]
 struct Cohort(Mutex<LocalQueue>);
 
 #[derive(Default)]
 struct LocalQueue {
-    /// Whether one of them has the turn.
+    /// Whether a contender has the turn.
     is_taken: bool,
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
-/// The right to be the one of its process that takes the ZooKeeper lock, or that holds it. Dropped, it goes to the next one.
+/// The right to take or hold the ZooKeeper lock for its process. If dropped, it passes to the next contender.
 struct Turn {
     cohort: Arc<Cohort>,
-    /// The ZooKeeper lock, where the process has it.
+    /// The ZooKeeper lock, if the process has it.
     remote: Option<RemoteTurn>,
     is_given_away: bool,
 }
 
-/// The ZooKeeper lock in the hands of one contender.
+/// The ZooKeeper lock, held by one contender.
 struct RemoteTurn {
     tenure: Arc<Tenure>,
-    /// Which turn by the tenure it is, from 0.
+    /// Number of the turn within the tenure, from 0.
     number: u32,
 }
 
@@ -153,7 +154,7 @@ impl Cohort {
             queue.waiting.push_back(grant);
             granted
         };
-        // A turn that comes too late is dropped with the channel, and so goes on.
+        // A turn that arrives too late is dropped with the channel, and so passes on.
         match patience.wait(granted).await? {
             Ok(turn) => Ok(turn),
             Err(_) => Err(Failure::NoReply.into()),
@@ -164,7 +165,7 @@ impl Cohort {
         self.queue().waiting.iter().any(|waiting| !waiting.is_closed())
     }
 
-    /// Gives the turn to the next one that waits, with the lock if that is given. Without a next one, the lock is let go, too.
+    /// Passes the turn, and the lock if given, to the next waiter. Without a waiter, releases the lock.
     fn pass(self: &Arc<Self>, mut remote: Option<RemoteTurn>) {
         loop {
             let next = {
@@ -202,13 +203,13 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// Its contender has given up, or has died. Nobody holds by it any more.
+    /// The contender gave up or died, so no contender holds by this turn any more.
     fn drop(&mut self) {
         if self.is_given_away {
             return;
         }
         let remote = self.remote.take().and_then(|remote| {
-            // By the first turn the node is its contender's own, and goes with the session.
+            // In the first turn the node is the contender's own, and ends with its session.
             if remote.number > 0 && remote.can_be_handed_on() {
                 return Some(remote.next());
             }
@@ -219,41 +220,43 @@ impl Drop for Turn {
     }
 }
 
-/// To leave the queue; with where to tell what came of it, unless nobody waits for that.
+/// Order to leave the queue, with a channel for the result unless nothing waits for that.
 type Order = Option<oneshot::Sender<Result<(), Failure>>>;
 
-/// The ZooKeeper lock in the hands of one process, by one node.
+/// One process's hold of the ZooKeeper lock, by one node.
 struct Tenure {
     node: QueueNode,
     most_turns: u64,
-    /// When it may be handed on for the last time.
+    /// Time after which it may not be handed over any more.
     until: Stamp,
-    /// The one that deletes the node, once it has been handed on: it is on the thread of the node's session, and ends with that.
+    /// Channel to the task that deletes the node once it was handed over. The task runs and ends with the
+    /// node's session.
     keeper: Mutex<Option<oneshot::Sender<Order>>>,
-    /// By the last look at it the session of the node lasts at least until then; 0 once that is in doubt, for good.
+    /// Time until which the node's session is known to last; 0 for good once that is in doubt.
     lasts_until: AtomicU64,
-    /// Cancelled when it is over, with the session if not before.
+    /// Cancelled when the tenure is over, at the latest with the session.
     over: CancellationToken,
 }
 
 impl Tenure {
-    /// Whether the session of the node can't have ended.
+    /// Returns whether the node's session cannot have ended.
     fn is_known_to_last(&self) -> bool {
         !self.over.is_cancelled() && clock::now() < self.lasts_until.load(Ordering::Acquire)
     }
 
-    /// Looks at the session of the node.
+    /// Checks the session of the node.
     ///
-    /// Servers expire a session a whole timeout after they have last heard of it, and before two thirds of that are over its
-    /// client says that it is not connected: while it says that it is, a third is left. One that stands still says nothing,
-    /// but then nobody looks, either: who comes to look again when the third is over can't know what has happened meanwhile,
-    /// whatever the client still says.
+    /// Servers expire a session a whole timeout after they last heard from it. Its client reports a lost
+    /// connection before two thirds of that are over, so while it reports a connection, a third is left. A
+    /// paused client reports nothing, but then it makes no checks, either. A check that comes after the third
+    /// is over proves nothing, whatever the client still reports, because the session may have ended
+    /// meanwhile.
     fn look_at(&self, session: &Session, state: SessionState) {
         let is_known = state == SessionState::SyncConnected && self.is_known_to_last();
         self.lasts_until.store(if is_known { a_third_from_now(session) } else { 0 }, Ordering::Release);
     }
 
-    /// Looks at it again and again, until it is over.
+    /// Checks the session again and again, until it is over.
     async fn watch_over(&self, session: &Session) {
         let mut states = session.states();
         loop {
@@ -270,11 +273,12 @@ impl Tenure {
         }
     }
 
-    /// From now on others may hold by the node: the owner of its session leaves a task behind that looks after it.
+    /// Lets others hold by the node from now on: leaves a task behind, in the owner's session, that deletes
+    /// the node.
     fn keep(self: &Arc<Self>, session: &Session, retry: Retry) {
         let (keeper, orders) = oneshot::channel();
         *self.keeper() = Some(keeper);
-        // Also over when the task is dropped, because the contender has died or has given its session up.
+        // Also cancelled when the task is dropped, because the contender died or gave its session up.
         let over = self.over.clone().drop_guard();
         reactor::spawn_detached(keep(session.clone(), Arc::clone(self), retry, orders, over));
     }
@@ -283,20 +287,20 @@ impl Tenure {
         locked(&self.keeper)
     }
 
-    /// Has the node deleted; what came of it is for nobody to know. Without a keeper it goes with its session.
+    /// Orders the deletion of the node, without a result. Without a keeper, the node ends with its session.
     fn order_end(&self) {
         let keeper = self.keeper().take();
         if let Some(keeper) = keeper {
-            // A keeper that is gone went with the session, and so did the node.
+            // A keeper that is gone ended with the session, and so did the node.
             let _ = keeper.send(None);
         }
     }
 
-    /// Leaves the queue, by the session of the node.
+    /// Leaves the queue, in the session of the node.
     async fn end(&self, session: &Session, remote: &mut CuratorQueue) -> Result<(), Failure> {
         let keeper = self.keeper().take();
         let Some(keeper) = keeper else {
-            // It was never handed on.
+            // The lock was never handed over.
             return remote.leave(session, self.node.clone()).await;
         };
         let (reply, replied) = oneshot::channel();
@@ -311,7 +315,7 @@ fn a_third_from_now(session: &Session) -> Stamp {
     clock::now() + clock::micros(session.timeout() / 3)
 }
 
-/// Looks after a node that others hold by, until it is told to delete it, or until its session ends.
+/// Keeps a node that others hold by, until it is ordered to delete it or its session ends.
 async fn keep(
     session: Session,
     tenure: Arc<Tenure>,
@@ -326,7 +330,7 @@ async fn keep(
     };
     let left = leave_for_certain(&session, tenure.node.clone(), retry).await;
     if let Ok(Some(reply)) = order {
-        // Whoever released may be gone by now.
+        // The releasing contender may be gone by now.
         let _ = reply.send(left);
     }
 }
@@ -354,7 +358,7 @@ impl Strategy for CohortLock {
             return Ok(owned.held.clone());
         }
         let mut turn = self.cohort.turn(patience).await?;
-        // Nothing but this would tell one that needs no request.
+        // Without a request, nothing else would reveal that the session is over.
         if session.is_over() {
             return Err(Failure::SessionExpired.into());
         }
@@ -410,7 +414,7 @@ impl Strategy for CohortLock {
             return Ok(());
         }
         let ended = remote.tenure.end(session, &mut self.remote).await;
-        // The next one queues up behind those that were waiting, also behind this node.
+        // The next contender queues behind all waiters, including those behind this node.
         turn.give(None);
         ended
     }
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_turn_it_costs_what_its_ancestor_costs() {
+    fn cohort_with_one_turn_costs_as_much_as_local_then_remote() {
         let of = |name: &str, pairs: &[(&str, u64)]| {
             let params: Params =
                 pairs.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Count(*value))).collect();
@@ -458,7 +462,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn turns_come_in_the_order_of_asking_and_a_dropped_one_goes_on() {
+    async fn turns_come_in_the_order_of_requests_and_a_dropped_turn_passes_on() {
         let cohort = Arc::<Cohort>::default();
         let first = cohort.turn(&Patience::default()).await.unwrap();
         let (short, long) = (Patience::default(), Patience::default());
@@ -467,11 +471,11 @@ mod tests {
         assert!(
             futures_util::poll!(&mut second).is_pending() && futures_util::poll!(&mut third).is_pending()
         );
-        // When the second gives up at the moment that it is given the turn
+        // When the second gives up at the moment it is given the turn
         drop(first);
         short.cancel.cancel();
         assert!(matches!(second.await, Err(AcquireError::Cancelled)));
-        // Then the third has it
+        // Then the third has the turn
         let turn = third.await.unwrap();
         assert!(turn.remote.is_none() && !cohort.is_wanted());
         drop(turn);
@@ -479,7 +483,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_dies_holding_hands_on_and_after_the_last_turn_the_node_is_ordered_to_go() {
+    async fn dead_holder_passes_the_lock_on_and_the_last_turn_orders_the_deletion() {
         let cohort = Arc::<Cohort>::default();
         let mut first = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(3);
@@ -498,7 +502,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn by_a_node_whose_session_is_over_or_in_doubt_nobody_is_let_in() {
+    async fn node_whose_session_is_over_or_in_doubt_admits_no_contender() {
         for is_over in [true, false] {
             let cohort = Arc::<Cohort>::default();
             let mut first = cohort.turn(&Patience::default()).await.unwrap();
@@ -518,7 +522,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lock_that_nobody_waits_for_any_more_is_let_go() {
+    async fn lock_without_waiters_is_released() {
         let cohort = Arc::<Cohort>::default();
         let turn = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(10);

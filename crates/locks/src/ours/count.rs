@@ -1,4 +1,4 @@
-//! `count`: most locks are free when they are asked for, and then one request is enough.
+//! `count`: most locks are free when requested, and then one request is enough.
 
 use super::baton::{self, Baton, RELEASE};
 use crate::after::ENDS_BY_COUNT;

@@ -1,4 +1,4 @@
-//! `count-semaphore`: as many inside as there are leases, each let in by one write while there is room.
+//! `count-semaphore`: one holder per lease, each admitted by a single write while leases are free.
 
 use super::ahead::{Ahead, joining};
 use crate::after::GOES_ON_BY_ONE_NODE;

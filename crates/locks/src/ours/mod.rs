@@ -1,4 +1,4 @@
-//! Locks that none of the sources has, and the one that is none.
+//! Locks of this suite, and `no-lock`, which is none.
 
 pub mod ahead;
 pub mod atomic_multi;

@@ -1,4 +1,4 @@
-//! `no-lock`: the negative control. Contenders just walk in.
+//! `no-lock`: the negative control. Every acquire succeeds at once.
 
 use async_trait::async_trait;
 
@@ -27,7 +27,7 @@ impl Strategy for NoLock {
         if patience.cancel.is_cancelled() {
             return Err(AcquireError::Cancelled);
         }
-        // Let the other contenders run; without this a contender that never waits would keep its thread.
+        // Yield to the other contenders; otherwise a contender that never waits would keep its thread.
         reactor::yield_now().await;
         Ok(Held::of(None))
     }

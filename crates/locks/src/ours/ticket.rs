@@ -1,4 +1,4 @@
-//! `ticket`: the lock's own data says whose turn it was last, so no contender lists the queue.
+//! `ticket`: the lock's own data name the number released last, so contenders rarely list the queue.
 
 use async_trait::async_trait;
 
@@ -38,7 +38,7 @@ struct Ticket {
     lock: String,
 }
 
-/// What the lock's node said.
+/// Data and stat of the lock's node.
 type Announced = Result<(Vec<u8>, NodeStat), Failure>;
 
 #[async_trait(?Send)]
@@ -54,7 +54,7 @@ impl Strategy for Ticket {
         let Some(node) = held.node else { return Ok(()) };
         let number = node.sequence.to_string();
         let operations = [Op::SetData(&self.lock, number.as_bytes()), Op::Delete(&node.path)];
-        // When the own node is gone already, nothing is written.
+        // If the own node is already gone, nothing is written.
         if_there(session.multi(&operations).await).map(drop)
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_that_is_no_number_announces_nobody() {
+    fn data_that_is_no_number_announces_no_release() {
         assert_eq!(number_in(b"41"), Some(41));
         assert_eq!(number_in(b""), None);
         assert_eq!(number_in(b"127.0.0.1"), None);

@@ -1,8 +1,8 @@
-//! Making the directories of a lock that are missing, in the order in which the clients make them.
+//! Creates missing directories of a lock, in the order in which the clients do.
 
 use zklockbench_zk::{Failure, NodeKind, Session};
 
-/// Creates a directory and its missing ancestors: looks from the leaf upwards, then creates downwards.
+/// Creates a directory and its missing ancestors: checks from the leaf upwards, then creates downwards.
 ///
 /// Sources: Curator, `ZKPaths.mkdirs`; kazoo, `ensure_path`.
 pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) -> Result<(), Failure> {
@@ -18,7 +18,7 @@ pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) 
     Ok(())
 }
 
-/// Creates a directory and its missing ancestors, from the top downwards: looks at each before it is made.
+/// Creates a directory and its missing ancestors from the top downwards, checking each one first.
 ///
 /// Source: the Go client, `Lock.LockWithData`.
 pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Failure> {
@@ -29,7 +29,7 @@ pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// Looks for a directory whose parent is there, and creates it when it is missing.
+/// Creates a directory unless it exists. Its parent must exist.
 pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure> {
     match session.exists(path).await? {
         Some(_) => Ok(()),
@@ -49,8 +49,8 @@ pub async fn create_unless_there(
     }
 }
 
-/// Does what needs a directory; when that is missing, makes it and does it again. It and those above become container nodes,
-/// which the server removes when they are empty.
+/// Runs `what`, which needs a directory; if that is missing, creates it and runs `what` again. The directory
+/// and its new ancestors are container nodes, which the server removes when they are empty.
 ///
 /// Source: Curator, `creatingParentContainersIfNeeded`.
 pub async fn in_containers<T>(

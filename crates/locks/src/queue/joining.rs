@@ -1,17 +1,19 @@
-//! How a queue is joined: by a create, or by one transaction that tells at once who is before.
+//! Ways to join a queue: by a create, or by one transaction that also returns how many nodes are ahead.
 //!
-//! The proof, for every lock that joins by the transaction. It creates the node and sets the directory's data, and a server
-//! answers the latter with the directory's stat as it is right after that: with the number of its children, c. Each server
-//! applies one transaction after the other in the order that the leader gave them, so c counts exactly the nodes that are
-//! there at this transaction, z. Numbers come from a counter that the leader raises with every create: nodes that are there
-//! beside the own have lower numbers, and nodes that come later have higher ones. So c − 1 nodes are before the own at z, and
-//! from then on they can only go. With c = 1 the own node is the lowest from z until it is deleted, which is what every
-//! other lock of this folder waits for a list to show. Whoever held before has no node at z any more.
+//! The proof, for every lock that joins by the transaction: it creates the node and sets the directory's
+//! data. A server answers the latter with the directory's stat right after that, including the number of its
+//! children, c. Each server applies transactions one after the other in the leader's order, so c counts
+//! exactly the nodes that exist at this transaction, z. Numbers come from a counter that the leader raises
+//! with every create. So the other nodes that exist at z have lower numbers, and later nodes have higher
+//! ones: c − 1 nodes are ahead at z, and from then on they can only go. With c = 1 the own node is the lowest
+//! from z until it is deleted. Every other lock of this folder waits for a list to show that. Earlier holders
+//! have no node at z any more.
 //!
-//! A count that is read later can't do this: it includes those behind.
+//! A count that is read later cannot show this, because it includes the nodes behind.
 //!
-//! Numbers grow up to 2^31 - 2. A node with the number after that, or with a negative one, is deleted and lets nobody in: all
-//! nodes that are there beside one with a unique number were created while the counter still grew.
+//! Numbers grow up to 2^31 - 2. A node with the next number, or with a negative one, is deleted and admits no
+//! contender. All nodes that exist next to one with a unique number were created while the counter still
+//! grew.
 
 use std::cell::Cell;
 
@@ -33,7 +35,7 @@ pub const JOIN: Param = Param {
     doc: "The request that joins the queue: a create, or a multi that also tells how many are before, as `count` does.",
 };
 
-/// The same for a lock that is about joining by count.
+/// [`JOIN`] with the default of a lock that is built on joining by count.
 pub const COUNTING: Param = Param { default: COUNT, ..JOIN };
 
 pub fn joins_by_count(card: &LockCard, params: &Params) -> bool {
@@ -50,16 +52,18 @@ pub fn is_count(param: &Param, params: &Params) -> bool {
 #[derive(Debug, Clone)]
 pub struct Joining {
     pub data: &'static [u8],
-    /// Whether its nodes have marked names, by which one is found again whose create got no answer, before another is created.
+    /// How nodes get marked names, by which a node whose create was not answered is found before another is
+    /// created.
     ///
-    /// `Unsynced` is Curator's way: it looks without a sync, unless the queue is joined in another way than Curator's, and for
-    /// a node whose create is given up in the background, to delete it. `Complete` asks for a sync before each look.
+    /// `Unsynced` is Curator's way: it searches without a sync, unless the queue is joined in another way
+    /// than Curator's. It also deletes, in the background, a node whose create was given up. `Complete` sends
+    /// a sync before each search.
     pub protection: Protection,
-    /// How often it creates and looks.
+    /// Policy for repeated creates and searches.
     pub retry: Retry,
-    /// Whether the first list goes along with a create.
+    /// Whether the first list is sent with the create.
     pub lists_along: bool,
-    /// With so many in the queue, its own node included, it is of use to know the count.
+    /// Largest queue length, including the own node, for which the count is useful.
     pub helped_up_to: usize,
     pub late: LateCreates,
     pub count: Counting,
@@ -67,38 +71,38 @@ pub struct Joining {
 
 #[derive(Debug, Clone, Default)]
 pub struct Counting {
-    /// It may not do so every time.
+    /// Whether to count at all; not every join does.
     is_asked_for: bool,
-    /// The directory can't be written to.
+    /// Whether the directory denied a write.
     is_forbidden: Cell<bool>,
-    /// Whether to know the count was of use, or would have been, in the last acquires.
+    /// Whether the count was useful, or would have been, in the last acquires.
     was_of_use: Lately,
 }
 
-/// A node in a queue, and what the request that made it has told beside.
+/// A node in a queue, and what its create returned in addition.
 #[derive(Debug)]
 pub struct Joined {
     pub node: QueueNode,
-    /// How many nodes the queue had at the transaction that created this one; `None` where nothing told.
+    /// Length of the queue at the transaction that created the node; `None` if unknown.
     pub queue: Option<u32>,
-    /// The list that was sent along.
+    /// List that was sent with the create.
     pub listed: Option<Names>,
 }
 
 impl Joined {
-    /// With a node of which only a list can tell where it stands.
+    /// A join after which only a list can show the node's position.
     pub fn untold(node: QueueNode) -> Self {
         Self { node, queue: None, listed: None }
     }
 
-    /// Whether it is the lowest from the transaction on that created it.
+    /// Returns whether the node is the lowest from its create on.
     pub fn is_alone(&self) -> bool {
         self.queue == Some(1)
     }
 }
 
 impl Joining {
-    /// By one create. A lost connection ends it, and so does a missing directory.
+    /// Joins by one create. A lost connection or a missing directory ends the attempt.
     pub fn by_create() -> Self {
         Self {
             data: &[],
@@ -112,25 +116,26 @@ impl Joining {
     }
 
     pub fn of(param: &Param, config: &LockConfig) -> Self {
-        // Nothing speaks against it yet.
+        // Nothing speaks against counting yet.
         let was_of_use = Lately::always();
         let count =
             Counting { is_asked_for: is_count(param, &config.params), was_of_use, ..Counting::default() };
         Self { count, ..Self::by_create() }
     }
 
-    /// Whether the next join will count. Among contenders the count saves nothing, and makes each transaction longer.
+    /// Returns whether the next join counts. Under contention the count saves nothing and makes each
+    /// transaction longer.
     pub fn counts(&self) -> bool {
         self.count.is_asked_for && !self.count.is_forbidden.get() && self.count.was_of_use.times() > 0
     }
 
-    /// Notes whether it was of use in this acquire to know the count, or would have been.
+    /// Records whether the count was useful in this acquire, or would have been.
     pub fn learn(&self, is_of_use: bool) {
         self.count.was_of_use.note(is_of_use);
     }
 
-    /// Notes whether it would have been of use to know the count in this acquire, by the first list of its queue: whether few
-    /// enough were before, and nobody's nodes but those of the queue.
+    /// Records whether the count would have been useful in this acquire, judged by its first list: few enough
+    /// nodes ahead, and only queue nodes in the directory.
     pub fn learn_from(&self, node: &QueueNode, names: &Names) {
         if self.count.is_asked_for {
             let most = self.helped_up_to;
@@ -140,9 +145,9 @@ impl Joining {
         }
     }
 
-    /// Joins a lock's queue with an ephemeral sequential node whose name ends with that kind plus its number. Who may create
-    /// nodes in the lock's directory, but not write to it, creates from then on. With protection, and where it was asked to
-    /// count, a directory that is missing is made.
+    /// Joins a lock's queue with an ephemeral sequential node whose name ends with `kind` and its number.
+    /// Without permission to write to the directory, joins by creates from then on. With protection, or if it
+    /// counts, creates a missing directory.
     ///
     /// # Errors
     /// The failure of a create; an indefinite one may have left a node, which ends with the session.
@@ -172,8 +177,8 @@ impl Joining {
         joined
     }
 
-    /// One try, by a create and a list in one flush; `None` where the count won't leave a need for a list, or nothing came of
-    /// it.
+    /// Tries once, with a create and a list in one flush; `None` if the count may make a list needless, or if
+    /// the attempt had no effect.
     async fn list_along(
         &self,
         session: &Session,
@@ -209,11 +214,13 @@ impl Joining {
         QueueNode::join(session, lock, prefix, self.data).await.map(Joined::untold)
     }
 
-    /// The node of a create whose reply was lost, which only a list tells the place of. A directory that is missing has none.
+    /// Finds the node of a create whose reply was lost; only a list can show its position. A missing
+    /// directory has no such node.
     ///
-    /// After a sync the list shows all that the leader had begun; what isn't there then is expected later. A follower has its
-    /// sync answered behind the proposals that are under way; at the leader the session's own requests keep their order,
-    /// those that came by another server included (`CommitProcessor.pendingRequests`).
+    /// After a sync, the list shows everything that the leader had begun; a node that is missing then is
+    /// expected later. A follower's sync is answered after the proposals in progress. At the leader the
+    /// session's own requests keep their order, including those that came through another server
+    /// (`CommitProcessor.pendingRequests`).
     async fn find(
         &self,
         session: &Session,
@@ -234,12 +241,12 @@ impl Joining {
 
 const REMEMBERED: usize = 3;
 
-/// Whether it was so, each of the last times: what a contender goes by where nothing tells it what it will find.
+/// Whether something was the case in each of the last three times, as a forecast for the next.
 #[derive(Debug, Clone, Default)]
 pub struct Lately(Cell<[bool; REMEMBERED]>);
 
 impl Lately {
-    /// As if it had always been so.
+    /// A history in which it always was.
     pub fn always() -> Self {
         Self(Cell::new([true; REMEMBERED]))
     }
@@ -265,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_counting_until_that_was_of_no_use_three_times_and_begins_again_after_one_of_use() {
+    fn joining_stops_counting_after_three_useless_counts_and_resumes_after_one_useful() {
         let joining = joining();
         let after = |is_of_use| {
             joining.learn(is_of_use);
@@ -276,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_asked_to_count_or_may_not_never_does() {
+    fn joining_never_counts_when_not_configured_or_forbidden() {
         let create = Joining::by_create();
         create.learn(true);
         assert!(!create.counts());
@@ -286,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_says_how_it_joins_where_nothing_is_set() {
+    fn card_default_decides_how_a_lock_joins() {
         let card = |name: &str| crate::find(name).unwrap().card;
         let set = |word: &str| Params::from([(JOIN.name.to_owned(), ParamValue::Word(word.to_owned()))]);
         let of = |name: &str, params: &Params| joins_by_count(&card(name), params);
@@ -298,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_three_times_count() {
+    fn lately_remembers_only_the_last_three_times() {
         let lately = Lately::always();
         let after = |is_so| {
             lately.note(is_so);

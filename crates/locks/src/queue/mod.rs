@@ -1,13 +1,13 @@
-//! The engine of the queue locks: join, list, see where the own node stands, watch what is in its way, wait, list again; and
-//! leave, whichever way it ends.
+//! The engine of the queue locks: join, list, find the own position, watch the nodes ahead, wait, list again,
+//! and leave, whatever the outcome.
 //!
-//! Its steps are here once. What a lock does in its own way it says by values: how it joins by a [`Joining`], what it watches
-//! and what it does about lost connections by its [`Habits`], what else wakes it by its [`Wakes`], and with each acquire who
-//! is in its way.
+//! The steps are implemented once. A lock configures them: its [`Joining`] is how it joins, its [`Habits`]
+//! what it watches and what it does about lost connections, its [`Wakes`] what else wakes it. With each
+//! acquire it passes the function that finds the nodes to wait for.
 //!
-//! By themselves are locks that are let in by something else than a list (`baton`, `ticket`), that are in several queues
-//! (`atomic-multi`), that wait for room without a place (`curator-semaphore`), or that begin everything anew at each wake-up
-//! (`apache-write-lock`).
+//! Some locks do not use the engine. `baton` and `ticket` are admitted by something other than a list,
+//! `atomic-multi` is in several queues, and `curator-semaphore` waits for leases without a position.
+//! `apache-write-lock` starts over at each wake-up.
 
 pub mod directories;
 pub mod joining;
@@ -29,27 +29,28 @@ use super::wait::AnyEvent;
 use super::{AcquireError, Acquired, Patience, QueueNode};
 use zklockbench_zk::{EventKind, Failure, Names, Session, Watch};
 
-/// How a lock waits in its queue, and how it leaves it.
+/// How a lock waits in its queue, and how it leaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Habits {
-    /// By which policy a request is sent again whose connection was lost; a deletion then goes on in the background until it
-    /// is done. Without one such a loss ends the acquire or release whose request it hits.
+    /// Policy for resending requests after a lost connection; deletions then go on in the background until
+    /// done. `None` if such a loss ends the acquire or release.
     pub retry: Option<Retry>,
     pub watches: Watches,
-    /// Whether a watch that is still set when it has looked again stays, where its node is still in the way; else it is set anew.
+    /// Whether a watch that is still armed after a new list stays, if its node is still ahead; else it is set
+    /// again.
     pub keeps_watches: bool,
-    /// Whether it takes the deletion of the only node in its way for the lock, without another look. That is safe where it is
-    /// shown the two nearest of the nodes before its own: one alone is then the last of them.
+    /// Whether the deletion of the only node to wait for acquires the lock, without another list. Safe if the
+    /// lock watches the two nearest nodes ahead: a single one is then the last of them.
     pub trusts_deletion: bool,
     pub room: usize,
 }
 
-/// By what request a waiter watches, and what.
+/// What a waiter watches, and with which request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watches {
-    /// The nodes in its way, by getData: on one that has gone meanwhile no watch is set.
+    /// The nodes to wait for, by getData, which sets no watch on a node that is already gone.
     Data,
-    /// The same by exists, which leaves a watch on a node that has gone.
+    /// The nodes to wait for, by exists, which sets a watch even on a node that is already gone.
     Exists,
     /// The whole queue, by the list itself.
     Children,
@@ -57,17 +58,17 @@ pub enum Watches {
 }
 
 impl Habits {
-    /// Those of a lock that takes every failure for its end.
+    /// Habits of a lock that gives up on any error.
     pub const PLAIN: Self =
         Self { retry: None, watches: Watches::Data, keeps_watches: false, trusts_deletion: false, room: 1 };
 
-    /// Those of a lock that goes on after lost connections.
+    /// Habits of a lock that goes on after lost connections.
     pub const fn patient(retry: Retry) -> Self {
         Self { retry: Some(retry), ..Self::PLAIN }
     }
 }
 
-/// A watch that is set, and on what.
+/// An armed watch and its path.
 pub struct WatchOn {
     pub path: String,
     pub watch: Watch,
@@ -79,20 +80,20 @@ pub struct Waiter<'a> {
     pub patience: &'a Patience,
 }
 
-/// What wakes a waiter.
+/// Source of wake-ups for a waiter.
 pub trait Wakes {
-    /// It is about to look at the queue.
+    /// Called before the queue is listed.
     fn looks(&mut self, _: &Session) {}
 
-    /// It is about to watch that node.
+    /// Called before a node is watched.
     fn watches(&mut self, _path: &str) {}
 
-    /// Waits until it is time to look again. Returns what has happened to something that it watches, if that was it; that watch
-    /// is then no longer among them.
+    /// Waits until it is time to list again. Returns the event if a watch of `set` fired; that watch is then
+    /// removed from `set`.
     async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>>;
 }
 
-/// Nothing but the watches that it has set.
+/// Wakes a waiter by its own watches only.
 #[derive(Debug, Default)]
 pub struct OwnWatches;
 
@@ -102,7 +103,7 @@ impl Wakes for OwnWatches {
     }
 }
 
-/// Also any change of the connection since the last look.
+/// Also wakes a waiter by any connection change since the last list.
 impl Wakes for AnyEvent {
     fn looks(&mut self, session: &Session) {
         self.forget(session);
@@ -113,7 +114,7 @@ impl Wakes for AnyEvent {
     }
 }
 
-/// Returns when one of these watches has fired, which is then gone from them.
+/// Returns when one of these watches has fired, and removes it from the set.
 pub async fn fired(set: &mut Vec<WatchOn>) -> EventKind {
     if set.is_empty() {
         return pending().await;
@@ -137,10 +138,10 @@ impl<W: Wakes + Default> Queue<W> {
 }
 
 impl<W: Wakes> Queue<W> {
-    /// Joins with a node of that kind and waits until nothing is in its way.
+    /// Joins with a node of this kind and waits until no node is in its way.
     ///
     /// # Errors
-    /// Why it has not got in; its node has gone then, unless the failure leaves that open.
+    /// Why the acquire failed; the node is deleted then, unless the failure leaves that open.
     pub async fn enter<I, E>(
         &mut self,
         session: &Session,
@@ -157,8 +158,8 @@ impl<W: Wakes> Queue<W> {
         self.kept_after(session, joined.node, waited.map(drop)).await
     }
 
-    /// Waits until nothing is in the way of a node that has joined. Returns the watch on the whole queue that is still armed
-    /// then, where it sets such a one.
+    /// Waits until no node is in the way of a joined node. Returns the watch on the whole queue, if there is
+    /// one, which is still armed.
     pub async fn wait<I, E>(
         &mut self,
         session: &Session,
@@ -187,7 +188,8 @@ impl<W: Wakes> Queue<W> {
             }
             self.joining.late.delete(session, &self.lock, &names, node).await?;
             let way: Vec<String> = in_the_way(node, &names)?.into_iter().collect();
-            // The list is not kept while it waits: among thousands, each would keep thousands of names.
+            // The list is not kept during the wait: with thousands of contenders, each would keep thousands
+            // of names.
             drop(names);
             if way.is_empty() {
                 return Ok(whole);
@@ -218,8 +220,8 @@ impl<W: Wakes> Queue<W> {
         Ok((self.again(|| session.get_children(&self.lock)).await?, None))
     }
 
-    /// Watches all of these, in one flush and in this order. A watch that is set already stays; nodes that have gone meanwhile
-    /// are not among those returned.
+    /// Watches all of these nodes, in one flush and in this order. Watches that are already set stay; nodes
+    /// that are already gone are left out of the result.
     pub async fn watch(
         &mut self,
         session: &Session,
@@ -241,7 +243,7 @@ impl<W: Wakes> Queue<W> {
         Ok(try_join_all(setting).await?.into_iter().flatten().collect())
     }
 
-    /// Watches a node; `None` when it has gone meanwhile.
+    /// Watches a node; `None` if it is already gone.
     async fn watch_one(&self, session: &Session, path: String) -> Result<Option<WatchOn>, Failure> {
         let watch = match self.habits.watches {
             Watches::Exists => {
@@ -260,7 +262,7 @@ impl<W: Wakes> Queue<W> {
         self.habits.retry.unwrap_or(Retry::NEVER).around(request).await
     }
 
-    /// Leaves; a node that is gone already has left.
+    /// Leaves the queue; a node that is already gone counts as left.
     pub async fn leave(&self, session: &Session, node: QueueNode) -> Result<(), Failure> {
         match self.habits.retry {
             Some(retry) => leave_for_certain(session, node, retry).await,
@@ -268,11 +270,12 @@ impl<W: Wakes> Queue<W> {
         }
     }
 
-    /// Ends an acquire whose wait has ended like that: it keeps its node, or leaves, so that nobody queues behind it.
+    /// Ends an acquire after its wait: keeps the node, or leaves, so that no contender queues behind the
+    /// node.
     ///
     /// # Errors
-    /// Why the wait ended. If the node's fate is open, that is the reason that counts, because the caller must then end the
-    /// session.
+    /// Why the wait ended. If it is unknown whether the node was deleted, that failure takes precedence,
+    /// because the caller must then end the session.
     pub async fn kept_after(
         &self,
         session: &Session,

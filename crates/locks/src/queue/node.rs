@@ -1,12 +1,12 @@
-//! The queue node that all fair locks share: joining, finding the own place, leaving.
+//! The queue node that all fair locks share: joining, finding the own position, leaving.
 //!
-//! Base of every proof in this folder, the *monotone lower set*: nodes with a number below mine were all
-//! created before mine, and the server that answered my create has applied them. So every later list on
-//! that session is complete downwards, and the set of lower nodes can only shrink. A stale list can only
-//! show nodes that are already gone: safe, at worst one more wait.
+//! Base of every proof in this folder, the *monotone lower set*: all nodes with a number below mine were
+//! created before mine, and the server that answered my create has applied them. So every later list on that
+//! session is complete downwards, and the set of lower nodes can only shrink. A stale list can only show
+//! nodes that are already gone: safe, at worst one more wait.
 //!
-//! It holds while numbers are unique and grow, which ends with the directory's counter (see `counter`). A contender therefore
-//! enters by a unique number only, and by no list that shows another kind.
+//! This holds while numbers are unique and grow, which ends with the directory's counter (see `counter`). A
+//! contender therefore enters only by a unique number, and never by a list that shows another kind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,9 +19,9 @@ use zklockbench_zk::{Created, Failure, Names, NodeKind, Session, Watch, counter,
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueNode {
     pub path: String,
-    /// Its number: its place in the queue.
+    /// Number of the node, which is its position in the queue.
     pub sequence: i64,
-    /// The transaction that created it: the fencing token.
+    /// Zxid of its create: the fencing token.
     pub czxid: i64,
 }
 
@@ -36,8 +36,8 @@ impl QueueNode {
         Self::of(session, lock, created).await
     }
 
-    /// Joins a lock's queue and sends another request in the same flush. The session's
-    /// order guarantees that the other one sees the new node. Returns its outcome beside the node.
+    /// Joins a lock's queue and sends another request in the same flush. The session's order guarantees that
+    /// the other request sees the new node. Returns its outcome alongside the node.
     pub async fn join_and<F: Future>(
         session: &Session,
         lock: &str,
@@ -52,7 +52,7 @@ impl QueueNode {
         Ok((Self::of(session, lock, created).await?, also))
     }
 
-    /// The node that a create has put into the lock's queue. A node without a unique number is deleted.
+    /// The node of a create in the lock's queue. A node without a unique number is deleted.
     pub async fn of(
         session: &Session,
         lock: &str,
@@ -68,14 +68,17 @@ impl QueueNode {
         }
     }
 
-    /// A node whose number may not be unique: [`QueueNode::has_unique_number`] must be asked before it counts as a position.
+    /// A node whose number may not be unique: check [`QueueNode::has_unique_number`] before using it as a
+    /// position.
     pub fn unchecked(created: Created) -> Result<Self, Failure> {
         let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
         Ok(Self { path: created.path, sequence, czxid: created.czxid })
     }
 
+    /// Checks that no other node can have the same number.
+    ///
     /// # Errors
-    /// [`Failure::CounterUsedUp`] when other nodes may have the same number.
+    /// [`Failure::CounterUsedUp`] if other nodes may have the same number.
     pub fn has_unique_number(&self) -> Result<(), Failure> {
         if counter::is_unique(self.sequence) { Ok(()) } else { Err(self.counter_used_up()) }
     }
@@ -85,24 +88,24 @@ impl QueueNode {
         Failure::CounterUsedUp(directory.to_owned())
     }
 
-    /// The own name, without the directory.
+    /// Name of the node, without the directory.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The name of the node just before the own, by number; `None` when it is the first.
+    /// Name of the node just before the own, by number; `None` if the own is first.
     ///
     /// # Errors
-    /// [`Failure::OwnNodeMissing`] when the own node is not among them: an empty list is not a held lock.
-    /// [`Failure::CounterUsedUp`] when one of the numbers may not be unique.
+    /// [`Failure::OwnNodeMissing`] if the own node is not among the names: an empty list is not a held lock.
+    /// [`Failure::CounterUsedUp`] if one of the numbers may not be unique.
     pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
         let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
         Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// The names of the nodes just before the own, the nearest first, at most so many.
+    /// Names of the nodes just before the own, the nearest first, at most `most`.
     pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
-        // Few are wanted of what may be thousands: more than these are not kept.
+        // Few of possibly thousands are needed, so no more than these are kept.
         let mut nearest = BinaryHeap::new();
         for (distance, name) in self.others(names)?.filter(|(distance, _)| *distance < 0) {
             nearest.push((Reverse(distance), name));
@@ -113,13 +116,13 @@ impl QueueNode {
         Ok(nearest.into_sorted_vec().into_iter().map(|(_, name)| name.to_owned()).collect())
     }
 
-    /// The name of the node just behind the own.
+    /// Name of the node just behind the own.
     pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
         let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
         Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// How far behind the own node each of a list stands.
+    /// Distance of each listed node behind the own node.
     pub fn others<'a>(
         &self,
         names: &'a Names,
@@ -131,7 +134,7 @@ impl QueueNode {
         Ok(distances)
     }
 
-    /// How far behind the own number each of a list stands, whether the own node is among them or not.
+    /// Distance of each listed node behind the own number, whether or not the own node is listed.
     pub fn distances<'a>(
         &self,
         names: &'a Names,
@@ -145,22 +148,22 @@ impl QueueNode {
         Ok(numbered().map(move |(number, name)| (number - own, name)))
     }
 
-    /// The number so many places behind the own.
+    /// Number at this distance behind the own.
     pub fn number_at(&self, places: i64) -> i64 {
         self.sequence + places
     }
 
-    /// The name of the node so many places behind the own, where all are named like that.
+    /// Name at this distance behind the own, for queues whose nodes all have this prefix.
     pub fn name_at(&self, prefix: &str, places: i64) -> String {
         format!("{prefix}{:010}", self.number_at(places))
     }
 
-    /// Leaves the queue; a node that is gone already has left.
+    /// Leaves the queue; a node that is already gone counts as left.
     pub async fn leave(&self, session: &Session) -> Result<(), Failure> {
         if_there(session.delete(&self.path).await).map(drop)
     }
 
-    /// Ends an acquire whose wait has ended like that: the lock is held, or the own node goes.
+    /// Ends an acquire after its wait: the lock is held, or the own node is deleted.
     pub async fn held_after(self, session: &Session, waited: Acquired<()>) -> Acquired {
         match waited {
             Ok(()) => Ok(Held::by(self)),
@@ -168,16 +171,16 @@ impl QueueNode {
         }
     }
 
-    /// Ends an acquire that will not succeed: the own node goes, so that no other queues behind it.
+    /// Ends a failed acquire: deletes the own node, so that no other contender queues behind it.
     ///
-    /// Returns why the acquire ended. If the node's fate is open, that is the reason that counts, because
-    /// the caller must then end the session.
+    /// Returns why the acquire ended. If it is unknown whether the node was deleted, that failure takes
+    /// precedence, because the caller must then end the session.
     pub async fn give_up(&self, session: &Session, why: AcquireError) -> AcquireError {
         why.after(self.leave(session)).await
     }
 }
 
-/// Why a sequential node could not be created because a node of its name was there.
+/// Why a sequential node could not be created although its name should be new.
 async fn why_taken(session: &Session, lock: &str) -> Failure {
     match session.exists(lock).await {
         Ok(Some(stat)) if !counter::is_unique(stat.next_number) => Failure::CounterUsedUp(lock.to_owned()),
@@ -185,7 +188,7 @@ async fn why_taken(session: &Session, lock: &str) -> Failure {
     }
 }
 
-/// What a request about one node came to; `None` when the node is not there.
+/// Result of a request about one node; `None` if the node does not exist.
 pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match reply {
         Ok(reply) => Ok(Some(reply)),
@@ -194,7 +197,7 @@ pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
     }
 }
 
-/// Watches a node by its data; `None` when it has gone meanwhile, and then no watch is left either.
+/// Watches a node by its data; `None`, without a watch, if the node is already gone.
 pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
     Ok(if_there(session.get_data_and_watch(path).await)?.map(|(_, watch)| watch))
 }
@@ -214,27 +217,27 @@ mod tests {
     }
 
     #[test]
-    fn the_neighbours_of_a_node_are_named_as_the_server_counts() {
+    fn neighbours_of_a_node_are_named_by_consecutive_numbers() {
         let names = [-1, 0, 1].map(|places| node(counter::END - 1).name_at("n-", places));
         assert_eq!(names, ["n-2147483645", "n-2147483646", "n-2147483647"]);
         assert_eq!(node(7).name_at("lock-", -1), "lock-0000000006");
     }
 
     #[test]
-    fn the_predecessor_is_the_highest_number_below_the_own_whatever_the_order_of_the_list() {
+    fn predecessor_is_the_highest_number_below_the_own_in_any_order() {
         let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
         assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
         assert_eq!(node(3).predecessor(&names(&[9, 3, 7])).unwrap(), None);
     }
 
     #[test]
-    fn a_list_without_the_own_node_never_means_held() {
+    fn list_without_the_own_node_never_means_held() {
         assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
         assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
     }
 
     #[test]
-    fn the_last_unique_number_is_a_position_like_any_other() {
+    fn last_unique_number_is_a_position_like_any_other() {
         let list = names(&[counter::END - 1, counter::END - 2, counter::END - 3]);
         let own = node(counter::END - 1);
         assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483645", "n-2147483644"]);
@@ -242,12 +245,12 @@ mod tests {
         assert_eq!(node(counter::END - 3).predecessor(&list).unwrap(), None);
     }
 
-    /// The kinds of queue at the end of the counter, as servers hand the numbers out.
+    /// Queues at the end of the counter, with the numbers that servers hand out there.
     const USED_UP: [(i64, &[i64]); 6] = [
         // Names with an identifier: equal numbers.
         (counter::END, &[counter::END, counter::END]),
         (counter::END, &[counter::END]),
-        // Creates under way: negative numbers, and back.
+        // Concurrent creates: negative numbers, and back.
         (-counter::END - 1, &[counter::END, -counter::END - 1, -counter::END]),
         (-counter::END, &[-counter::END]),
         // The own number is unique, another one is not.
@@ -256,7 +259,7 @@ mod tests {
     ];
 
     #[test]
-    fn no_position_is_read_off_numbers_that_may_not_be_unique() {
+    fn numbers_that_may_not_be_unique_give_no_position() {
         for (own, list) in USED_UP {
             let (own, list) = (node(own), names(list));
             let used_up = Failure::CounterUsedUp("/lock".into());
@@ -268,9 +271,9 @@ mod tests {
     }
 
     proptest! {
-        /// What lets a contender in is a list in which no other number is as low as its own.
+        /// A contender is admitted by a list in which no other number is as low as its own.
         #[test]
-        fn at_most_one_contender_is_first_whatever_numbers_servers_give_out(
+        fn at_most_one_contender_is_first_with_any_numbers(
             numbers in proptest::collection::vec(
                 prop_oneof![(counter::END - 6)..=counter::END, (-counter::END - 1)..(-counter::END + 3)],
                 1..8,
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_before_come_nearest_first_and_never_without_the_own_node() {
+    fn nearest_before_is_sorted_and_requires_the_own_node() {
         assert_eq!(node(7).nearest_before(&names(&[9, 3, 7, 5]), 1).unwrap(), ["n-0000000005"]);
         assert!(node(3).nearest_before(&names(&[9, 3, 7]), 2).unwrap().is_empty());
         assert_eq!(node(3).nearest_before(&names(&[2]), 2), Err(Failure::OwnNodeMissing));
@@ -300,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_node_is_no_failure() {
+    fn missing_node_is_no_failure() {
         assert_eq!(if_there(Ok(7)), Ok(Some(7)));
         assert_eq!(if_there::<u8>(Err(Failure::NoNode)), Ok(None));
         assert_eq!(if_there::<u8>(Err(Failure::ConnectionLoss)), Err(Failure::ConnectionLoss));
     }
 
     #[test]
-    fn names_without_a_number_are_nobodys_place() {
+    fn names_without_a_number_are_ignored() {
         let list = ["n-0000000003", "config"].iter().collect();
         assert_eq!(node(3).predecessor(&list).unwrap(), None);
     }

@@ -1,7 +1,7 @@
-//! Nodes that are not left without an owner when the reply to their create is lost, nor when that to their delete is.
+//! Nodes that are not left without an owner when the reply to their create or delete is lost.
 //!
-//! The name of such a node carries a mark of its own. After a create whose outcome is open the queue is
-//! looked through for the mark before another node is created.
+//! The name of such a node contains a unique mark. After a create whose outcome is open, the queue is
+//! searched for the mark before another node is created.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,14 +17,14 @@ const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 /// A queue node's name, as far as it is known before the create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedName {
-    /// By what the own node is found again.
+    /// Mark by which the own node is found again.
     pub mark: String,
-    /// What the number is appended to; begins with the mark.
+    /// Prefix that the number is appended to; begins with the mark.
     pub prefix: String,
 }
 
 impl MarkedName {
-    /// The pattern that Curator has introduced: `_c_<identifier>-<rest>`.
+    /// Curator's pattern: `_c_<identifier>-<rest>`.
     pub fn curator(identifier: impl std::fmt::Display, rest: &str) -> Self {
         let mark = format!("_c_{identifier}-");
         let prefix = format!("{mark}{rest}");
@@ -32,8 +32,8 @@ impl MarkedName {
     }
 }
 
-/// Creates something that can be found again: after a failure that leaves the outcome open, and as often as the
-/// policy allows, looks for what an earlier try has made, and creates again when that is nothing.
+/// Creates something that can be found again. After a failure that leaves the outcome open, searches for the
+/// result of an earlier attempt, and creates again if there is none. The policy limits the attempts.
 pub async fn created_or_found<T>(
     retry: Retry,
     create: impl AsyncFn() -> Result<T, Failure>,
@@ -52,17 +52,18 @@ pub async fn created_or_found<T>(
     }
 }
 
-/// Creates that got no answer and whose nodes were not found. They may still come.
+/// Creates that got no reply and whose nodes were not found, but may still appear.
 ///
-/// A server that stands still keeps what its clients have sent: a create, and also a request to connect again that the client
-/// has given up for another server. When it goes on, the latter moves the session back to it, so the leader takes the former
-/// from it. `SessionMovedException` does not help then, and nothing that is asked before does. The node stands in the queue as
-/// long as the session lives, in front of the contender that no longer knows of it.
+/// A paused server keeps what its clients have sent: a create, and also a reconnect that the client has
+/// abandoned for another server. When the server resumes, the reconnect moves the session back to it, so the
+/// leader accepts the create from it. `SessionMovedException` does not help then, nor does any earlier
+/// request. The node is in the queue as long as the session lives, ahead of the contender that no longer
+/// knows about it.
 #[derive(Debug, Clone, Default)]
 pub struct LateCreates(RefCell<VecDeque<String>>);
 
 impl LateCreates {
-    /// More than are likely to be under way for one contender.
+    /// More than are likely to be in progress for one contender.
     const REMEMBERED: usize = 8;
 
     pub fn expect(&self, name: &MarkedName) {
@@ -71,7 +72,7 @@ impl LateCreates {
         marks.push_front(name.mark.clone());
     }
 
-    /// Deletes the nodes that have come by now, as a list shows them beside the contender's own.
+    /// Deletes late nodes that a list shows besides the contender's own.
     pub async fn delete(
         &self,
         session: &Session,
@@ -79,7 +80,7 @@ impl LateCreates {
         names: &Names,
         own: &QueueNode,
     ) -> Result<(), Failure> {
-        // Nearly always there is nothing to compare the names with.
+        // Nearly always there are no marks to compare the names with.
         if self.0.borrow().is_empty() {
             return Ok(());
         }
@@ -104,7 +105,7 @@ pub async fn find_marked(
     retry.around(|| node_named(session, lock, name)).await
 }
 
-/// The node of that name; the list that showed it does not tell its fencing token.
+/// The node with this name, including its fencing token, which a list does not show.
 pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Option<QueueNode>, Failure> {
     let path = format!("{lock}/{name}");
     let found = session.exists(&path).await?;
@@ -118,7 +119,7 @@ pub async fn delete_marked(session: &Session, lock: &str, mark: &str) -> Result<
     if_there(session.delete(&format!("{lock}/{name}")).await).map(drop)
 }
 
-/// Deletes the node whose create was given up, if there is one, in the background.
+/// Deletes, in the background, the node of a create that was given up, if it exists.
 ///
 /// Source: Curator, `FindAndDeleteProtectedNodeInBackground`.
 pub fn delete_given_up(session: Session, lock: String, mark: String) {
@@ -130,8 +131,8 @@ pub fn delete_given_up(session: Session, lock: String, mark: String) {
     });
 }
 
-/// Deletes the node, again as the policy allows; after that the deleting goes on in the background, until the node is gone or
-/// the session is over.
+/// Deletes the node, with retries as the policy allows. After that the deletion goes on in the background
+/// until the node is gone or the session is over.
 ///
 /// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.
 pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry) -> Result<(), Failure> {
@@ -145,7 +146,7 @@ pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry)
     deleted
 }
 
-/// Sends a request again and again until it is answered; `None` where it is refused, or the session is over.
+/// Sends a request until it is answered; `None` if it is refused or the session is over.
 async fn until_done<T>(request: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
     loop {
         match request().await {
@@ -161,13 +162,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_begins_with_the_mark_by_which_it_is_found_again() {
+    fn name_begins_with_its_mark() {
         let name = MarkedName::curator("0a1b", "lock-");
         assert_eq!((name.mark.as_str(), name.prefix.as_str()), ("_c_0a1b-", "_c_0a1b-lock-"));
     }
 
     #[test]
-    fn of_late_creates_the_newest_eight_are_remembered() {
+    fn late_creates_remember_the_newest_eight() {
         let late = LateCreates::default();
         (0..10).for_each(|one| late.expect(&MarkedName::curator(one, "")));
         let expected: Vec<String> = (2..10).rev().map(|one| format!("_c_{one}-")).collect();

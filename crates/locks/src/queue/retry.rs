@@ -1,4 +1,4 @@
-//! When to try a request again after a failure that left its outcome open: Curator's retry policies.
+//! When to retry a request after a failure that left its outcome open: Curator's retry policies.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SLEEP: Duration = Duration::from_millis(50);
 const TIMES: u32 = 3;
 const LONGEST: Duration = Duration::from_secs(1);
 const ELAPSED: Duration = Duration::from_secs(2);
-/// Curator holds every count of an exponential back-off to this, so that its power of two fits an int.
+/// Curator's limit for the count of an exponential back-off, so that its power of two fits an int.
 const BACKOFF_TIMES: u32 = 29;
 /// Milliseconds are an int in Curator.
 const UNBOUNDED: Duration = Duration::from_millis(i32::MAX as u64);
@@ -57,8 +57,8 @@ pub const PARAMS: [Param; 5] = [
 /// A retry policy.
 ///
 /// Source: Curator 5.4, package `org.apache.curator.retry`. Two things differ. There the product of an
-/// exponential pause is an int, so pauses past 24 days wrap; and `RetryUntilElapsed` pauses once more before it
-/// gives up.
+/// exponential pause is an int, so pauses past 24 days wrap; and `RetryUntilElapsed` pauses once more before
+/// it gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// `ExponentialBackoffRetry` and `BoundedExponentialBackoffRetry`: the base times a random number.
@@ -74,7 +74,7 @@ pub enum Retry {
 impl Retry {
     pub const NEVER: Self = Self::Times { pause: Duration::ZERO, times: 0 };
 
-    /// What holds unless a scenario says otherwise.
+    /// Default policy.
     pub const USUAL: Self = Self::Backoff { base: SLEEP, most: UNBOUNDED, times: TIMES };
 
     pub fn of(config: &LockConfig) -> Self {
@@ -87,7 +87,7 @@ impl Retry {
             Some("until-elapsed") => {
                 Self::UntilElapsed { pause, limit: config.duration("retry_elapsed", ELAPSED) }
             }
-            // Without a pause it would spin for as long as the ensemble is away; Curator refuses that too.
+            // Without a pause it would spin while the ensemble is away; Curator refuses that, too.
             Some("forever") => Self::Forever { pause: pause.max(Duration::from_millis(1)) },
             _ => backoff(UNBOUNDED),
         }
@@ -97,7 +97,8 @@ impl Retry {
         matches!(failure, Failure::ConnectionLoss)
     }
 
-    /// The pause before the n-th new try, counted from 0, so long after the first; `None` when there are no more.
+    /// Pause before the n-th retry, from 0, when this much time has passed since the first attempt; `None` at
+    /// the end.
     pub fn pause(&self, n: u32, elapsed: Duration) -> Option<Duration> {
         match *self {
             Self::Backoff { base, most, times } => (n < times).then(|| (base * factor(n)).min(most)),
@@ -107,12 +108,12 @@ impl Retry {
         }
     }
 
-    /// Begins to count tries; the first one is made now.
+    /// Starts to count attempts; the first one is made now.
     pub fn tries(self) -> Tries {
         Tries { policy: self, begun: clock::now(), again: 0 }
     }
 
-    /// Sends a request, and again after each failure that is worth it.
+    /// Sends a request, and resends it after each retryable failure.
     pub async fn around<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         request: impl Fn() -> F,
@@ -127,8 +128,8 @@ impl Retry {
     }
 }
 
-/// By how much the pause before the n-th new try is longer than the base. Of the numbers below 2^(n+1) each is as
-/// likely, but 0 counts as 1.
+/// Factor of the base for the pause before the n-th retry: a uniformly random number below 2^(n+1), where 0
+/// counts as 1.
 fn factor(n: u32) -> u32 {
     rand::rng().random_range(0..1_u32 << (n + 1).min(BACKOFF_TIMES)).max(1)
 }
@@ -141,7 +142,7 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// The pause before the next try; `None` when there are no more.
+    /// Pause before the next attempt; `None` if there are no more.
     pub fn next_pause(&mut self) -> Option<Duration> {
         let elapsed = Duration::from_micros(clock::now().saturating_sub(self.begun));
         let pause = self.policy.pause(self.again, elapsed);
@@ -149,7 +150,7 @@ impl Tries {
         pause
     }
 
-    /// The pause before a request is sent again that has failed like that.
+    /// Pause before a request is resent after this failure; the failure itself if there are no more attempts.
     pub fn pause_after(&mut self, failure: Failure) -> Result<Duration, Failure> {
         if Retry::is_retryable(&failure) { self.next_pause().ok_or(failure) } else { Err(failure) }
     }
@@ -180,7 +181,7 @@ mod tests {
         ("retry_times", ParamValue::Count(count))
     }
 
-    /// How many whole bases each of many draws of that pause is long.
+    /// Draws this pause many times; returns each length in units of the base.
     fn factors(retry: Retry, n: u32, draws: usize) -> Vec<u128> {
         let factor = |_| {
             let pause = retry.pause(n, LONG).unwrap();
@@ -191,9 +192,9 @@ mod tests {
     }
 
     #[test]
-    fn an_exponential_pause_is_a_whole_number_of_bases_below_the_next_power_of_two() {
+    fn exponential_pause_is_a_whole_number_of_bases_below_the_next_power_of_two() {
         let retry = of(&[sleep(10), times(29)]);
-        // Ten milliseconds times 2^28 no longer fit an int.
+        // 10 ms times 2^28 no longer fit an int.
         for n in 0..27 {
             let factors = factors(retry, n, 200);
             assert!(factors.iter().all(|factor| (1..1 << (n + 1)).contains(factor)), "{n}: {factors:?}");
@@ -201,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn of_the_numbers_drawn_each_is_as_likely_and_none_counts_as_one() {
+    fn backoff_factors_are_uniform_and_zero_counts_as_one() {
         let retry = of(&[sleep(10), times(3)]);
-        // The first new try draws from 0 and 1, and both are 1.
+        // The first retry draws from 0 and 1, and both count as 1.
         assert!(factors(retry, 0, 200).iter().all(|factor| *factor == 1));
-        // The second draws from 0, 1, 2, 3: a half are 1, a quarter each 2 and 3.
+        // The second retry draws from 0, 1, 2, 3: half of the results are 1, a quarter each 2 and 3.
         let drawn = factors(retry, 1, 4000);
         let share = |wanted| drawn.iter().filter(|factor| **factor == wanted).count();
         assert!((1_800..2_200).contains(&share(1)), "{}", share(1));
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_tries_end_after_their_number_and_after_twenty_nine_at_the_latest() {
+    fn exponential_retries_end_after_their_count_or_29() {
         let retry = of(&[sleep(10), times(3)]);
         assert!(retry.pause(2, LONG).is_some() && retry.pause(3, Duration::ZERO).is_none());
         let most = of(&[sleep(10), times(1000)]);
@@ -221,19 +222,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_pause_grows_like_an_exponential_one_up_to_its_bound() {
+    fn bounded_pause_grows_exponentially_up_to_its_bound() {
         let bound = ("retry_max_sleep", ParamValue::Duration(BASE * 5));
         let retry = of(&[named("bounded-exponential"), sleep(10), times(29), bound]);
         assert!(factors(retry, 0, 100).iter().all(|factor| *factor == 1));
         for n in 1..28 {
             assert!(factors(retry, n, 200).iter().all(|factor| (1..=5).contains(factor)), "{n}");
         }
-        // Of the numbers below 2^20 hardly any is below 5.
+        // Hardly any number below 2^20 is below 5.
         assert!(factors(retry, 19, 200).iter().filter(|factor| **factor == 5).count() > 190);
     }
 
     #[test]
-    fn n_times_pauses_evenly_and_so_many_times() {
+    fn n_times_pauses_evenly_n_times() {
         let retry = of(&[named("n-times"), sleep(10), times(2)]);
         let pauses: Vec<_> = (0..4).map(|n| retry.pause(n, LONG)).collect();
         assert_eq!(pauses, [Some(BASE), Some(BASE), None, None]);
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn until_elapsed_tries_as_often_as_it_can_before_its_time_is_over() {
+    fn until_elapsed_retries_until_its_time_is_over() {
         let limit = ("retry_elapsed", ParamValue::Duration(Duration::from_secs(1)));
         let retry = of(&[named("until-elapsed"), sleep(10), limit]);
         assert_eq!(retry.pause(1_000_000, Duration::from_millis(999)), Some(BASE));
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_what_the_parameters_give_as_default() {
+    fn default_policy_is_that_of_the_parameters() {
         assert_eq!(of(&[]), Retry::USUAL);
         let written = |time| ParamValue::Duration(time).to_string();
         let defaults = [
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lost_connection_is_worth_another_try() {
+    fn only_a_lost_connection_is_retried() {
         let mut tries = Retry::USUAL.tries();
         assert_eq!(tries.pause_after(Failure::NoNode), Err(Failure::NoNode));
         for _ in 0..3 {

@@ -1,40 +1,40 @@
-//! A queue of readers' and writers' nodes: which waits for which.
+//! A queue of readers' and writers' nodes: which node waits for which.
 //!
-//! One queue, in the order of numbers. A writer waits for the one just before it, and is in when none
-//! is. A reader is in when no writer is before it. Which writer it watches meanwhile differs from lock to
-//! lock.
+//! There is one queue, in the order of numbers. A writer waits for the node just before it, and enters when
+//! there is none. A reader enters when no writer is ahead. Which writer it watches meanwhile differs from
+//! lock to lock.
 //!
-//! Exclusion: by the monotone lower set (see `node`), a list on the own session shows every node before
-//! the own one that is still there. Of a writer and anybody else inside, one has the lower number; the other
-//! has seen a list without it, so it had gone. Progress: the node watched is before the own one, and the
-//! lowest node of all waits for no other.
+//! Exclusion: by the monotone lower set (see `node`), a list on the own session shows every node ahead that
+//! still exists. Suppose a writer and another contender are both inside. The one with the higher number has
+//! seen a list without the other, whose node was therefore gone. Progress: each node watches one ahead of it,
+//! and the lowest node waits for none.
 
 use crate::QueueNode;
 use zklockbench_core::catalog::{Guarantees, Holders, Mode};
 use zklockbench_zk::{Failure, Names};
 
-/// What a lock with a read and a write side promises: the order of arrival, but readers together.
+/// Guarantees of a lock with a read and a write side: order of arrival, with readers together.
 pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWriter, ..Guarantees::QUEUE };
 
-/// Which of the writers before it a reader watches.
+/// Writer that a waiting reader watches, among those ahead of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
     First,
     Last,
 }
 
-/// How the two kinds are named: what stands before the number.
+/// Prefixes of the two kinds of nodes, before the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sides {
     pub read: &'static str,
     pub write: &'static str,
 }
 
-/// The names that the shared-lock article gives them.
+/// Prefixes of the shared-lock article.
 pub const BARE: Sides = Sides { read: "R-", write: "W-" };
 
 impl Sides {
-    /// The end of the prefix of that side.
+    /// Prefix of a side.
     pub fn of(self, mode: Mode) -> &'static str {
         match mode {
             Mode::Read => self.read,
@@ -42,7 +42,7 @@ impl Sides {
         }
     }
 
-    /// The node that a node waits for and has to watch, or `None` when it is in.
+    /// Node that a node waits for and must watch; `None` if the lock is acquired.
     pub fn awaited(
         self,
         node: &QueueNode,
@@ -58,8 +58,8 @@ impl Sides {
         Ok(awaited.map(|(_, name)| name.to_owned()))
     }
 
-    /// Whether who asks for that waits for a node of that name: a writer for everybody in the queue, a
-    /// reader for writers. Names of neither kind are nobody's place.
+    /// Returns whether a node with this name matters to a contender in this mode: all queue nodes do to a
+    /// writer, writers' nodes to a reader. Other names are ignored.
     fn matters(self, name: &str, mode: Mode) -> bool {
         let prefix = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
         prefix.ends_with(self.write) || mode == Mode::Write && prefix.ends_with(self.read)
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_waits_for_whoever_is_just_before_it() {
+    fn writer_waits_for_the_node_just_before_it() {
         assert_eq!(awaited('W', 3, Watched::Last), None);
         for watched in [Watched::First, Watched::Last] {
             assert_eq!(awaited('W', 6, watched), Some(name('R', 5)));
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_behind_two_writers_watches_the_first_or_the_last_of_them() {
+    fn reader_behind_two_writers_watches_the_first_or_the_last() {
         assert_eq!(awaited('R', 7, Watched::First), Some(name('W', 3)));
         assert_eq!(awaited('R', 7, Watched::Last), Some(name('W', 6)));
         assert_eq!(awaited('R', 5, Watched::Last), Some(name('W', 3)));
     }
 
     #[test]
-    fn no_side_enters_once_the_directorys_counter_is_used_up() {
+    fn no_side_enters_once_the_counter_is_used_up() {
         let (end, below) = (i64::from(i32::MAX), i64::from(i32::MIN));
         for other in [name('W', end), name('R', end), name('W', below), name('R', below)] {
             for (kind, sequence, mode) in [
@@ -130,20 +130,20 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_with_only_readers_before_it_is_in() {
+    fn reader_behind_readers_enters() {
         let names = [name('R', 1), name('R', 2), name('W', 3)].iter().collect();
         let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names);
         assert_eq!(awaited.unwrap(), None);
     }
 
     #[test]
-    fn a_list_without_the_own_node_never_means_held() {
+    fn list_without_the_own_node_never_means_held() {
         let awaited = SIDES.awaited(&node('R', 9), Mode::Read, Watched::Last, &queue());
         assert_eq!(awaited, Err(Failure::OwnNodeMissing));
     }
 
     #[test]
-    fn a_node_named_after_its_side_is_found_to_be_of_that_side() {
+    fn node_is_recognised_by_the_prefix_of_its_side() {
         for mode in [Mode::Read, Mode::Write] {
             let first = format!("{}0000000001", SIDES.of(mode));
             let names = [first.clone(), name('R', 2)].iter().collect();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_neither_kind_are_nobodys_place() {
+    fn names_of_neither_kind_are_ignored() {
         let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)].iter().collect();
         assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);
     }
