@@ -392,14 +392,15 @@ fn watches_left(trial: &Trial) -> Option<u64> {
 pub const TURNS_FOR_FAIRNESS: u64 = 5;
 
 pub fn reference() -> String {
-    const HEAD: &str = "# Figures\n\n\
-        What gates, `--figure` and objectives can name.\n";
-    const SAMPLES: &str = "\n## Of samples\n\n\
-        A measure and a statistic: `wait.p99`, `handoff.mean`. Statistics are mean, min, max, median and percentiles such as \
-        p50 or p99.9. All are times.\n\n| measure | |\n|---|---|\n";
-    const PLAIN: &str = "\n## Without samples\n\n\
-        Of the measured phase, where nothing else is said. A figure is missing where nothing of the kind was measured.\n\n\
-        | figure | unit | better | |\n|---|---|---|---|\n";
+    const HEAD: &str = "# Metrics\n\n\
+        Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit.\n\
+        It lists the metrics that gates, `--figure` and objectives can name.\n";
+    const SAMPLES: &str = "\n## Metrics with samples\n\n\
+        Write a measure and a statistic: `wait.p99`, `handoff.mean`. Statistics are mean, min, max, median and percentiles \
+        such as p50 or p99.9. All are times.\n\n| measure | meaning |\n|---|---|\n";
+    const PLAIN: &str = "\n## Metrics without samples\n\n\
+        These metrics describe the measured phase, unless their meaning names another one. A metric that was not measured is \
+        missing.\n\n| metric | unit | better | meaning |\n|---|---|---|---|\n";
     let measures = Measure::all().into_iter().filter(|measure| !matches!(measure, Measure::Request(_)));
     let measures = measures.map(|measure| format!("| `{}` | {} |\n", measure.name(), measure.what()));
     let requests =
