@@ -69,7 +69,7 @@ pub struct MergeArgs {
     pub outputs: Outputs,
 }
 
-/// By how many workers the runs of a series are made.
+/// Workers that share each run of a series.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load from several machines (docs/operating.md)")]
 pub struct JobArgs {

@@ -602,9 +602,10 @@ fn what_a_fault_kills_has_not_failed() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let fault = "[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"500ms\"\n";
-    let scenario = format!(
-        "name = \"crash\"\nstrategies = [\"kazoo:Lock\"]\nsession_timeout = \"2s\"\n{ONE_SERVER}{fault}"
-    );
+    // Long enough for the fault to show on a slow host.
+    let load = ONE_SERVER.replace("duration = \"2s\"", "duration = \"8s\"");
+    let scenario =
+        format!("name = \"crash\"\nstrategies = [\"kazoo:Lock\"]\nsession_timeout = \"2s\"\n{load}{fault}");
     let output = bench.run_with(&[&kazoo], &scenario, &[]);
     let trials = bench.stored().trials;
     assert!(trials[0].faults[0].proved, "{}", stderr(&output));

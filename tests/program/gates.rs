@@ -42,7 +42,7 @@ fn gates(bench: &Bench, run: &str) -> Vec<Outcome> {
 }
 
 #[test]
-fn a_run_exits_with_what_its_gates_came_to() {
+fn run_exits_with_the_verdict_of_its_gates() {
     let bench = Bench::new();
     let passes = ends(0, &bench, "passes", &["--gate", "requests_per_acquisition <= 20"]);
     if let Some((shown, _)) = &passes {

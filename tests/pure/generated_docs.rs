@@ -103,12 +103,17 @@ fn every_recommended_lock_exists() {
     }
 }
 
+/// A stored run's table that starts with this header, as Markdown.
+fn table(run: &str, header: &str) -> String {
+    let stored = zklockbench_results::read(&file(run)).unwrap();
+    let text = shown::markdown(&View::of(&stored));
+    text.split("\n\n").find(|part| part.starts_with(header)).unwrap().to_owned()
+}
+
 /// Rows of the example run's table, as the report renders them: the header, the line below it, and the rows with
 /// 20 contenders.
 fn example_rows() -> Vec<String> {
-    let stored = zklockbench_results::read(&file("results/example")).unwrap();
-    let text = shown::markdown(&View::of(&stored));
-    let table = text.split("\n\n").find(|part| part.starts_with("| strategy | contenders |")).unwrap();
+    let table = table("results/example", "| strategy | contenders |");
     let rows = table.lines().enumerate();
     rows.filter(|(at, row)| *at < 2 || cells(row)[1] == "20").map(|(_, row)| row.to_owned()).collect()
 }
@@ -148,15 +153,13 @@ fn the_readme_shows_the_example_run_with_20_contenders() {
 
 #[test]
 fn the_page_on_reports_shows_the_table_of_faults_of_the_example_run() {
-    let stored = zklockbench_results::read(&file("results/example-faults")).unwrap();
-    let text = shown::markdown(&View::of(&stored));
-    let table = text.split("\n\n").find(|part| part.starts_with("| strategy | fault |")).unwrap();
+    let table = table("results/example-faults", "| strategy | fault |");
     let page = "docs/reading-the-report.md";
     assert_fresh(page, &with_part(page, "faults example", &format!("{table}\n")));
 }
 
 #[test]
-fn every_parameter_has_a_default_of_its_own_kind() {
+fn every_parameter_has_a_default_that_its_kind_accepts() {
     let locks = zklockbench_locks::cards().into_iter().map(|card| (card.name, card.params));
     for (name, params) in locks.chain(fault::cards().into_iter().map(|card| (card.name, card.params))) {
         for param in params {

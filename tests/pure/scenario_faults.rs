@@ -134,7 +134,7 @@ fn a_scenario_without_faults_reads_and_prints_as_if_there_were_none() {
 }
 
 #[test]
-fn what_is_said_of_faults_after_a_right_file() {
+fn errors_in_faults_added_to_a_valid_file_are_reported() {
     insta::assert_snapshot!(
         "errors_in_added_faults",
         said_of_added_lines(
@@ -145,7 +145,7 @@ fn what_is_said_of_faults_after_a_right_file() {
 }
 
 #[test]
-fn what_is_said_of_files_with_faults() {
+fn errors_in_files_with_faults_are_reported() {
     insta::assert_snapshot!(
         "errors_in_files_with_faults",
         said_of_files(

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_says_what_its_lock_does_by_default_first_and_then_what_a_parameter_of_its_own_changes() {
+    fn card_lists_the_defaults_first_and_then_what_its_parameters_change() {
         for LockCard { name, params, after, .. } in STRATEGIES.iter().map(|entry| entry.card) {
             let Some((by_default, others)) = after.split_first() else { continue };
             assert_eq!(by_default.with, None, "{name}");

@@ -11,11 +11,11 @@ use super::Observed;
 
 pub struct CellReadings {
     pub observed: Option<Observed>,
-    /// Why nothing follows from it, each as a clause; empty when something does.
+    /// Why nothing follows from it, each as a clause.
     pub doubts: Vec<String>,
-    /// Repetitions that did not run or don't count. They change nothing if every repetition must meet the limit and one
-    /// misses it.
-    pub missing: Option<String>,
+    /// The same for repetitions that did not run or don't count, which change nothing if every repetition must meet
+    /// the limit and one misses it.
+    pub missing: Vec<String>,
 }
 
 impl CellReadings {
@@ -30,27 +30,22 @@ impl CellReadings {
         let counting = if all_count { &ran } else { &sound };
         let mut doubts = Vec::new();
         if ran.is_empty() {
-            return Self { observed: None, doubts: vec!["it did not run".into()], missing: None };
+            return Self { observed: None, doubts: vec!["it did not run".into()], missing: Vec::new() };
         }
-        let mut missing =
-            (ran.len() < repetitions).then(|| format!("only {} of {repetitions} repetitions ran", ran.len()));
+        let too_few = ran.len() < repetitions;
+        let too_few = too_few.then(|| format!("only {} of {repetitions} repetitions ran", ran.len()));
+        let mut missing: Vec<String> = too_few.into_iter().collect();
         if let Some((trial, why)) = unsound.first().and_then(|trial| Some((trial, trial.unsound()?)))
             && !all_count
         {
             let all = ran.len();
             let first = format!("repetition {} of {all} is {why}", trial.spec.repetition);
-            let spoiled = match unsound.len() {
+            missing.push(match unsound.len() {
                 1 => first,
                 count => {
                     format!("{first}; and {} more", counted(count - 1, "repetition is", "repetitions are"))
                 }
-            };
-            match worst {
-                Worst::Median => doubts.push(spoiled),
-                Worst::Of(..) => {
-                    missing = Some(missing.into_iter().chain([spoiled]).collect::<Vec<_>>().join("; "))
-                }
-            }
+            });
         }
         let mut readings = Vec::new();
         for trial in zklockbench_record::measured_in(figure, counting) {

@@ -100,7 +100,7 @@ mod tests {
     use zklockbench_core::catalog::fault::Targets;
 
     #[test]
-    fn every_kind_has_a_name_of_its_own_and_can_be_found_by_it() {
+    fn every_kind_is_found_by_its_unique_name() {
         for card in cards() {
             assert_eq!(cards().iter().filter(|other| other.name == card.name).count(), 1, "{}", card.name);
             assert_eq!(find(card.name).map(|found| found.card.summary), Some(card.summary));
