@@ -213,9 +213,6 @@ pub struct CalibrateArgs {
     /// Pause this long before each handoff and acquire, as servers do during holds: caches are cold then
     #[arg(long, value_name = "TIME", value_parser = duration_within("1us", "1s"))]
     pub rest: Option<Duration>,
-    /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another 40 s
-    #[arg(long)]
-    pub behaviour: bool,
     /// Where to put the calibration's directory
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,

@@ -157,7 +157,7 @@ fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
         for (arguments, named) in [
             (vec!["report", sound], "summary.json"),
             (vec!["export", sound, "--junit", "junit.xml"], "summary.json"),
-            (vec!["sweep", "--resume", sweep], "sweep.json"),
+            (vec!["report", sweep], "sweep.json"),
             (vec!["baseline", "list", store], "baseline.json"),
             (vec!["run", scenario, "--baseline", store], "baseline.json"),
             (vec!["baseline", "add", sound, store, "--commit", "abc"], "baseline.json"),

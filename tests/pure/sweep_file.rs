@@ -44,6 +44,7 @@ pub fn file() -> SweepFile {
             }
             runs.push(RunRecord {
                 number,
+                directory: format!("{number:03}"),
                 at,
                 strategies: strategies.clone(),
                 seed: u64::from(number),
@@ -133,8 +134,7 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
         assert!(
-            said.contains("sweep.json: ")
-                && said.contains("the file is incomplete or damaged: start the sweep again"),
+            said.contains("sweep.json: ") && said.contains("the file is incomplete or damaged: sweep again"),
             "{said}"
         );
     }

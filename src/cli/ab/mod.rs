@@ -67,6 +67,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         command: "ab",
         parent: &args.out,
         name: &name,
+        is_dated: true,
         resume: args.resume.as_deref(),
         asked: asked(&args, &a, &b),
         folders: FOLDERS,

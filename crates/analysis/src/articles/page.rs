@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
-use super::claim::{Answer, Decision, Source, sources};
+use super::claim::{Answer, Decision, Source, TESTS, sources};
 
 pub const DECISIONS_VERSION: u32 = 1;
 
@@ -114,11 +114,18 @@ fn section(claim: &Decision) -> String {
             text += &format!("| {} | {} |\n", figure.what, figure.in_full());
         }
     }
-    if !claim.runs.is_empty() {
-        let runs: Vec<String> = claim.runs.iter().map(|run| format!("`{run}`")).collect();
-        text += &format!("\nFrom {}.\n", runs.join(", "));
+    let runs = claim.runs.iter().map(|run| format!("`{run}`"));
+    let all: Vec<String> = runs.chain(claim.tests.iter().map(|test| test_link(test))).collect();
+    if !all.is_empty() {
+        text += &format!("\nFrom {}.\n", all.join(", "));
     }
     text
+}
+
+/// Link to a test, which is written as `file::name`.
+fn test_link(test: &str) -> String {
+    let (file, name) = test.split_once("::").unwrap_or((test, test));
+    format!("the test [`{name}`](../{TESTS}/{file}.rs)")
 }
 
 /// The same for a terminal, without the figures' tables where there are many.
@@ -141,8 +148,10 @@ pub fn text(decisions: &Decisions) -> String {
             text +=
                 &format!("      and {} figures more: --json has them\n", claim.figures.len() - FIGURES_SHOWN);
         }
-        if !claim.runs.is_empty() {
-            text += &format!("      from {}\n", claim.runs.join(", "));
+        let tests = claim.tests.iter().map(|test| format!("{TESTS}, {test}"));
+        let all: Vec<String> = claim.runs.iter().cloned().chain(tests).collect();
+        if !all.is_empty() {
+            text += &format!("      from {}\n", all.join(", "));
         }
     }
     text

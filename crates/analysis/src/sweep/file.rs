@@ -1,7 +1,7 @@
 //! `sweep.json`: what was swept, how far it got, and what was found; `sweep.csv`: its points as rows.
 //!
 //! Both are written anew after every run, beside the old ones, which they then replace: a killed sweep leaves all runs
-//! that had ended, and `--resume` goes on from there.
+//! that had ended.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -27,7 +27,7 @@ pub const FILE: VersionedFile = VersionedFile {
     of: "sweep",
     name: "sweep.json",
     version: 1,
-    remedy: "the file is incomplete or damaged: start the sweep again without --resume",
+    remedy: "the file is incomplete or damaged: sweep again, or resume the sweep",
 };
 
 /// How a sweep ended.
@@ -61,8 +61,11 @@ impl Ending {
 /// One run: a repetition of some strategies at one place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
-    /// From 1; its directory is `points/NNN`.
+    /// From 1.
     pub number: u32,
+    /// Name of its directory in `points`.
+    #[serde(default)]
+    pub directory: String,
     /// Where.
     pub at: At,
     /// The labels of its strategies.

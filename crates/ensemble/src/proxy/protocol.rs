@@ -94,13 +94,13 @@ pub struct Negotiated {
     pub timeout_ms: i32,
 }
 
-/// Session that a connect request asks for; 0 for a new one. `None` if it is no connect request.
-pub fn session_asked_for(head: &[u8]) -> Option<Negotiated> {
+/// Session timeout that a connect request asks for, in milliseconds. `None` if it is no connect request.
+pub fn timeout_asked_for(head: &[u8]) -> Option<i32> {
     let mut reader = Reader(head);
     let (_version, _last_zxid, timeout_ms) = (reader.int()?, reader.long()?, reader.int()?);
-    let session = reader.long()?;
+    let _session = reader.long()?;
     // Length of the password; `-1` means none.
-    (-1..=64).contains(&reader.int()?).then_some(Negotiated { session, timeout_ms })
+    (-1..=64).contains(&reader.int()?).then_some(timeout_ms)
 }
 
 /// Session that a connect response grants; 0 if the requested one is over.
@@ -371,8 +371,8 @@ mod tests {
         let timeout = 4_000_i32.to_be_bytes();
         let negotiated = Some(Negotiated { session: 5, timeout_ms: 4_000 });
         let asks = [&[0; 12][..], &timeout, &5_i64.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat();
-        assert_eq!(session_asked_for(&asks), negotiated);
-        assert_eq!(session_asked_for(&asks[..27]), None);
+        assert_eq!(timeout_asked_for(&asks), Some(4_000));
+        assert_eq!(timeout_asked_for(&asks[..27]), None);
         let grants = [&[0; 4][..], &timeout, &5_i64.to_be_bytes()].concat();
         assert_eq!(session_granted(&grants), negotiated);
     }
@@ -436,7 +436,7 @@ mod tests {
         #[test]
         fn garbage_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (request(&garbage), reply(&garbage));
-            let _ = (session_asked_for(&garbage), session_granted(&garbage));
+            let _ = (timeout_asked_for(&garbage), session_granted(&garbage));
             let _ = (operations(opcode, &garbage), created(opcode, &garbage));
         }
     }
