@@ -231,7 +231,7 @@ pub struct ArticlesArgs {
     /// Keep the decisions in this file; claims whose runs are missing keep the decision that is there
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
-    /// Write the page about the claims, like docs/articles.md, to this file
+    /// Write the evidence of the claims, like docs/reference/articles.md, to this file
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use zklockbench_analysis::articles::Answer::{Confirmed, HoldsWhen, NotDecided, Refuted};
 use zklockbench_analysis::articles::{
-    Answer, Decision, Decisions, Evidence, Named, TESTS, claims, decide, page, sources, text,
+    Answer, Decision, Decisions, Evidence, Named, TESTS, claims, decide, evidence, overview, sources, text,
 };
 use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::catalog::fault::FaultChoice;
@@ -882,9 +882,14 @@ fn the_text_names_each_claim_its_answer_and_its_runs() {
 #[test]
 fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
     let note = "With a debug build.";
-    let page = page(&Decisions::by(&waits(100, 900, 100), Some(note.into())));
+    let decisions = Decisions::by(&waits(100, 900, 100), Some(note.into()));
+    let page = evidence(&decisions);
     assert!(page.contains("\nMeasured with 2 processors") && page.contains(note), "{page}");
-    assert!(page.contains("| [1](#claim-1) | A1 | With one ephemeral node"), "{page}");
+    let overview = overview(&decisions);
+    assert!(
+        overview.contains("| [1](reference/articles.md#claim-1) | A1 | With one ephemeral node"),
+        "{overview}"
+    );
 }
 
 #[test]
@@ -907,10 +912,11 @@ fn claims_whose_runs_are_missing_keep_the_decision_that_was_kept() {
     assert_eq!(of(&anew.clone().or_kept(whole), 1), of(&anew, 1));
 }
 
-/// The page that is kept says what the decisions that are kept say.
+/// The stored pages show the stored decisions.
 #[test]
 fn the_page_on_the_articles_is_fresh() {
     let json = std::fs::read_to_string(root().join("results/articles/decisions.json")).unwrap();
     let decisions: Decisions = serde_json::from_str(&json).unwrap();
-    crate::generated_docs::assert_fresh("docs/articles.md", &page(&decisions));
+    crate::generated_docs::assert_fresh("docs/articles.md", &overview(&decisions));
+    crate::generated_docs::assert_fresh("docs/reference/articles.md", &evidence(&decisions));
 }
