@@ -38,7 +38,7 @@ for line in sys.stdin:
 "#;
 
 /// The driver that drivers/README.md shows.
-fn documented() -> String {
+pub fn documented() -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/README.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (_, program) = page.split_once("```python\n").unwrap();
@@ -46,7 +46,7 @@ fn documented() -> String {
 }
 
 /// The driver that is that program in Python, as `--driver` takes it.
-fn mine(bench: &Bench, program: &str) -> String {
+pub fn mine(bench: &Bench, program: &str) -> String {
     std::fs::write(bench.path("my-lock.py"), program).unwrap();
     format!("my={} my-lock.py", foreign::python().unwrap())
 }
