@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -26,22 +25,6 @@ struct Connection {
 struct OfSession {
     client: Option<usize>,
     traffic: Arc<Traffic>,
-    timeouts: Option<SessionTimeouts>,
-}
-
-/// Session timeout that a client asked for, and the one that a server granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionTimeouts {
-    pub asked: Duration,
-    pub granted: Duration,
-}
-
-impl SessionTimeouts {
-    pub(super) fn of(asked_ms: i32, granted_ms: i32) -> Self {
-        let [asked, granted] =
-            [asked_ms, granted_ms].map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        Self { asked, granted }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -147,10 +130,6 @@ impl ProxyTable {
         });
         let each = sessions.chain(nameless).chain(gone).map(Traffic::passed);
         each.fold(Passed::default(), Passed::add)
-    }
-
-    pub fn timeouts(&self, session: i64) -> Option<SessionTimeouts> {
-        locked(&self.inner).sessions.get(&session)?.timeouts
     }
 
     /// Adds a new connection, with its client if it came by the client's own listener.
@@ -266,13 +245,6 @@ impl Registration {
     /// Sets the connection's session, if any; returns the traffic in which it counts from now on.
     pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
         locked(&self.table.inner).identify(self.number, session).unwrap_or_default()
-    }
-
-    /// Records the timeouts of its session, if it has one.
-    pub fn negotiated(&self, session: i64, timeouts: SessionTimeouts) {
-        if let Some(known) = locked(&self.table.inner).sessions.get_mut(&session) {
-            known.timeouts = Some(timeouts);
-        }
     }
 
     /// Number and part of the pending loss that matches a request, if any.
