@@ -409,11 +409,11 @@ pub struct DriverCheckArgs {
     /// Check only this lock of the driver; may be repeated [default: all]
     #[arg(long = "lock", value_name = "NAME")]
     pub locks: Vec<String>,
-    /// Try only this check, e.g. timeout; may be repeated [default: all]
+    /// Try only this check, e.g. exclusion; may be repeated [default: all]
     #[arg(long = "only", value_name = "CHECK")]
     pub only: Vec<String>,
     /// How many contenders want the lock at once where its exclusion is checked
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
     // A local ensemble has one server unless --servers says more.
     #[command(flatten)]

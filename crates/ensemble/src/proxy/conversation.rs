@@ -3,9 +3,9 @@
 
 use std::sync::Mutex;
 
-use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
+use super::protocol::{self, ClientRequest, Frames, NotFrames};
 use super::setting::{LostPart, Struck};
-use super::table::{Registration, SessionTimeouts};
+use super::table::Registration;
 use super::traffic::Traffic;
 
 use zklockbench_core::locked::locked;
@@ -26,8 +26,6 @@ struct ConversationState {
     /// Whether the client has sent its connect request, so that frames follow.
     asked: bool,
     answered: bool,
-    /// Session timeout of the connect request, in milliseconds.
-    asked_ms: i32,
     /// Request whose reply must be lost, and the number of the loss.
     doomed: Option<(ClientRequest, u64)>,
 }
@@ -61,7 +59,9 @@ impl<'a> Conversation<'a> {
                 lost = Some(LostRequest { loss, struck: Struck::now(request, 0), start: frame.start });
                 return Err(NotFrames);
             }
-            state.asked_ms = protocol::timeout_asked_for(frame.head).ok_or(NotFrames)?;
+            if !protocol::is_connect_request(frame.head) {
+                return Err(NotFrames);
+            }
             state.asked = true;
             if let Some(own) = self.registration.counted_by() {
                 own.wire.connects(own.client, frame.bytes);
@@ -82,13 +82,11 @@ impl<'a> Conversation<'a> {
         let mut replies = std::mem::take(&mut state.replies);
         replies.read(bytes, |frame| {
             if !state.answered {
-                let Negotiated { session, timeout_ms } =
-                    protocol::session_granted(frame.head).ok_or(NotFrames)?;
+                protocol::session_granted(frame.head).ok_or(NotFrames)?;
                 state.answered = true;
                 if let Some(own) = self.registration.counted_by() {
                     own.wire.connected(own.client, frame.bytes);
                 }
-                self.registration.negotiated(session, SessionTimeouts::of(state.asked_ms, timeout_ms));
                 return Ok(());
             }
             if let Some(own) = self.registration.counted_by() {
@@ -155,21 +153,6 @@ mod tests {
 
     fn reply(xid: i32, zxid: i64) -> Vec<u8> {
         frame(&[&xid.to_be_bytes(), &zxid.to_be_bytes(), &[0; 4]])
-    }
-
-    #[test]
-    fn session_timeout_is_the_one_that_the_server_grants() {
-        let table = Arc::new(ProxyTable::default());
-        let registration = table.join(None);
-        let conversation = Conversation::new(&registration);
-        let with_timeout = |mut packet: Vec<u8>, at: usize, ms: i32| {
-            packet[at..at + 4].copy_from_slice(&ms.to_be_bytes());
-            packet
-        };
-        conversation.requested(&with_timeout(asks_for(0), 16, 30_000));
-        assert_eq!(table.timeouts(7), None);
-        conversation.replied(&with_timeout(grants(7), 8, 20_000));
-        assert_eq!(table.timeouts(7), Some(SessionTimeouts::of(30_000, 20_000)));
     }
 
     #[test]

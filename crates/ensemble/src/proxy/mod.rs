@@ -24,7 +24,6 @@ use tokio::sync::watch;
 
 pub use protocol::ClientRequest;
 pub use setting::{Delay, Settings, Struck, Who};
-pub use table::SessionTimeouts;
 pub use traffic::{Direction, Passed, Waits};
 pub use wire::{FanOut, Wire, Wired};
 
@@ -135,11 +134,6 @@ impl Proxy {
     /// does not, and the connection is cut.
     pub fn drop_request(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
         LostMessage::arm(&self.table, who, LostPart::Request, kinds)
-    }
-
-    /// Timeouts of a session as negotiated on its latest connection.
-    pub fn session_timeouts(&self, session: i64) -> Option<SessionTimeouts> {
-        self.table.timeouts(session)
     }
 
     /// Bytes passed on so far, to servers and to clients, on all connections of the target.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -24,23 +23,6 @@ struct Connection {
 struct OfClient {
     /// Traffic of all its connections, closed ones included.
     traffic: Arc<Traffic>,
-    /// Latest session, and its timeouts.
-    negotiated: Option<(i64, SessionTimeouts)>,
-}
-
-/// Session timeout that a client asked for, and the one that a server granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionTimeouts {
-    pub asked: Duration,
-    pub granted: Duration,
-}
-
-impl SessionTimeouts {
-    pub(super) fn of(asked_ms: i32, granted_ms: i32) -> Self {
-        let [asked, granted] =
-            [asked_ms, granted_ms].map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        Self { asked, granted }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -136,12 +118,6 @@ impl ProxyTable {
         covered.map(|(_, of)| of.traffic.passed()).fold(Passed::default(), Passed::add)
     }
 
-    pub fn timeouts(&self, session: i64) -> Option<SessionTimeouts> {
-        let inner = locked(&self.inner);
-        let mut negotiated = inner.clients.values().filter_map(|of| of.negotiated);
-        negotiated.find(|(own, _)| *own == session).map(|(_, timeouts)| timeouts)
-    }
-
     /// Adds a new connection, with its client if it came by the client's own listener.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = locked(&self.inner);
@@ -214,13 +190,6 @@ impl Registration {
         let mut heard = self.heard.clone();
         heard.mark_changed();
         heard
-    }
-
-    /// Records the timeouts of its session.
-    pub fn negotiated(&self, session: i64, timeouts: SessionTimeouts) {
-        if let Some(of) = locked(&self.table.inner).clients.get_mut(&self.client) {
-            of.negotiated = Some((session, timeouts));
-        }
     }
 
     /// Number and part of the pending loss that matches a request, if any.
