@@ -41,7 +41,7 @@ const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
 /// The share of the budget that covering the range once may take, where there is a choice.
 const COVERING: f64 = 0.3;
-/// How far the interval of a throughput may reach to be precise enough.
+/// How far the repetitions of a throughput may lie from their median before there are more of them.
 const PRECISE: f64 = 0.1;
 /// Where a run's directory grows until it is whole.
 const UNDER_WAY: &str = ".under-way";
