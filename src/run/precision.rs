@@ -53,7 +53,7 @@ impl Figures {
     }
 
     pub(super) fn precision(&self, rounds: u32) -> Precision {
-        let outside = self.looks.share(OUTSIDE);
+        let outside = self.looks.share(rounds);
         let half_width = |cell: &CellValues| {
             Design::One.interval(&[], &cell.values, outside).as_ref().and_then(Interval::half_width)
         };
@@ -132,7 +132,7 @@ mod tests {
                 if !looks.is_at(rounds) {
                     continue;
                 }
-                let found = Design::One.interval(&[], &values, looks.share(OUTSIDE)).unwrap();
+                let found = Design::One.interval(&[], &values, looks.share(rounds)).unwrap();
                 let reached = found.half_width().is_some_and(|half| half <= asked);
                 if reached || rounds == at_most {
                     let is_outside = found.value.max(1.0 / found.value) > 1.0 + asked;

@@ -7,7 +7,7 @@ use crate::support::json_schema::Schema;
 use crate::support::records;
 use zklockbench_analysis::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
-    FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, compare,
+    FigureQuestion, Length, Next, Progress, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use zklockbench_analysis::compare::{ComparisonVerdict as Found, Regression, Terms};
 use zklockbench_core::measure::Outcome;
@@ -95,6 +95,34 @@ fn what_differs_by_nothing_but_noise_and_drift_is_never_found_to_differ() {
     assert!(alarms <= 50, "{alarms} of 1,000");
     // And with less noise it is found to be the same
     assert_eq!(judged("wait.p50", drifting(1, 24, 0.01, 1.0)).verdict, Found::Same);
+}
+
+#[test]
+fn intervals_miss_the_truth_in_one_of_twenty_comparisons_that_stop_once_they_are_narrow() {
+    let length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
+    let stopped = |seed: u64| {
+        // Given noise of which the intervals get narrow enough sooner or later
+        let blocks: Vec<_> =
+            (1..).zip(drifting(seed, 20, 0.04, 1.1).into_iter().map(|one| vec![one])).collect();
+        for done in 8_usize.. {
+            let terms = Terms { alpha: length.share(done as u32, 0), ..terms() };
+            let found = compare(&[question("wait.p50")], &blocks[..done], 8, &terms).remove(0).ratio.unwrap();
+            let half_widths = [found.half_width()];
+            let so_far = Progress { done: done as u32, spoiled: 0, half_widths: &half_widths };
+            match length.after(so_far) {
+                Next::Another => {}
+                end => return (end == Next::Enough && done < 20, found.contains(1.1)),
+            }
+        }
+        unreachable!()
+    };
+    let all: Vec<(bool, bool)> = (0..300).map(stopped).collect();
+    let count = |is_it: fn(&(bool, bool)) -> bool| all.iter().filter(|one| is_it(one)).count();
+    let (early, missed) = (count(|(early, _)| *early), count(|(_, contains)| !contains));
+    println!("{early} stopped early, {missed} missed of {}", all.len());
+    assert!(early >= 100, "{early}");
+    // Two standard errors of 5 % of 300 are 8.
+    assert!(missed <= 15 + 8, "{missed}");
 }
 
 #[test]

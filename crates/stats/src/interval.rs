@@ -92,10 +92,9 @@ impl Interval {
         }
     }
 
-    /// Distance from the estimate to the farther end, as a share: 0.03 for ± 3 %. `None` if it is infinite.
+    /// How far it reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %. `None` if that is infinite.
     pub fn half_width(&self) -> Option<f64> {
-        let farther = (self.high / self.value).max(self.value / self.low);
-        let share = if self.low == self.high { 0.0 } else { farther - 1.0 };
+        let share = if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 };
         Some(share).filter(|share| share.is_finite())
     }
 }
@@ -154,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn half_width_is_the_distance_to_the_farther_end() {
-        let of = |value, low, high| Interval { value, low, high, coverage: 0.95 }.half_width();
-        assert!((of(1.0, 0.99, 1.03).unwrap() - 0.03).abs() < 1e-12);
-        assert!((of(1.0, 0.8, 1.03).unwrap() - 0.25).abs() < 1e-12);
-        assert_eq!((of(0.0, 0.0, 0.0), of(f64::INFINITY, 1.0, f64::INFINITY)), (Some(0.0), None));
+    fn half_width_is_the_same_to_either_side_of_the_middle() {
+        let of = |low, high| Interval { value: 1.0, low, high, coverage: 0.95 }.half_width();
+        assert!((of(1.0 / 1.03, 1.03).unwrap() - 0.03).abs() < 1e-12);
+        assert!((of(200.0, 242.0).unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!((of(0.0, 0.0), of(1.0, f64::INFINITY), of(0.0, 1.0)), (Some(0.0), None, None));
         assert_eq!(Interval::unbounded(1.0).half_width(), None);
     }
 

@@ -8,36 +8,38 @@ use super::design::Design;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Looks {
-    /// Sample sizes, rising.
-    sizes: Vec<u32>,
+    /// Sample sizes, rising, each with its share of the error probability.
+    shares: Vec<(u32, f64)>,
 }
 
 impl Looks {
-    /// A few looks, each at a sample half as large again as the one before, the last at the most. Looks at which no interval
-    /// has bounds are left out, because they would only spend error probability.
+    /// A few looks, each at a sample half as large again as the one before, the last at the most. Each has what an interval
+    /// of that size misses at least, and the rest by size, because small samples are precise only by chance. Looks that would
+    /// spend more than there is are left out.
     pub fn growing(design: Design, least: u32, most: u32, outside: f64) -> Self {
         let smaller =
             |size: &u32| Some(*size).filter(|size| *size > least).map(|size| (size * 2 / 3).max(least));
         let mut sizes: Vec<u32> = std::iter::successors(Some(most.max(least)), smaller).collect();
-        let is_useless = |sizes: &[u32]| {
-            let fewest = design.fewest(outside / sizes.len() as f64);
-            sizes.len() > 1 && fewest.is_none_or(|fewest| (sizes[sizes.len() - 1] as usize) < fewest)
-        };
-        while is_useless(&sizes) {
+        let needed = |size: u32| design.least_outside(size as usize, size as usize);
+        let spent = |sizes: &[u32]| sizes.iter().map(|size| needed(*size)).sum::<f64>();
+        while sizes.len() > 1 && spent(&sizes) > outside {
             sizes.pop();
         }
         sizes.reverse();
-        Self { sizes }
+        let rest = (outside - spent(&sizes)) / sizes.iter().sum::<u32>() as f64;
+        let share = |size: u32| if rest > 0.0 { needed(size) + rest * f64::from(size) } else { outside };
+        Self { shares: sizes.into_iter().map(|size| (size, share(size))).collect() }
     }
 
     /// Whether one may stop at that size.
     pub fn is_at(&self, size: u32) -> bool {
-        self.sizes.contains(&size)
+        self.shares.iter().any(|(look, _)| *look == size)
     }
 
-    /// Each look's share of an error probability.
-    pub fn share(&self, outside: f64) -> f64 {
-        outside / self.sizes.len() as f64
+    /// Error probability of the interval at that size; between two looks, that of the next.
+    pub fn share(&self, size: u32) -> f64 {
+        let next = self.shares.iter().find(|(look, _)| *look >= size).or(self.shares.last());
+        next.map_or(0.0, |(_, share)| *share)
     }
 }
 
@@ -45,16 +47,29 @@ impl Looks {
 mod tests {
     use super::*;
 
+    fn sizes(least: u32, most: u32) -> Vec<u32> {
+        Looks::growing(Design::One, least, most, 0.05).shares.into_iter().map(|(size, _)| size).collect()
+    }
+
     #[test]
-    fn looks_are_few_and_each_can_have_an_interval() {
-        let sizes = |least, most| Looks::growing(Design::One, least, most, 0.05).sizes;
+    fn looks_are_few_and_include_the_last() {
         assert_eq!(sizes(3, 30), [8, 13, 20, 30]);
         assert_eq!(sizes(10, 30), [10, 13, 20, 30]);
-        assert_eq!((sizes(1, 6), sizes(3, 10), sizes(10, 4)), (vec![6], vec![10], vec![10]));
+        assert_eq!((sizes(1, 6), sizes(3, 10), sizes(10, 4)), (vec![6], vec![6, 10], vec![10]));
+        assert_eq!(sizes(1, 4), [4], "which has no interval");
+    }
+
+    #[test]
+    fn looks_spend_the_error_and_each_can_have_an_interval() {
         for most in 6..200 {
             let looks = Looks::growing(Design::One, 1, most, 0.05);
-            let fewest = Design::One.fewest(looks.share(0.05)).unwrap();
-            assert!(looks.sizes[0] as usize >= fewest && looks.is_at(most), "{looks:?}");
+            let spent: f64 = looks.shares.iter().map(|(size, _)| looks.share(*size)).sum();
+            assert!((spent - 0.05).abs() < 1e-12 && looks.is_at(most), "{looks:?}");
+            for (size, share) in &looks.shares {
+                assert!(Design::One.least_outside(0, *size as usize) <= *share, "{looks:?}");
+            }
         }
+        let looks = Looks::growing(Design::One, 3, 30, 0.05);
+        assert!(!looks.is_at(14) && looks.share(14) == looks.share(20) && looks.share(31) == looks.share(30));
     }
 }

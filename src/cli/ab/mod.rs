@@ -146,7 +146,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
         }
     };
     let length = Length { blocks, until: args.until, at_most, outside };
-    if let Some(needed) = needed(length.share()).filter(|needed| *needed > at_most) {
+    if let Some(needed) = needed(length.share(at_most, 0)).filter(|needed| *needed > at_most) {
         output::note(&format!(
             "note: {} cannot decide {}: that takes at least {needed}, so all will be inconclusive",
             counted(at_most, "block", "blocks"),
@@ -460,8 +460,11 @@ impl ComparisonInProgress {
     }
 
     fn progress<'a>(&self, half_widths: &'a [Option<f64>]) -> Progress<'a> {
-        let done = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
-        Progress { done, spoiled: self.spoiled(), half_widths }
+        Progress { done: self.done(), spoiled: self.spoiled(), half_widths }
+    }
+
+    fn done(&self) -> u32 {
+        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
     /// How many blocks lack a pair because a run was spoiled.
@@ -504,7 +507,8 @@ impl ComparisonInProgress {
 
     #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
     fn file(&self, end: &SeriesEnd<Ending>) -> AbFile {
-        let terms = Terms { alpha: self.length.share(), ..self.terms.clone() };
+        let outside = self.length.share(self.done(), self.spoiled());
+        let terms = Terms { alpha: outside, ..self.terms.clone() };
         let comparisons = compare(&self.questions, &self.answers, self.length.blocks, &terms);
         let mut file = AbFile {
             schema_version: FILE.version,
@@ -532,9 +536,7 @@ impl ComparisonInProgress {
             blocks: self.blocks.clone(),
             resumed_after: self.series.resumed_after().iter().map(|runs| runs / Turn::ALL.len()).collect(),
         };
-        let half_widths = half_widths(&file);
-        let at_the_end = Progress { done: u32::MAX, ..self.progress(&half_widths) };
-        file.asked.reached = self.length.until.map(|_| self.length.after(at_the_end) == Next::Enough);
+        file.asked.reached = self.length.is_reached(&half_widths(&file));
         file
     }
 

@@ -41,7 +41,7 @@ const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
 /// The share of the budget that covering the range once may take, where there is a choice.
 const COVERING: f64 = 0.3;
-/// How far the repetitions of a throughput may lie from their median before there are more of them.
+/// Half the range of the throughputs of a point, as a share, from which on there are more repetitions.
 const PRECISE: f64 = 0.1;
 /// Where a run's directory grows until it is whole.
 const UNDER_WAY: &str = ".under-way";

@@ -147,9 +147,16 @@ impl Length {
         Looks::growing(Design::Pairs, self.blocks, self.at_most, self.outside)
     }
 
-    /// Error probability of the interval at one look.
-    pub fn share(&self) -> f64 {
-        if self.until.is_some() { self.looks().share(self.outside) } else { self.outside }
+    /// Error probability of the intervals after so many blocks, of which so many were spoiled.
+    pub fn share(&self, done: u32, spoiled: u32) -> f64 {
+        let made_up = self.planned(spoiled) - self.blocks;
+        if self.until.is_some() { self.looks().share(done.saturating_sub(made_up)) } else { self.outside }
+    }
+
+    /// Whether every interval is narrow enough; `None` where the blocks alone decide.
+    pub fn is_reached(&self, half_widths: &[Option<f64>]) -> Option<bool> {
+        let until = self.until?;
+        Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
     }
 
     pub fn after(&self, so_far: Progress<'_>) -> Next {
@@ -157,10 +164,9 @@ impl Length {
         if so_far.done < planned {
             return Next::Another;
         }
-        let Some(share) = self.until else { return Next::Enough };
+        let Some(reached) = self.is_reached(so_far.half_widths) else { return Next::Enough };
         let made_up = planned - self.blocks;
-        let looks = self.looks().is_at(so_far.done.saturating_sub(made_up));
-        if looks && so_far.half_widths.iter().all(|half| half.is_some_and(|half| half <= share)) {
+        if reached && self.looks().is_at(so_far.done.saturating_sub(made_up)) {
             return Next::Enough;
         }
         let at_most = self.at_most.saturating_add(made_up);
@@ -229,7 +235,7 @@ mod tests {
         let fixed = Length { until: None, ..UNTIL };
         assert_eq!(fixed.after(so_far(7, &[NARROW])), Next::Another);
         assert_eq!(fixed.after(so_far(8, &[WIDE, None])), Next::Enough);
-        assert_eq!(fixed.share(), 0.05);
+        assert_eq!(fixed.share(8, 0), 0.05);
     }
 
     #[test]
@@ -246,7 +252,8 @@ mod tests {
     fn it_stops_at_few_numbers_of_blocks_that_share_the_error() {
         assert_eq!(UNTIL.after(so_far(12, &[NARROW])), Next::Another);
         assert_eq!(UNTIL.after(so_far(13, &[NARROW])), Next::Enough);
-        assert!((UNTIL.share() - 0.05 / 3.0).abs() < 1e-12);
+        let shares: f64 = [8, 13, 20].map(|done| UNTIL.share(done, 0)).iter().sum();
+        assert!((shares - 0.05).abs() < 1e-12 && UNTIL.share(14, 1) == UNTIL.share(13, 0));
     }
 
     #[test]

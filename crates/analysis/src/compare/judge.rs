@@ -207,7 +207,7 @@ pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
     let (Some(before), Some(after)) = (was.median, is.median) else {
         return Compared::not_measured(was, is, "a side has no repetition with that count".into());
     };
-    let ratio = if after == before { 1.0 } else { after / before };
+    let ratio = if after == before { 1.0 } else { (after / before).abs() };
     let ratio = Interval { value: ratio, low: ratio, high: ratio, coverage: 1.0 };
     let (verdict, regression) = decide(&ratio, &ratio, better, Limits { margin: 0.0, alpha: 0.0 });
     Compared {

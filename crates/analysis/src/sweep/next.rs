@@ -17,7 +17,7 @@ pub struct Ask {
     pub objective: Option<Objective>,
     /// Values of the first variable at most, of each strategy.
     pub points_at_most: usize,
-    /// How far the repetitions of the throughput may lie from their median, as a share, before there are more of them.
+    /// Half the range of a point's throughputs, as a share, from which on there are more repetitions.
     pub precise: f64,
 }
 

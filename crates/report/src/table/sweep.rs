@@ -214,7 +214,7 @@ fn note(point: &Point) -> String {
 }
 
 pub(crate) fn legend(file: &SweepFile) -> String {
-    let mut said = "Values: medians of the repetitions that count; ±: how far the farthest of them lies from it. ≥: waits were \
+    let mut said = "Values: medians of the repetitions that count; ±: half of their range. ≥: waits were \
                     cut off by the end of the trial."
         .to_owned();
     if file.objective.is_some() {
