@@ -119,11 +119,10 @@ fn cases() -> Vec<Case> {
             name: "three repetitions, far apart",
             locks: three(3),
             must: &[
-                "a with 3 contenders: 400 acquisitions a second, 4",
-                "times the throughput of c, in each of 3 repetitions",
-                "Provisional; to confirm it, run with --repetitions",
+                "No winner yet with 3 contenders: a came out best with 400 acquisitions a second, c last with 100",
+                "3 repetitions are too few, so run with --repetitions 6",
             ],
-            must_not: &["a is the fastest", "Use a"],
+            must_not: &["a is the fastest", "Use a", "times the throughput"],
         },
         Case {
             name: "an invalid winner",
@@ -216,8 +215,5 @@ fn every_conclusion_says_how_sure_it_is_in_a_word_too() {
         of(&locks).into_iter().find(|one| one.topic == Topic::Choice).unwrap()
     };
     assert_eq!((provisional(1).certainty, provisional(1).strategies.len()), (Certainty::Unknown, 0));
-    assert_eq!(
-        (provisional(2).certainty, provisional(2).strategies),
-        (Certainty::Ahead, vec!["a".to_owned()])
-    );
+    assert_eq!((provisional(2).certainty, provisional(2).strategies.len()), (Certainty::Unknown, 0));
 }

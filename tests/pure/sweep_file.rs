@@ -22,8 +22,8 @@ pub fn file() -> SweepFile {
     let objective = "wait.p99 < 100ms";
     let (mut samples, mut runs) = (Vec::new(), Vec::new());
     for (at, x) in grid.iter().enumerate() {
-        for repetition in 0..3_u32 {
-            let number = at as u32 * 3 + repetition + 1;
+        for repetition in 0..5_u32 {
+            let number = at as u32 * 5 + repetition + 1;
             let at = At { x: *x, beside: None };
             let noise = 1.0 + 0.02 * (f64::from(number) * 2.4).sin();
             for (strategy, cost) in strategies.iter().zip([0.0, 0.02]) {
@@ -177,7 +177,7 @@ fn the_findings_are_told_in_words_above_the_points() {
     assert!(
         text.starts_with(
             "wait.p99 < 100ms is kept over contenders: baton up to 10, parent-watch up to 10.\n\
-             Sweep of crowd over contenders=1..1000: 42 trials in 21 runs, 84 s."
+             Sweep of crowd over contenders=1..1000: 70 trials in 35 runs, 84 s."
         ),
         "{text}"
     );

@@ -388,14 +388,14 @@ macro_rules! scenario_keys {
             /// How often each combination of strategy and contenders runs.
             repetitions: u32 = Count(1..=1000), Default("3"),
                 "3", ["repeat", "repeats", "runs", "reps", "rounds"];
-            /// Repeat until the 95 % confidence interval of the mean, over the repetitions, is at most this
-            /// wide to either side for every strategy and number of contenders: of the throughput in a closed
-            /// load, of the mean handoff in a batch, of the mean wait in an open load. `repetitions` is then
-            /// the minimum, at least 3.
+            /// Repeat until the 95 % confidence interval over the repetitions is at most this wide to either
+            /// side for every strategy and number of contenders: of the throughput in a closed load, of the
+            /// mean handoff in a batch, of the mean wait in an open load. `repetitions` is then the minimum.
+            /// With the defaults, the interval is checked after 8, 13, 20 and 30 repetitions.
             precision: f64 = Percent(0.1..=50.0), Absent("exactly `repetitions` are run"),
                 r#""2%""#, ["accuracy", "confidence", "error_margin", "until_precise"];
             /// With `precision`: the most repetitions of each combination, even if it is still imprecise.
-            repetitions_at_most: u32 = Count(3..=1000), Default("30"),
+            repetitions_at_most: u32 = Count(6..=1000), Default("30"),
                 "30", ["max_repetitions", "repetitions_max", "most_repetitions"];
             /// Order of the trials within each repetition: `shuffled` by the seed, so that drift of the
             /// machine favours no strategy, or `as-written`.

@@ -41,7 +41,7 @@ const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
 /// The share of the budget that covering the range once may take, where there is a choice.
 const COVERING: f64 = 0.3;
-/// How far the interval of a throughput may reach to be precise enough.
+/// Half the range of the throughputs of a point, as a share, from which on there are more repetitions.
 const PRECISE: f64 = 0.1;
 const FOLDERS: Folders = Folders { runs: POINTS, logs: "logs", scenarios: "scenarios" };
 

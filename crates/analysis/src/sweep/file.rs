@@ -18,6 +18,7 @@ use zklockbench_core::units::{as_utc, shown};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{EnsembleInfo, HostInfo, RunEnding};
 use zklockbench_results::VersionedFile;
+use zklockbench_stats::Interval;
 
 const CSV: &str = "sweep.csv";
 pub const POINTS: &str = "points";
@@ -203,11 +204,9 @@ fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
             row.extend([point.repetitions.to_string(), point.sound.to_string()]);
             let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
             for found in [point.throughput, point.wait_p50, point.wait_p99] {
-                let ends = [
-                    found.map(|one| one.value),
-                    found.and_then(|one| one.low),
-                    found.and_then(|one| one.high),
-                ];
+                let bounded = found.filter(Interval::is_bounded);
+                let ends =
+                    [found.map(|one| one.value), bounded.map(|one| one.low), bounded.map(|one| one.high)];
                 row.extend(ends.map(text));
             }
             row.extend([point.wait_p50_at_least, point.wait_p99_at_least].map(|bound| bound.to_string()));

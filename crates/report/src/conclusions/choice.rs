@@ -44,15 +44,7 @@ pub(super) fn of(
         if !is_proven(&speed.best().label) {
             return unproven();
         }
-        // A single repetition puts nobody in front.
-        let in_front = if speed.repetitions < 2 { Vec::new() } else { speed.in_front() };
-        let names: Vec<String> = in_front
-            .iter()
-            .filter(|entry| is_proven(&entry.label))
-            .map(|entry| entry.label.clone())
-            .collect();
-        let (certainty, sentence) = provisional(field, speed, &names, &at);
-        return Some(conclude(certainty, names, sentence));
+        return Some(conclude(Certainty::Unknown, Vec::new(), provisional(field, speed, &at)));
     }
     let fastest: Vec<&str> =
         speed.leaders().iter().map(|entry| entry.label.as_str()).filter(|label| is_proven(label)).collect();
@@ -97,58 +89,31 @@ pub(super) fn of(
     Some(conclude(certainty, names, format!("{what}.{costs}")))
 }
 
-/// What came out ahead where there are too few repetitions for a test, with how sure that is; those in front are named by these.
-fn provisional(
-    field: &RankingContext<'_>,
-    speed: &Standing,
-    names: &[String],
-    at: &str,
-) -> (Certainty, String) {
+/// What came out best where there are too few repetitions for an interval, and how many it takes.
+fn provisional(field: &RankingContext<'_>, speed: &Standing, at: &str) -> String {
     let confirm = match speed.needed {
         Some(needed) => format!("run with --repetitions {needed}"),
         None => "compare fewer strategies".to_owned(),
     };
-    let repetitions = speed.repetitions;
-    let ends = || {
-        let value = |entry: &StrategyReadings| {
-            let value = speed.value(entry, field.speed);
-            // What is done once is judged by what it costs, too.
-            let is_once = field.speed == Speed::TotalTime;
-            match requests(field, speed.contenders, &entry.label).filter(|_| is_once) {
-                Some(requests) => format!("{value} and {requests} per acquisition"),
-                None => value,
-            }
-        };
-        let last = speed.others().last();
-        let last =
-            last.map_or_else(String::new, |(last, _)| format!(", {} last with {}", last.label, value(last)));
-        format!("{} came out best with {}{last}", speed.best().label, value(speed.best()))
+    let value = |entry: &StrategyReadings| {
+        let value = speed.value(entry, field.speed);
+        // What is done once is judged by what it costs, too.
+        let is_once = field.speed == Speed::TotalTime;
+        match requests(field, speed.contenders, &entry.label).filter(|_| is_once) {
+            Some(requests) => format!("{value} and {requests} per acquisition"),
+            None => value,
+        }
     };
-    match names {
-        _ if repetitions < 2 => (
-            Certainty::Unknown,
-            format!(
-                "With {at} {}. One repetition can't separate the result from noise; to confirm it, {confirm}.",
-                ends()
-            ),
+    let last = speed.others().last();
+    let last =
+        last.map_or_else(String::new, |(last, _)| format!(", {} last with {}", last.label, value(last)));
+    let ends = format!("{} came out best with {}{last}", speed.best().label, value(speed.best()));
+    match speed.repetitions {
+        0 | 1 => format!(
+            "With {at} {ends}. One repetition can't separate the result from noise; to confirm it, {confirm}."
         ),
-        [] => (
-            Certainty::Unknown,
-            format!(
-                "No winner yet with {at}: {}, which noise could explain; to tell them apart, {confirm}.",
-                ends()
-            ),
-        ),
-        names => {
-            let each = if repetitions == 2 { "both".to_owned() } else { format!("each of {repetitions}") };
-            let number = speed.in_numbers_of(&names[0], field.speed, |against| against.ahead);
-            (
-                Certainty::Ahead,
-                format!(
-                    "{} with {at}: {number}, in {each} repetitions. Provisional; to confirm it, {confirm}.",
-                    listed(names)
-                ),
-            )
+        several => {
+            format!("No winner yet with {at}: {ends}; {several} repetitions are too few, so {confirm}.")
         }
     }
 }
@@ -214,7 +179,7 @@ fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&St
     }
     let lighter = load.filter(|load| load.decidable && load.best().label != label).and_then(|load| {
         let (_, against) = load.others().find(|(entry, _)| entry.label == label)?;
-        let share = against.ratio?.ratio;
+        let share = against.ratio?.value;
         (against.verdict == Compared::Improved).then(|| {
             format!(
                 " {} is slower but needs only {} of these requests and notifications.",

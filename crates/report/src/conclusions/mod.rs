@@ -2,8 +2,8 @@
 //! to use in these settings, and what that costs.
 //!
 //! Each sentence follows from the figures, and is said only where they carry it. The unit is the repetition: one strategy is
-//! called faster than another only where an exact test over the repetitions shows it, corrected for all pairs of strategies
-//! and all numbers of contenders, and where the whole interval of the ratio lies beyond the margin (`compare`). A single
+//! called faster than another only where the whole interval of the ratio lies beyond the margin (`compare`), widened for all
+//! pairs of strategies and all numbers of contenders. A single
 //! repetition shows nothing, and a trial that is invalid, partial or violated never wins.
 
 mod choice;
@@ -60,14 +60,12 @@ pub enum Topic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Counted or seen, or shown by a test.
+    /// Counted or seen, or shown by an interval.
     Shown,
     /// Shown to differ by less than the margin.
     Same,
     /// The best cannot be told apart from some others.
     Tied,
-    /// Ahead in every repetition, of which there are too few for a test.
-    Ahead,
     /// The figures do not carry an answer.
     Unknown,
 }
@@ -131,7 +129,7 @@ fn ranked(field: &RankingContext<'_>, limits: Limits) -> Vec<Conclusion> {
     let choice = choice::of(field, &standings, focus, limits);
     // What is too little for an answer is said once.
     let is_open = |one: &Conclusion| one.certainty == Certainty::Unknown;
-    let is_provisional = choice.as_ref().is_some_and(|one| is_open(one) || one.certainty == Certainty::Ahead);
+    let is_provisional = choice.as_ref().is_some_and(is_open);
     let is_said = |one: &Conclusion| {
         let is_repeated = one.topic == Topic::Fastest && one.contenders == Some(focus);
         is_provisional && (is_open(one) || is_repeated)

@@ -6,12 +6,12 @@ use crate::View;
 use crate::document::Value;
 use crate::view::Cell;
 use zklockbench_analysis::compare::{
-    Block, Compared, ComparisonVerdict, Limits, SideRatio, Test, exactly, judge_family,
+    Block, Compared, ComparisonVerdict, Limits, Test, exactly, judge_family,
 };
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{contenders, counted, listed, number, percent};
 use zklockbench_record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
-use zklockbench_stats::{MannWhitney, median};
+use zklockbench_stats::{Design, Interval, median};
 
 /// What tells how fast a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,7 +201,7 @@ pub(super) struct Standing {
     pub against: Vec<Against>,
     /// How many repetitions the strategy with the fewest has.
     pub repetitions: usize,
-    /// With how many a test could decide.
+    /// With how many an interval has bounds.
     pub needed: Option<usize>,
     pub decidable: bool,
 }
@@ -209,9 +209,7 @@ pub(super) struct Standing {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Against {
     pub verdict: ComparisonVerdict,
-    pub ratio: Option<SideRatio>,
-    /// In each repetition the best is better than the other is in any, by more than the margin.
-    pub ahead: bool,
+    pub ratio: Option<Interval>,
 }
 
 #[derive(Debug, Clone)]
@@ -244,7 +242,7 @@ fn answers(mut questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
             tests.extend(others.iter().map(|other| test(best, other, question.better, limits, family)));
         }
     }
-    let mut judged = judge_family(tests).into_iter();
+    let mut judged = judge_family(&tests).into_iter();
     let mut standings = Vec::new();
     for question in questions {
         let found: Vec<Compared> = judged.by_ref().take(question.pairs()).collect();
@@ -283,15 +281,11 @@ impl Standing {
                 let is_known = best.is_determined() && other.is_determined();
                 exact &= is_known;
                 let compared = if is_known { exactly(&other.of(), &best.of(), better) } else { tested };
-                Against {
-                    verdict: compared.verdict,
-                    ratio: compared.ratio,
-                    ahead: is_ahead(best, other, better, limits),
-                }
+                Against { verdict: compared.verdict, ratio: compared.ratio }
             })
             .collect();
         let repetitions = entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
-        let needed = MannWhitney::repetitions_needed(family, limits.alpha);
+        let needed = Design::Independent.fewest(limits.share(family));
         let decidable = exact || needed.is_some_and(|needed| repetitions >= needed);
         Self { aspect, contenders, better, entries, apart, against, repetitions, needed, decidable }
     }
@@ -312,15 +306,6 @@ impl Standing {
     pub fn leaders(&self) -> Vec<&StrategyReadings> {
         let level = self.others().filter(|(_, against)| against.verdict != ComparisonVerdict::Improved);
         std::iter::once(self.best()).chain(level.map(|(entry, _)| entry)).collect()
-    }
-
-    /// Those that no other came out ahead of in every repetition; none where no strategy came out ahead of another.
-    pub fn in_front(&self) -> Vec<&StrategyReadings> {
-        if !self.against.iter().any(|one| one.ahead) {
-            return Vec::new();
-        }
-        let level = self.others().filter(|(_, against)| !against.ahead).map(|(entry, _)| entry);
-        std::iter::once(self.best()).chain(level).collect()
     }
 
     /// Whether it is shown that all leaders are the same within the margin.
@@ -359,13 +344,13 @@ impl Standing {
         let inverted = self.better == Better::Lower;
         let turn = |value: f64| if inverted { 1.0 / value } else { value };
         let (low, high) = if inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
-        let interval = match (low.map(turn), high.map(turn)) {
-            (Some(low), Some(high)) if low.is_finite() && high.is_finite() && self.decidable => {
+        let interval = match (turn(low), turn(high)) {
+            (low, high) if low < high && high.is_finite() && self.decidable => {
                 format!(" [{}, {}]", number(low), number(high))
             }
             _ => String::new(),
         };
-        let times = turn(ratio.ratio);
+        let times = turn(ratio.value);
         if !times.is_finite() {
             return None;
         }
@@ -421,17 +406,18 @@ impl Standing {
         let value = self.value(best, speed);
         let repeated = counted(self.repetitions, "repetition", "repetitions");
         let more = match self.needed {
-            Some(needed) => format!("; a test needs {needed}"),
+            Some(needed) => format!("; an interval needs {needed}"),
             None => String::new(),
         };
-        let behind: Vec<(&StrategyReadings, &Against)> =
-            self.others().filter(|(_, against)| against.ahead).collect();
         let (certainty, strategies, sentence) = if self.decidable {
             let leaders = self.leaders();
             let beaten = self.others().filter(|(_, against)| against.verdict == ComparisonVerdict::Improved);
             let beaten = self.compared_with(beaten) + &self.told_apart();
             // What is counted once may be less.
             let of = if self.apart.is_empty() { "" } else { " of those counted in each repetition" };
+            // Exact counts need no interval.
+            let once = if self.repetitions < 2 { ", counted in one trial only" } else { "" };
+            let value = format!("{value}{once}");
             let margin = percent(limits.margin);
             let names = names(&leaders);
             match (leaders.len(), self.leaders_are_same()) {
@@ -462,43 +448,12 @@ impl Standing {
                  next would differ{more}."
             );
             (Certainty::Unknown, Vec::new(), said)
-        } else if behind.is_empty() {
-            let said = format!(
-                "With {at} it is not shown which is {superlative}: {repeated} are too few, and they differ by no \
-                 more than noise could explain{more}."
-            );
-            (Certainty::Unknown, Vec::new(), said)
         } else {
-            let names = names(&self.in_front());
-            let others: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
-            let compared = self.compared_with(behind.iter().copied());
-            let said = format!(
-                "With {at} {} came out ahead of {} in each of {repeated}: {} with {value}{compared}. That is not \
-                 statistically confirmed yet{more}.",
-                listed(&names),
-                listed(&others),
-                best.label
-            );
-            (Certainty::Ahead, names, said)
+            let said =
+                format!("With {at} it is not shown which is {superlative}: {repeated} are too few{more}.");
+            (Certainty::Unknown, Vec::new(), said)
         };
         Conclusion { topic, certainty, contenders: Some(self.contenders), strategies, sentence, evidence }
-    }
-}
-
-/// Whether each repetition of the best is better than every one of the other, by more than the margin.
-fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, limits: Limits) -> bool {
-    let span = |entry: &StrategyReadings| {
-        let values = entry.values();
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
-    };
-    let ((low, high), (other_low, other_high)) = (span(best), span(other));
-    let beyond = 1.0 + limits.margin;
-    let bound = |entry: &StrategyReadings| entry.readings.iter().any(|(_, reading)| reading.at_least);
-    match better {
-        Better::Higher => low > other_high * beyond,
-        Better::Lower => high * beyond < other_low && !bound(best),
-        Better::Neither => false,
     }
 }
 

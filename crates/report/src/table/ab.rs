@@ -3,13 +3,14 @@
 use super::comparison::on_scale;
 use super::counts::{self, CountedRow};
 use super::layout::{bullets, escaped, fitted_above, folded, table};
-use super::{ExplainedTable, NOT_MEASURED, Style, Table, numbers, probability, words};
+use super::{ExplainedTable, NOT_MEASURED, Style, Table, numbers, words};
 use crate::document::{Tone, Value};
 use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
-use zklockbench_analysis::compare::{self, StoredRatio};
+use zklockbench_analysis::compare;
 use zklockbench_core::measure::Unit;
 use zklockbench_core::units::{self, counted, grouped, listed, percent};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_stats::Interval;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
 pub fn ab(file: &AbFile, style: Style) -> String {
@@ -106,7 +107,7 @@ fn most_changed(file: &AbFile) -> Option<String> {
         _ => return None,
     };
     let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
-    let ratios = changed.filter_map(|one| Some((one, one.ratio?.ratio?)));
+    let ratios = changed.filter_map(|one| Some((one, one.ratio?.value)));
     let (one, ratio) = compare::farthest_from_one(ratios)?;
     let change = match one.scale {
         compare::Scale::Values => units::changed(ratio),
@@ -147,7 +148,6 @@ pub(crate) fn grid(file: &AbFile) -> Table {
             value(one.unit, one.a, one.a_at_least).into(),
             value(one.unit, one.b, one.b_at_least).into(),
             ratio(one, one.ratio).into(),
-            Value::or_missing(one.p_adjusted, |p| probability(p).into()),
             Value::Count(one.pairs as u64),
             Value::from(one.verdict),
             ratio(one, one.itself).into(),
@@ -160,7 +160,6 @@ pub(crate) fn grid(file: &AbFile) -> Table {
         numbers("A", 2),
         numbers("B", 2),
         numbers("B/A", 0),
-        numbers("p", 3),
         numbers("pairs", 1),
         words("verdict"),
         numbers("A/A", 0),
@@ -187,12 +186,12 @@ fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
     value.map_or_else(|| NOT_MEASURED.into(), |value| units::at_least(unit.show(value), at_least))
 }
 
-pub(crate) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {
-    let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
-    let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), |end| on_scale(of.scale, end));
-    match coverage {
-        None => end(ratio),
-        Some(_) => format!("{} [{}, {}]", end(ratio), end(low), end(high)),
+pub(crate) fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
+    let Some(ratio) = ratio else { return NOT_MEASURED.into() };
+    let end = |end: f64| if end.is_finite() { on_scale(of.scale, end) } else { "no bound".to_owned() };
+    match ratio.is_bounded() {
+        false => end(ratio.value),
+        true => format!("{} [{}, {}]", end(ratio.value), end(ratio.low), end(ratio.high)),
     }
 }
 
@@ -200,12 +199,11 @@ pub(crate) fn legend(file: &AbFile) -> String {
     let margins = file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
     format!(
         "A, B: medians over the pairs. B/A: the ratio within a pair, with its {} interval, not widened for the \
-         number of comparisons. p: Wilcoxon's signed ranks, corrected for {} (Holm). {} Regressed and improved: the \
-         interval widened for the number of comparisons lies wholly beyond the margin; same: the interval lies within \
-         it. A/A: A again against A, the noise on this machine.",
+         number of comparisons. {} Regressed and improved: the interval widened for {} lies wholly beyond the margin; \
+         same: the interval lies within it. A/A: A again against A, the noise on this machine.",
         percent(1.0 - file.terms.alpha),
-        counted(file.comparisons.len(), "comparison", "comparisons"),
         super::margins(margins),
+        counted(file.comparisons.len(), "comparison", "comparisons"),
     )
 }
 

@@ -2,14 +2,15 @@
 //! it takes to see a change.
 
 use super::layout::{bullets, escaped, fitted, fitted_above, folded, table};
-use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
+use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::document::{Column, Value};
 use zklockbench_analysis::compare::{
     About, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample, Scale,
-    SideInfo, SideRatio,
+    SideInfo,
 };
 use zklockbench_core::units::{counted, grouped, number, percent};
 use zklockbench_record::Unit;
+use zklockbench_stats::Interval;
 
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let mut said = vec![format!("{}.", compared.conclusion.sentence)];
@@ -75,7 +76,6 @@ pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Ta
         numbers("new", 2),
         numbers("new/base", 0),
         Column { spare: 1, ..words("interval") },
-        numbers("p", 4),
         numbers("reps", 3),
         words("verdict"),
     ];
@@ -91,11 +91,10 @@ fn is_idle(row: &Row) -> bool {
 fn row(row: &Row) -> Vec<Value> {
     let compared = &row.compared;
     let scaled = |ratio: f64| on_scale(compared.scale, ratio);
-    let end = |end: Option<f64>| end.map_or_else(|| NOT_MEASURED.to_owned(), scaled);
     let interval = match (compared.method, compared.ratio) {
         (Some(Method::Exact), _) => "exact".into(),
-        (_, Some(ratio)) if ratio.coverage.is_some() => {
-            format!("{} to {}", end(ratio.low), end(ratio.high)).into()
+        (_, Some(ratio)) if ratio.is_bounded() => {
+            format!("{} to {}", scaled(ratio.low), scaled(ratio.high)).into()
         }
         _ => Value::NotMeasured,
     };
@@ -106,9 +105,8 @@ fn row(row: &Row) -> Vec<Value> {
         row.figure.as_str().into(),
         value(&compared.base, row.measured_in).into(),
         value(&compared.new, row.measured_in).into(),
-        Value::or_missing(compared.ratio, |ratio: SideRatio| scaled(ratio.ratio).into()),
+        Value::or_missing(compared.ratio, |ratio: Interval| scaled(ratio.value).into()),
         interval,
-        Value::or_missing(compared.p_adjusted, |p| probability(p).into()),
         if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() },
         match row.role {
             Role::Decides => Value::from(compared.verdict),
@@ -150,8 +148,8 @@ pub(crate) fn legend(compared: &Comparison) -> String {
              was not measured. new/base: the median ratio over all pairs of repetitions (Hodges-Lehmann)"
         }
         About::SuchRuns => {
-            "Medians over the repetitions; the runs are the unit. new/base: the ratio of the geometric means of the runs' \
-             medians (Student's t)"
+            "Medians over the repetitions; the runs are the unit. new/base: the median ratio over all pairs of the runs' \
+             medians (Hodges-Lehmann)"
         }
     };
     let margins = compared.rows.iter().filter_map(|row| {
@@ -159,12 +157,12 @@ pub(crate) fn legend(compared: &Comparison) -> String {
         Some((format!("{}{together}", row.figure), row.compared.margin?))
     });
     format!(
-        "{unit}, with its interval of {} at least; p: corrected for {} (Holm). {} Regressed or improved: the interval \
-         widened for the number of comparisons lies wholly beyond the margin; the same: the interval lies within it. \
+        "{unit}, with its interval of {} at least. {} Regressed or improved: the interval widened for {} lies wholly \
+         beyond the margin; the same: the interval lies within it. \
          exact: counts that the load determines. (In parentheses): only shown, not part of the answer.",
         percent(1.0 - compared.terms.alpha),
-        counted(compared.family, "comparison", "comparisons"),
         super::margins(margins),
+        counted(compared.family, "comparison", "comparisons"),
     )
 }
 

@@ -12,7 +12,7 @@ mod run;
 pub(super) mod sweep;
 
 use super::document::{ExplainedTable, Table, numbers, words};
-use zklockbench_core::units::{distinct_sorted, grouped, listed, number, percent};
+use zklockbench_core::units::{distinct_sorted, grouped, listed, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::{calibration, headline as calibration_headline};
@@ -30,11 +30,6 @@ pub use sweep::{headline as sweep_headline, sweep};
 
 /// What stands where nothing was measured, in tables whose cells are texts.
 const NOT_MEASURED: &str = "-";
-
-/// A probability: below a thousandth how far does not matter.
-fn probability(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_owned() } else { number(p) }
-}
 
 /// The margin of each figure in a sentence, the figures that share one together; nothing where there is none.
 fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {

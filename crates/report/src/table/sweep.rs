@@ -4,10 +4,11 @@ use super::layout::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::document::Value;
 use zklockbench_analysis::sweep::{
-    Collapse, Decision, Edge, Ending, Estimate, Finding, Point, State, SweepFile, Variable,
+    Collapse, Decision, Edge, Ending, Finding, Point, State, SweepFile, Variable,
 };
 use zklockbench_core::units::{at_least, counted, format_micros, number, shown};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_stats::Interval;
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
@@ -197,7 +198,7 @@ pub(crate) fn grid(file: &SweepFile) -> Table {
     Table { columns, labels, rows }
 }
 
-fn interval(found: Option<Estimate>, show: impl Fn(f64) -> String) -> String {
+fn interval(found: Option<Interval>, show: impl Fn(f64) -> String) -> String {
     let Some(found) = found else { return NOT_MEASURED.into() };
     let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
     format!("{}{half}", show(found.value))
@@ -213,12 +214,12 @@ fn note(point: &Point) -> String {
 }
 
 pub(crate) fn legend(file: &SweepFile) -> String {
-    let mut said = "Values: geometric means of the repetitions that count; ±: an interval of 95 % (upwards), from how far the \
-                    repetitions of the whole curve lie apart. ≥: waits were cut off by the end of the trial."
+    let mut said = "Values: medians of the repetitions that count; ±: half of their range. ≥: waits were \
+                    cut off by the end of the trial."
         .to_owned();
     if file.objective.is_some() {
         said.push_str(
-            " Objective: kept or missed where the whole interval is, with the error spent over all looks.",
+            " Objective: kept or missed where all of five repetitions are, which errs once in 20 times at most.",
         );
     }
     let saturated = file.samples.iter().any(|sample| sample.state == State::Saturated);
