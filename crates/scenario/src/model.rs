@@ -150,7 +150,8 @@ pub struct Precision {
     pub repetitions_at_most: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Every repetition holds every combination once, shuffled by the seed.
     Shuffled,
