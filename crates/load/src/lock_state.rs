@@ -608,24 +608,55 @@ mod tests {
         assert_eq!((entry.entered.contender, entry.entered.asked, entry.entered.czxid), (2, 19, Some(108)));
     }
 
+    /// Plays steps like `+2w`, `+2r`, `+2.3` (contender 2 enters to write, to read, with three leases) and
+    /// `-2`; returns each reported entry as `2:0,1`, with the holders it conflicts with.
+    fn reported(kind: LockKind, wanted: u32, steps: &str) -> String {
+        let lock_state = LockState::new("/l".into(), 6, kind, wanted);
+        let (mut claims, mut reported) = ([LockClaim::WRITE; 6], Vec::new());
+        for (now, step) in (10..).step_by(10).zip(steps.split(' ')) {
+            let contender: usize = step[1..2].parse().unwrap();
+            if step.starts_with('-') {
+                lock_state.exit(contender, &held(1), left(claims[contender], now));
+                continue;
+            }
+            claims[contender] = match &step[2..] {
+                "r" => LockClaim::READ,
+                "w" => LockClaim::WRITE,
+                leases => LockClaim { leases: leases[1..].parse().unwrap(), ..LockClaim::WRITE },
+            };
+            let inside = contenders(enter(&lock_state, contender, &held(1), claims[contender], now));
+            if !inside.is_empty() {
+                let inside: Vec<String> = inside.iter().map(usize::to_string).collect();
+                reported.push(format!("{contender}:{}", inside.join(",")));
+            }
+        }
+        reported.join(" ")
+    }
+
     #[test]
-    fn entry_is_reported_with_all_conflicting_holders() {
-        // Given a writer and two readers with it
-        let lock_state = LockState::new("/l".into(), 6, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 5, &held(1), LockClaim::WRITE, 1), None);
-        assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::READ, 2)), [5]);
-        assert_eq!(
-            contenders(enter(&lock_state, 2, &held(3), LockClaim::READ, 3)),
-            [5],
-            "not the other reader"
-        );
-        assert_eq!(contenders(enter(&lock_state, 0, &held(4), LockClaim::WRITE, 4)), [1, 2, 5]);
-        // And a semaphore with three of four leases taken
-        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(4), 2);
-        let two = LockClaim { leases: 2, ..LockClaim::WRITE };
-        assert_eq!(enter(&lock_state, 0, &held(1), two, 1), None);
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
-        assert_eq!(contenders(enter(&lock_state, 2, &held(3), two, 3)), [0, 1]);
+    fn entries_beyond_the_limit_are_reported_with_all_conflicting_holders() {
+        use LockKind::{Mutex, ReadWrite, Semaphore};
+        for (kind, wanted, steps, expected) in [
+            (Mutex, 1, "+0w -0 +1w", ""),
+            (Mutex, 1, "+0w +1w -1 +2w", "1:0 2:0"),
+            (ReadWrite, 1, "+0r +1r +2w -0 +0r", "2:0,1 0:2"),
+            (ReadWrite, 1, "+5w +1r +2r +0w", "1:5 2:5 0:1,2,5"),
+            (Semaphore(2), 1, "+0w +1w +2w", "2:0,1"),
+            (Semaphore(4), 2, "+0.2 +1.1 +2.2", "2:0,1"),
+            // Two contenders are fewer than five leases, but take six.
+            (Semaphore(5), 3, "+0.3 +1.3 -1 -0 +2.3 +1.2", "1:0"),
+        ] {
+            assert_eq!(reported(kind, wanted, steps), expected, "{kind:?}: {steps}");
+        }
+    }
+
+    #[test]
+    fn one_holder_of_most_leases_blocks_another() {
+        let three = LockClaim { leases: 3, ..LockClaim::WRITE };
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
+        assert_eq!(enter(&lock_state, 0, &held(1), three, 10), None);
+        assert_eq!((lock_state.kept_out_us(Mode::Write, 40), lock_state.has_room_for_two()), (30, false));
+        assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 1));
     }
 
     #[test]
@@ -649,24 +680,6 @@ mod tests {
     }
 
     #[test]
-    fn third_holder_is_reported_after_the_second_has_left() {
-        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
-        assert!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2).is_some());
-        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 3));
-        assert_eq!(contenders(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 4)), [0]);
-    }
-
-    #[test]
-    fn consecutive_holders_do_not_overlap() {
-        let lock_state = LockState::new("/l".into(), 2, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
-        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 5));
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 6), None);
-        assert_eq!((lock_state.release_of(1), lock_state.release_of(2)), (Some(5), None));
-    }
-
-    #[test]
     fn release_before_finds_the_last_release_before_a_time() {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         assert_eq!(lock_state.release_before(50), None);
@@ -678,6 +691,7 @@ mod tests {
         assert_eq!(lock_state.release_before(20_000), Some((2000, 20_000)));
         assert_eq!(lock_state.release_before(20_009), Some((2000, 20_000)));
         assert_eq!(lock_state.release_before(100), None, "forgotten, not mistaken for another");
+        assert_eq!((lock_state.release_of(5000), lock_state.release_of(5001)), (Some(50_000), None));
     }
 
     #[test]
@@ -706,46 +720,6 @@ mod tests {
             [first, third, second, fourth].map(|one| lock_state.serve(one)),
             [false, false, true, false]
         );
-    }
-
-    #[test]
-    fn readers_share_but_never_with_a_writer() {
-        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::READ, 1), None);
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::READ, 2), None);
-        assert!(
-            enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some(),
-            "a writer beside two readers"
-        );
-        assert_eq!(lock_state.most_inside(), 3);
-        lock_state.exit(0, &held(1), left(LockClaim::READ, 4));
-        assert!(enter(&lock_state, 0, &held(4), LockClaim::READ, 5).is_some(), "a reader beside a writer");
-    }
-
-    #[test]
-    fn semaphore_admits_as_many_holders_as_leases() {
-        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
-        assert!(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some());
-    }
-
-    #[test]
-    fn leases_of_holders_add_up() {
-        // Given three of five leases for each of two contenders
-        let three = LockClaim { leases: 3, ..LockClaim::WRITE };
-        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
-        assert_eq!(enter(&lock_state, 0, &held(1), three, 10), None);
-        // Then the second exceeds the limit, although two contenders are fewer than five
-        assert!(enter(&lock_state, 1, &held(2), three, 20).is_some());
-        lock_state.exit(1, &held(2), left(three, 30));
-        lock_state.exit(0, &held(1), left(three, 40));
-        // And a single one blocks another
-        assert_eq!((lock_state.kept_out_us(Mode::Write, 90), lock_state.has_room_for_two()), (30, false));
-        assert_eq!(enter(&lock_state, 2, &held(3), three, 50), None);
-        assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 2));
-        // And a request for fewer leases fits in
-        assert_eq!(enter(&lock_state, 1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
     }
 
     #[test]
