@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use zklockbench_analysis::articles::Answer::{Confirmed, HoldsWhen, NotDecided, Refuted};
 use zklockbench_analysis::articles::{
-    Answer, Decision, Decisions, Evidence, Named, TESTS, claims, decide, evidence, overview, sources, text,
+    Answer, Decision, Decisions, Evidence, Named, TESTS, claims, decide, evidence_page, overview, sources,
+    text,
 };
 use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::catalog::fault::FaultChoice;
@@ -883,7 +884,7 @@ fn the_text_names_each_claim_its_answer_and_its_runs() {
 fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
     let note = "With a debug build.";
     let decisions = Decisions::by(&waits(100, 900, 100), Some(note.into()));
-    let page = evidence(&decisions);
+    let page = evidence_page(&decisions);
     assert!(page.contains("\nMeasured with 2 processors") && page.contains(note), "{page}");
     let overview = overview(&decisions);
     assert!(
@@ -918,5 +919,5 @@ fn the_page_on_the_articles_is_fresh() {
     let json = std::fs::read_to_string(root().join("results/articles/decisions.json")).unwrap();
     let decisions: Decisions = serde_json::from_str(&json).unwrap();
     crate::generated_docs::assert_fresh("docs/articles.md", &overview(&decisions));
-    crate::generated_docs::assert_fresh("docs/reference/articles.md", &evidence(&decisions));
+    crate::generated_docs::assert_fresh("docs/reference/articles.md", &evidence_page(&decisions));
 }

@@ -2,7 +2,7 @@
 //!
 //! `claims.toml` has the claims: the runs that each needs, the figures that decide it, the conditions on these, and what is
 //! then said. Nothing is measured here. Where a run is missing, the claim is not decided, and says what makes the run.
-//! `docs/articles.md` ([`overview`]) and `docs/reference/articles.md` ([`evidence`]) show `results/articles/decisions.json`.
+//! `docs/articles.md` ([`overview`]) and `docs/reference/articles.md` ([`evidence_page`]) show `results/articles/decisions.json`.
 
 mod claim;
 mod figure;
@@ -19,7 +19,7 @@ use zklockbench_results::StoredRun;
 
 pub use claim::{Answer, Article, CALIBRATIONS, CURATOR, Claim, Decision, TESTS, claims, sources};
 pub use figure::{Bounds, Figure, Of};
-pub use page::{DECISIONS_VERSION, Decisions, evidence, overview, text};
+pub use page::{DECISIONS_VERSION, Decisions, evidence_page, overview, text};
 
 /// What was seen of Java's Curator, in a directory of its own.
 pub const CURATOR_FACTS: &str = "curator-facts.json";
