@@ -20,8 +20,6 @@ use zklockbench_record::RunEnding;
 use zklockbench_scenario::{TrialPlan, did_you_mean};
 use zklockbench_zk::{Access, reactor};
 
-/// What the driver is called in messages: it has no name, as none is needed here.
-const NAME: &str = "checked";
 const TAKES: &str = "about 20 s";
 
 pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -32,7 +30,7 @@ pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit,
         let names: Vec<&str> = conformance::names().collect();
         return Err(Error::usage(format!("there is no check `{unknown}`; there are: {}", names.join(", "))));
     }
-    let command = drivers::named(&format!("{NAME}={}", args.program)).map_err(Error::usage)?;
+    let command = drivers::named(&format!("{}={}", conformance::NAME, args.program)).map_err(Error::usage)?;
     let access = args.opening.access.access(None)?;
     let tried = command.clone();
     let ready = on_its_own_thread(stop, move || async move { conformance::introduce(&tried).await }).await?;

@@ -18,6 +18,8 @@ use zklockbench_zk::{Failure, reactor};
 
 pub use stage::CheckSite;
 
+/// Name of the checked driver in messages.
+pub const NAME: &str = "checked";
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
 
 /// A check of the program, or of one of its locks.

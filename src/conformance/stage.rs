@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Trouble, not_tried, why, wrong};
+use super::{NAME, Trouble, not_tried, why, wrong};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, micros, millis};
 use zklockbench_core::units::parse_duration;
@@ -283,7 +283,10 @@ pub(super) fn let_in<T>() -> Result<T, Trouble> {
 
 pub(super) fn failed(doing: &str, failure: &Failure) -> Trouble {
     match failure {
-        Failure::DriverEnded(text) => Trouble::Wrong(format!("`{doing}`: {}", text.replace("\n    ", " "))),
+        Failure::DriverEnded(text) => {
+            let text = text.replace(&format!("driver `{NAME}` "), "it ").replace("\n    ", " ");
+            Trouble::Wrong(format!("`{doing}`: {text}"))
+        }
         other => Trouble::Wrong(format!("`{doing}` failed: {other}")),
     }
 }

@@ -126,7 +126,7 @@ fn each_check_finds_a_lie() {
     are_found(&[
         ("has-no-modes", "ready", "`Lock` has no mode"),
         ("answers-anything", "messages", "an unknown request was answered with `ok`"),
-        ("grants-without-a-lock", "exclusion", "has no node in it"),
+        ("grants-without-a-lock", "exclusion", "two inside at once"),
         ("ignores-timeouts", "acquire timeout", "it did not answer within"),
         ("ignores-cancel", "cancel", "the acquire was not answered"),
         ("does-not-close", "close", "although `close` was answered, its session still has"),
