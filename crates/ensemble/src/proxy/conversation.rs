@@ -211,9 +211,10 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
+        let (_, _told) = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         conversation.requested(&asks_for(7));
-        assert!(conversation.replied(&[grants(7), reply(1, 5)].concat()).is_none());
-        assert_eq!(table.timeouts(7), None);
+        conversation.requested(&create(2));
+        assert!(conversation.replied(&[grants(7), reply(2, 5)].concat()).is_none());
     }
 }
