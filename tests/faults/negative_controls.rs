@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use futures_util::future::{Either, join_all, select};
 use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::Local;
 use zklockbench_locks::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench_record::Trial;
 use zklockbench_scenario::TrialSpec;
@@ -420,22 +421,23 @@ const FOUND_BY_WORKERS: [usize; 5] = [0, 1, 2, TOO_MANY_LEASES, 4];
 
 /// The verdict on a lock, correct or broken as the control says, with each of four contenders in its own
 /// worker.
-async fn by_workers(control: usize, entry: Option<Entry>) -> Verdict {
+async fn by_workers(local: &Local, control: usize, entry: Option<Entry>) -> Verdict {
     let way = Way { hold: "20ms", threads: 1, batch: false, locks: 1, reads_logs: false };
     let spec = spec(CONTROLS[control].0, &way, "acquisitions = 40");
     let entry = entry.unwrap_or_else(|| trials::known(&spec));
-    let local = ensemble::alone().await;
-    let trial = trials::run_by_workers(&local, &spec, entry, way.contenders()).await;
+    let trial = trials::run_by_workers(local, &spec, entry, way.contenders()).await;
     println!("{control}: {:?}, {:?}", trial.judged.verdict, trial.ensemble_order);
     trial.judged.verdict
 }
 
 #[tokio::test]
 async fn controls_are_found_across_workers_and_correct_locks_held() {
-    let found = join_all(FOUND_BY_WORKERS.map(|control| by_workers(control, CONTROLS[control].1))).await;
+    let alone = ensemble::alone().await;
+    let found = FOUND_BY_WORKERS.map(|control| by_workers(&alone, control, CONTROLS[control].1));
+    let found = join_all(found).await;
     assert!(found.iter().all(|verdict| matches!(verdict, Verdict::Violated(_))), "{found:?}");
     let right = FOUND_BY_WORKERS.into_iter().filter(|control| CONTROLS[*control].1.is_some());
-    let held = join_all(right.map(|control| by_workers(control, None))).await;
+    let held = join_all(right.map(|control| by_workers(&alone, control, None))).await;
     assert!(held.iter().all(trials::held_unless_the_host_was_busy), "{held:?}");
 }
 

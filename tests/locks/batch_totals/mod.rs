@@ -189,7 +189,7 @@ async fn every_lock_agrees_with_its_model_at_every_size() {
 }
 
 /// Strategies that cost something else than the lock with its defaults, and the sizes at which they differ.
-const VARIANTS: [(&str, &[usize]); 24] = [
+const VARIANTS: [(&str, &[usize]); 28] = [
     (r#"{ name = "predecessor-watch", watch = "exists" }"#, &[10, 50]),
     (r#"{ name = "parent-watch", while_holding = "relist" }"#, &[10, 50]),
     (r#"{ name = "polling", class = "article", poll_interval = "100ms" }"#, &[2, 10]),
@@ -214,6 +214,22 @@ const VARIANTS: [(&str, &[usize]); 24] = [
     (r#"{ name = "count-semaphore", leases = 4 }"#, &[4, 10]),
     (r#"{ name = "count-semaphore", leases = 4, join = "create" }"#, &[4, 10]),
     (r#"{ name = "local-then-remote", tasks_per_process = 2 }"#, &[3, 10]),
+    (
+        r#"{ name = "cohort", contenders_per_process = 4, max_local_turns = 2, max_local_time = "1h" }"#,
+        &[12, 50],
+    ),
+    (
+        r#"{ name = "cohort", contenders_per_process = 3, max_local_turns = 10, max_local_time = "1h" }"#,
+        &[7, 50],
+    ),
+    (
+        r#"{ name = "cohort", contenders_per_process = 3, max_local_turns = 1, max_local_time = "1h" }"#,
+        &[6, 50],
+    ),
+    (
+        r#"{ name = "cohort", contenders_per_process = 10, max_local_turns = 2, max_local_time = "1h" }"#,
+        &[6, 50],
+    ),
 ];
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use crate::support::proxy::Proxy;
 use crate::support::sessions::{behind_wire, each_behind_wire, each_on_scene, scene};
 
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
+
 #[test]
 fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
     each_behind_wire(&FASTER, async |name, scene, proxy| {
@@ -31,43 +32,6 @@ fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
         proxy.mend();
         waiter.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");
-    });
-}
-
-#[test]
-fn reconnection_admits_no_waiter_and_forgets_none() {
-    each_behind_wire(&FASTER, async |name, scene, proxy| {
-        let (mut holder, held) = Contender::holding(name, &scene).await;
-        let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
-        proxy.cut();
-        reactor::sleep(SETTLE).await;
-        proxy.mend();
-        reactor::sleep(Duration::from_secs(2)).await;
-        assert!(!waiter.is_over(), "{name}: let in beside the holder");
-        holder.release(held).await.unwrap();
-        let waiter = waiter.serve().await;
-        // A baton's waiter, which otherwise never does so, reads its own data before it waits on.
-        let kinds = waiter.kinds();
-        assert!(name != "baton" || kinds.contains(&"get_data"), "{kinds:?}");
-    });
-}
-
-#[test]
-fn ahead_finds_its_node_after_a_lost_reply_to_its_create() {
-    behind_wire(async |scene, proxy| {
-        let contender = Contender::by(&proxy.connect, "ahead", &scene).await;
-        proxy.mute();
-        let acquiring = Waiting::start(contender, Mode::Write);
-        scene.has_nodes(1).await;
-        proxy.cut();
-        proxy.mend();
-        let (mut contender, held) = acquiring.over().await;
-        let held = held.unwrap();
-        let expected = ["create", "get_children", "sync", "get_children", "exists", "get_children"];
-        assert_eq!(contender.kinds(), expected);
-        assert_eq!(scene.nodes().await, 1);
-        contender.release(held).await.unwrap();
-        assert_eq!(scene.nodes().await, 0);
     });
 }
 
@@ -121,47 +85,6 @@ fn curator_policy_decides_whether_a_lost_create_is_searched() {
             assert_eq!(scene.nodes().await, 0, "{word}");
         });
     }
-}
-
-#[test]
-fn unprotected_node_of_a_lost_create_ends_with_its_session() {
-    each_behind_wire(&["baton", "ticket"], async |name, scene, proxy| {
-        let contender = Contender::by(&proxy.connect, name, &scene).await;
-        proxy.mute();
-        let acquiring = Waiting::start(contender, Mode::Write);
-        scene.has_nodes(1).await;
-        proxy.cut();
-        proxy.mend();
-        // The failure leaves the outcome open, so the caller ends the session.
-        let (contender, held) = acquiring.over().await;
-        let failure = held.unwrap_err();
-        assert!(matches!(&failure, AcquireError::Failed(failure) if !failure.is_definite()), "{failure:?}");
-        assert_eq!(scene.nodes().await, 1, "{name}");
-        contender.session.close(Duration::from_secs(10)).await;
-        assert_eq!(scene.nodes().await, 0, "{name}");
-    });
-}
-
-#[test]
-fn release_with_a_lost_reply_still_hands_over() {
-    each_behind_wire(&FASTER, async |name, scene, proxy| {
-        let (mut first, held) = Contender::holding(name, &scene).await;
-        let holder = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
-        let next = Contender::of(name, &scene).await.queue_up().await;
-        first.release(held).await.unwrap();
-        let (mut holder, held) = holder.over().await;
-        let held = held.unwrap();
-        proxy.mute();
-        let releasing = reactor::spawn_local(async move { holder.release(held).await });
-        next.serve().await;
-        proxy.cut();
-        proxy.mend();
-        // Ahead retries, as Curator does, and learns that the node is gone.
-        let released = releasing.await;
-        let is_open = released.as_ref().is_err_and(|failure| !failure.is_definite());
-        assert_eq!((is_open, released.is_ok()), (name != "ahead", name == "ahead"), "{released:?}");
-        assert_eq!(scene.nodes().await, 0, "{name}");
-    });
 }
 
 #[test]
