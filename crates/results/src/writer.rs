@@ -327,7 +327,9 @@ fn write_tables(dir: &Path) -> Result<(), Error> {
     trials.extend(replaced);
     trials.sort_by_key(|trial| trial.spec.index);
     let write = |name: &str, rows: &dyn Fn(&mut BufWriter<File>) -> csv::Result<()>| {
-        write_file(&dir.join(name), |out| rows(out).map_err(io::Error::from))
+        let path = dir.join(name);
+        remove(&path)?;
+        write_file(&path, |out| rows(out).map_err(io::Error::from))
     };
     write(layout::SUMMARY, &|out| rows::summary(out, &run, &trials))?;
     write(layout::TIMELINE, &|out| rows::timeline(out, &trials))?;
