@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::judge::Limits;
 use super::side::{CellUnderLoad, Side};
-use super::test::{Block, Test, judge_family};
+use super::test::{Block, Test};
 use zklockbench_core::units::{contenders, grouped, number};
 use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Better, Reading, Trial};
@@ -43,27 +43,28 @@ impl Faster {
 /// For each number of contenders in a closed load, how many times as fast the fastest strategy is as each of the others:
 /// only where the repetitions show that it is. A lock that did not exclude is not among them.
 ///
-/// Which is the fastest is chosen by the same repetitions, so every pair of a group is tested, whichever turns out to be.
+/// Which one is the fastest is seen only afterwards, so every pair of a group counts as a comparison.
 pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     let limits = Limits { alpha, ..Limits::default() };
-    let pairs: Vec<StrategyPair> = groups(side).iter().flat_map(|group| pairs(side, group)).collect();
-    let test = |pair: &StrategyPair| Test::of_blocks(&pair.blocks, Better::Higher, limits, pairs.len());
-    let tests: Vec<Test> = pairs.iter().map(test).collect();
-    let judged = pairs.iter().zip(judge_family(&tests));
-    judged
-        .filter(|(pair, _)| pair.of_the_fastest)
-        .filter_map(|(StrategyPair { one: fastest, other, .. }, compared)| {
-            let ratio = compared.in_family?;
-            // Against one that stood still in a repetition there is no upper end.
-            (ratio.low > 1.0 && ratio.high.is_finite()).then(|| Faster {
-                strategy: fastest.clone(),
-                than: other.strategy.clone(),
-                times: ratio.value,
-                plus_minus: (ratio.high - ratio.low) / 2.0,
-                repetitions: compared.new.values.len(),
-            })
+    let groups = groups(side);
+    let family = groups.iter().map(|group| group.len() * (group.len() - 1) / 2).sum();
+    let than = |fastest: &CellUnderLoad, other: &CellUnderLoad| {
+        let blocks = Block::of_repetitions(readings(side, other), readings(side, fastest));
+        let compared = Test::of_blocks(&blocks, Better::Higher, limits, family).judge(family);
+        let ratio = compared.in_family?;
+        // Against one that stood still in a repetition there is no upper end.
+        (ratio.low > 1.0 && ratio.high.is_finite()).then(|| Faster {
+            strategy: fastest.clone(),
+            than: other.strategy.clone(),
+            times: ratio.value,
+            plus_minus: (ratio.high - ratio.low) / 2.0,
+            repetitions: compared.new.values.len(),
         })
-        .collect()
+    };
+    let of_group = |group: &Vec<CellUnderLoad>| {
+        group[1..].iter().filter_map(|other| than(&group[0], other)).collect::<Vec<_>>()
+    };
+    groups.iter().flat_map(of_group).collect()
 }
 
 /// Cells with the same contenders and locks, fastest first; those of locks that did not exclude left out.
@@ -87,28 +88,6 @@ fn of<'a>(side: &'a Side, key: &'a CellUnderLoad) -> impl Iterator<Item = &'a Tr
 
 fn throughput(trial: &Trial) -> Option<Reading> {
     trial.is_sound().then(|| THROUGHPUT.of(trial).map(Reading::exact)).flatten()
-}
-
-/// Two strategies of a group, the faster one first.
-struct StrategyPair {
-    one: CellUnderLoad,
-    other: CellUnderLoad,
-    blocks: Vec<Block>,
-    of_the_fastest: bool,
-}
-
-/// Each of a group, which has the fastest first, with each that is slower.
-fn pairs(side: &Side, group: &[CellUnderLoad]) -> Vec<StrategyPair> {
-    let with_slower = |(at, one): (usize, &CellUnderLoad)| {
-        let pair = |other: &CellUnderLoad| StrategyPair {
-            one: one.clone(),
-            other: other.clone(),
-            blocks: Block::of_repetitions(readings(side, other), readings(side, one)),
-            of_the_fastest: at == 0,
-        };
-        group[at + 1..].iter().map(pair).collect::<Vec<_>>()
-    };
-    group.iter().enumerate().flat_map(with_slower).collect()
 }
 
 /// What each sound repetition of a cell gave, by its run and its number.

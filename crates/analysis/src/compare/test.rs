@@ -16,8 +16,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// The repetitions that both sides have a reading of, by what names a repetition. Of one that was made again because a
-    /// trial was spoiled, the first reading counts: the caller leaves out trials that are not sound.
+    /// The repetitions of which both sides have a reading, by what names a repetition. If a repetition was rerun, its first
+    /// reading counts; the caller leaves out invalid trials.
     pub fn of_repetitions<K: Ord>(
         base: impl IntoIterator<Item = (K, Reading)>,
         new: impl IntoIterator<Item = (K, Reading)>,
@@ -42,8 +42,8 @@ pub struct Runs {
     pub new: Vec<Vec<Reading>>,
 }
 
-/// The verdicts on a family of tests, in the order given. It must have been decided on before any reading was seen: a test
-/// that could not be made stays in it.
+/// The verdicts on a family of tests, in the order given. The family must be fixed before any reading is seen, so a test
+/// without readings stays in it.
 pub fn judge_family(tests: &[Test]) -> Vec<Compared> {
     tests.iter().map(|test| test.judge(tests.len())).collect()
 }
@@ -66,22 +66,22 @@ pub struct Test {
 }
 
 impl Test {
-    /// Of two sides that have nothing to do with each other.
+    /// A test of two independent sides.
     pub fn unpaired(base: &[Reading], new: &[Reading], better: Better, limits: Limits) -> Self {
         Self::of(Method::Repetitions, base.to_vec(), new.to_vec(), better, limits, Scale::Values)
     }
 
-    /// Of pairs: what the machine did to both cancels out. The caller leaves out blocks that lack a reading.
+    /// A test of pairs, in which disturbances of the machine cancel. The caller leaves out blocks that lack a reading.
     pub fn paired(blocks: &[Block], better: Better, limits: Limits) -> Self {
         Self::on_scale(blocks, better, limits, Scale::Values)
     }
 
-    /// The same of a figure: on its scale, by which way it is worse.
+    /// A test of pairs of one metric, on its scale.
     pub fn of_pairs(blocks: &[Block], figure: Figure, limits: Limits) -> Self {
         Self::on_scale(blocks, better_of(figure), limits, Scale::fitting(figure))
     }
 
-    /// The same of two of one kind, where no way is the worse one: improved or regressed is what differs by more than the margin.
+    /// The verdict on pairs of equal sides: either *improved* or *regressed* means that they differ by more than the margin.
     pub fn of_twins(blocks: &[Block], figure: Figure, limits: Limits) -> Compared {
         Self::on_scale(blocks, Better::Lower, limits, Scale::fitting(figure)).judge(1)
     }
@@ -91,25 +91,20 @@ impl Test {
         Self::of(Method::Pairs, base, new, better, limits, scale)
     }
 
-    /// Of what was measured side by side: as pairs where there are enough of these for a family of that size; else the sides
-    /// as a whole, for which fewer repetitions suffice. Which of the two depends on how many there are, and not on what they
-    /// gave.
+    /// A test of what was measured side by side: of pairs, if there are enough for a family of that size. Otherwise the sides
+    /// count as independent, for which fewer repetitions suffice. The choice depends on the number of blocks only, not on
+    /// their values.
     pub fn of_blocks(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Self {
-        if Self::pairs_suffice(blocks.len(), family, limits) {
+        if Design::Pairs.least_outside(blocks.len(), blocks.len()) <= limits.share(family) {
             return Self::paired(blocks, better, limits);
         }
         let (base, new): (Vec<_>, Vec<_>) = blocks.iter().map(|block| (block.base, block.new)).unzip();
         Self::unpaired(&base, &new, better, limits)
     }
 
-    /// Whether so many pairs can decide one of so many comparisons.
-    pub fn pairs_suffice(pairs: usize, family: usize, limits: Limits) -> bool {
-        Design::Pairs.least_outside(pairs, pairs) <= limits.share(family)
-    }
-
-    /// Of two sides of runs, each with its repetitions. What is common to the repetitions of a run (its servers, its minute
-    /// of the host) makes them alike, so the run is the unit; where there are too few runs to tell how much these differ, the
-    /// repetitions are, and what is found is said of these runs alone.
+    /// A test of two sides of runs, each with its repetitions. Repetitions of a run have its servers and its minute of the host
+    /// in common, so the run is the unit. With too few runs to tell how much these differ, the repetition is, and the result
+    /// describes these runs only.
     pub fn of_runs(runs: &Runs, better: Better, limits: Limits, scale: Scale) -> Self {
         let all = Self::of(Method::Repetitions, runs.base.concat(), runs.new.concat(), better, limits, scale);
         match (medians(&runs.base), medians(&runs.new)) {
@@ -132,7 +127,7 @@ impl Test {
         Self { unit, better, limits, scale, base: was, new: is, units: [base, new] }
     }
 
-    /// Its verdict as one of so many comparisons.
+    /// The verdict as one of so many comparisons.
     pub fn judge(&self, family: usize) -> Compared {
         let [base, new] = &self.units;
         let why_not = match (base.is_empty(), new.is_empty()) {
@@ -175,9 +170,8 @@ impl Test {
 
     /// The ratio of the units, some of which may be lower bounds.
     ///
-    /// A value that is only known to be at least so long could be longer by any amount. The ratio is smallest if all of the
-    /// base's are infinite, and largest if all of the new's are. The interval reaches from the lower end of the one to the
-    /// upper end of the other, so that it holds whatever the waits would have come to.
+    /// A lower bound may be any larger value. The ratio is smallest if all of the base's are infinite, and largest if all of
+    /// the new's are. The interval reaches from the lower end of the former to the upper end of the latter.
     fn interval(&self, outside: f64) -> Option<Interval> {
         let [base, new] = &self.units;
         let values = |side: &[Reading], value: fn(&Reading) -> f64| -> Vec<f64> {
@@ -200,12 +194,12 @@ impl Test {
         self.units[0].len().min(self.units[1].len())
     }
 
-    /// About how many repetitions it would take: as many as the family demands and, if the interval is what is too wide,
-    /// as many as would narrow it enough if it narrows with the root of their number. `None` beyond [`MOST`].
+    /// Estimated number of units that decide: as many as the family demands and, if the interval is too wide, as many as narrow
+    /// it enough if it narrows with the root of their number. `None` beyond [`MOST`].
     fn needed(&self, alone: &Interval, in_family: &Interval, family: usize) -> Option<usize> {
         let demanded = self.design().fewest(self.limits.share(family))? as f64;
         let (middle, margin) = (alone.value.ln().abs(), self.limits.margin.ln_1p());
-        // What seems to lie beyond the margin has to by the interval of the family.
+        // A ratio beyond the margin needs the interval of the family there.
         let deciding = if middle > margin { in_family } else { alone };
         let by_width = if deciding.is_bounded() {
             let half = (deciding.high / deciding.low).ln() / 2.0;
@@ -213,7 +207,7 @@ impl Test {
         } else {
             demanded
         };
-        // An estimate that comes to no more than what there is was wrong.
+        // An estimate of no more than there is would be wrong.
         let needed = by_width.ceil().max(demanded).max(self.count() as f64 + 1.0);
         (by_width.is_finite() && needed <= MOST as f64).then_some(needed as usize)
     }
@@ -241,15 +235,15 @@ impl Test {
     }
 }
 
-/// With fewer runs than this, both sides together, nothing can be said of how much they differ by themselves.
+/// With fewer runs of both sides together, their spread is unknown.
 const FEWEST_RUNS: usize = 5;
 
-/// The median of each run; `None` where one is not known: where a queue grew in half of its repetitions, for example.
+/// The median of each run; `None` if one is unknown, for example because a queue grew in half of its repetitions.
 fn medians(side: &[Vec<Reading>]) -> Option<Vec<Reading>> {
     let median_of = |run: &Vec<Reading>| {
         let middle = |of: fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
         let known = middle(|reading| reading.value)?;
-        // Lower bounds leave it as it is where they lie above it whatever they really are.
+        // Lower bounds above the median don't move it.
         let is_known = middle(Reading::at_most)? == known && known.is_finite();
         is_known.then(|| Reading::exact(known))
     };

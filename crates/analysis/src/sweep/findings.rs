@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::next::Ask;
 use super::over::Variable;
-use super::series::{Decision, Sample, Series, State};
+use super::series::{Decision, Point, Sample, Series, State};
 
 /// Up to where the objective is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -92,8 +92,13 @@ fn edge(series: &Series) -> Edge {
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return Edge::Unknown { kept: None, missed: None, why: "no point was measured".into() };
     };
+    let leans = |point: &Point| point.leaning.is_some_and(|side| side != Decision::Undecided);
     let why = if series.points.iter().any(|point| point.too_few_samples) {
         "trials have too few samples for the percentile; make them longer with --duration"
+    } else if all.iter().all(|(_, decision)| *decision == Decision::Undecided)
+        && series.points.iter().any(leans)
+    {
+        "no point has the five repetitions that a decision takes"
     } else {
         "repetitions lie too far apart, or too near to the limit"
     };

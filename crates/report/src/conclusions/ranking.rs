@@ -5,9 +5,7 @@ use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::View;
 use crate::document::Value;
 use crate::view::Cell;
-use zklockbench_analysis::compare::{
-    Block, Compared, ComparisonVerdict, Limits, Test, exactly, judge_family,
-};
+use zklockbench_analysis::compare::{Block, Compared, ComparisonVerdict, Limits, Test, exactly};
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{contenders, counted, listed, number, percent};
 use zklockbench_record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
@@ -69,7 +67,9 @@ impl<'a> RankingContext<'a> {
         let counts = self.view.contender_counts();
         let questions =
             aspects.iter().flat_map(|aspect| counts.iter().map(|count| self.question(*aspect, *count)));
-        answers(questions.filter(|question| question.entries.len() > 1).collect(), limits)
+        let questions: Vec<OpenQuestion> = questions.filter(|question| question.entries.len() > 1).collect();
+        let family = questions.iter().map(OpenQuestion::pairs).sum();
+        questions.into_iter().map(|question| Standing::of(question, limits, family)).collect()
     }
 
     fn question(&self, aspect: Aspect, contenders: usize) -> OpenQuestion {
@@ -222,71 +222,36 @@ struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// Every pair of it takes a test, whichever turns out to be the best: to count only those of the best would be to
-    /// choose after having looked.
+    /// All its pairs of strategies, because which one is the best is seen only afterwards.
     fn pairs(&self) -> usize {
         self.entries.len() * self.entries.len().saturating_sub(1) / 2
     }
 }
 
-fn answers(mut questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
-    let family: usize = questions.iter().map(OpenQuestion::pairs).sum();
-    let mut tests = Vec::new();
-    for question in &mut questions {
-        question.entries.sort_by(|one, other| {
-            let order = one.median().total_cmp(&other.median());
-            if question.better == Better::Higher { order.reverse() } else { order }
-        });
-        for (first, best) in question.entries.iter().enumerate() {
-            let others = &question.entries[first + 1..];
-            tests.extend(others.iter().map(|other| test(best, other, question.better, limits, family)));
-        }
-    }
-    let mut judged = judge_family(&tests).into_iter();
-    let mut standings = Vec::new();
-    for question in questions {
-        let found: Vec<Compared> = judged.by_ref().take(question.pairs()).collect();
-        standings.push(Standing::of(question, found, limits, family));
-    }
-    standings
-}
-
-/// Strategies of one repetition ran side by side, so they are pairs, where there are enough of these for the family to be
-/// decided by pairs; else the sides are compared as a whole, for which fewer repetitions suffice. Which of the two depends
-/// on how many repetitions there are, and not on what they gave.
-fn test(
-    best: &StrategyReadings,
-    other: &StrategyReadings,
-    better: Better,
-    limits: Limits,
-    family: usize,
-) -> Test {
-    let blocks = Block::of_repetitions(other.readings.iter().copied(), best.readings.iter().copied());
-    match Test::pairs_suffice(blocks.len(), family, limits) {
-        true => Test::paired(&blocks, better, limits),
-        false => Test::unpaired(&other.of(), &best.of(), better, limits),
-    }
-}
-
 impl Standing {
-    /// `found` is of each pair of its entries, those with the best first.
-    fn of(question: OpenQuestion, found: Vec<Compared>, limits: Limits, family: usize) -> Self {
-        let OpenQuestion { aspect, contenders, better, entries, apart } = question;
+    /// The answer to a question, as one of so many pairs of strategies.
+    fn of(question: OpenQuestion, limits: Limits, family: usize) -> Self {
+        let OpenQuestion { aspect, contenders, better, mut entries, apart } = question;
+        entries.sort_by(|one, other| {
+            let order = one.median().total_cmp(&other.median());
+            if better == Better::Higher { order.reverse() } else { order }
+        });
         let best = &entries[0];
-        let mut exact = true;
-        let against = entries[1..]
-            .iter()
-            .zip(found)
-            .map(|(other, tested)| {
-                let is_known = best.is_determined() && other.is_determined();
-                exact &= is_known;
-                let compared = if is_known { exactly(&other.of(), &best.of(), better) } else { tested };
-                Against { verdict: compared.verdict, ratio: compared.ratio }
-            })
-            .collect();
+        let is_exact = |other: &StrategyReadings| best.is_determined() && other.is_determined();
+        let against = |other: &StrategyReadings| {
+            // Strategies of one repetition ran side by side.
+            let blocks = || Block::of_repetitions(other.readings.clone(), best.readings.clone());
+            let Compared { verdict, ratio, .. } = match is_exact(other) {
+                true => exactly(&other.of(), &best.of(), better),
+                false => Test::of_blocks(&blocks(), better, limits, family).judge(family),
+            };
+            Against { verdict, ratio }
+        };
+        let against = entries[1..].iter().map(against).collect();
         let repetitions = entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
         let needed = Design::Independent.fewest(limits.share(family));
-        let decidable = exact || needed.is_some_and(|needed| repetitions >= needed);
+        let decidable =
+            entries[1..].iter().all(is_exact) || needed.is_some_and(|needed| repetitions >= needed);
         Self { aspect, contenders, better, entries, apart, against, repetitions, needed, decidable }
     }
 
