@@ -42,7 +42,7 @@ impl Bench {
 #[test]
 fn a_held_history_exits_with_0_and_shows_its_lock() {
     let bench = Bench::new();
-    let (code, out, err) = bench.check(&bench.history(HELD), &[]);
+    let (code, out, err) = bench.check(&bench.history(HELD), &["--all"]);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     assert!(out.contains("8 events of 2 contenders on 1 clock"), "{out}");
     assert!(out.starts_with("verdict: held\n"), "{out}");

@@ -3,7 +3,7 @@
 use super::{Source, noted, table};
 use crate::View;
 use crate::document::{Block, Table, Tone, Value, numbers, words};
-use crate::table::calibration::floor_table;
+use crate::table::calibration::floor_grid;
 use crate::view::Cell;
 use zklockbench_core::measure::Outcome;
 use zklockbench_core::units::{counted, number};
@@ -181,7 +181,7 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
         ("handoff, sessions on two servers", floor.handoff_other_server),
         ("uncontended acquire", floor.uncontended),
     ];
-    let measured = floor_table(all.into_iter().filter(|(_, of)| of.is_some()));
+    let measured = floor_grid(all.into_iter().filter(|(_, of)| of.is_some())).table;
     let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
     let table = table("What the ensemble itself takes", measured, legend);
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));

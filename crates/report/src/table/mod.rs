@@ -2,17 +2,21 @@
 
 pub(super) mod ab;
 pub(super) mod calibration;
+pub(super) mod columns;
 pub(super) mod comparison;
 mod counts;
+mod drivers;
+mod faults;
 mod gates;
 pub(super) mod grids;
 mod layout;
 pub(super) mod plan;
+mod printed;
 mod run;
 pub(super) mod sweep;
 
-use super::document::{ExplainedTable, Table, numbers, words};
-use zklockbench_core::units::{distinct_sorted, grouped, listed, number, percent};
+use super::document::{ExplainedTable, Table};
+use zklockbench_core::units::{distinct_sorted, grouped, listed, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::{calibration, headline as calibration_headline};
@@ -21,7 +25,7 @@ pub(super) use gates::{
     gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
 };
 pub use gates::{gates, gates_markdown};
-pub use layout::{Style, wrapped};
+pub use layout::{Style, table_text, wrapped};
 pub use plan::{headline as plan_headline, plan};
 pub(super) use run::basis;
 pub use run::{markdown, terminal};
@@ -30,11 +34,6 @@ pub use sweep::{headline as sweep_headline, sweep};
 
 /// What stands where nothing was measured, in tables whose cells are texts.
 const NOT_MEASURED: &str = "-";
-
-/// A probability: below a thousandth how far does not matter.
-fn probability(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_owned() } else { number(p) }
-}
 
 /// The margin of each figure in a sentence, the figures that share one together; nothing where there is none.
 fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
