@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::columns::{Columns, Grid};
 use crate::View;
-use crate::document::{Column, Table, Tone, Value};
-use crate::view::{AccountingRow, CrossCheck, TwoCounts};
+use crate::document::{Column, Tone, Value};
+use crate::view::AccountingRow;
 use zklockbench_core::measure::RequestKind;
 use zklockbench_core::units::number;
 use zklockbench_record::{CountedTurns, Counting};
@@ -100,38 +100,24 @@ const fn heading(kind: RequestKind) -> &'static str {
     }
 }
 
-impl Table {
-    /// The three-way check: client, cost model, servers, count by count.
-    pub(crate) fn accounting(view: &View<'_>) -> Self {
-        let counted = |value| Value::or_missing(value, Value::Count);
-        Columns::<AccountingRow>::new()
-            .words("strategy", |row| row.strategy.clone())
-            .numbers("contenders", |row| Value::Count(row.contenders as u64))
-            .words("counted", |row| row.line.what.name())
-            .numbers("client", move |row| counted(row.line.client))
-            .numbers("cost model", move |row| counted(row.line.expected))
-            .numbers("servers", move |row| counted(row.line.servers))
-            .words("agree", |row| agree(row.agrees))
-            .grid("Counts", 1, view.accounting())
-            .table
-    }
-}
-
-/// Client against servers in short: a row for each strategy and contender count.
-pub(super) fn cross_check(view: &View<'_>) -> Grid {
-    let both = |line: Option<TwoCounts>| {
-        Value::or_missing(line, |line| Value::from(format!("{} / {}", line.client, line.servers)))
-    };
-    Columns::<CrossCheck>::new()
-        .words("client / servers", |row| row.strategy.clone())
+/// The three-way check: client, cost model, servers, count by count.
+pub(crate) fn accounting(view: &View<'_>) -> Grid {
+    let counted = |value| Value::or_missing(value, Value::Count);
+    Columns::<AccountingRow>::new()
+        .words("strategy", |row| row.strategy.clone())
         .numbers("contenders", |row| Value::Count(row.contenders as u64))
-        .numbers("reads", move |row| both(row.counts[0]))
-        .numbers("writes", move |row| both(row.counts[1]))
-        .numbers("notifications", move |row| both(row.counts[2]))
-        .words("agree", |row| {
-            agree(row.counts.iter().flatten().map(|line| line.agrees).reduce(|all, one| all && one))
-        })
-        .grid("Counts of client and servers", 1, view.cross_checks())
+        .words("counted", |row| row.line.what.name())
+        .numbers("client", move |row| counted(row.line.client))
+        .numbers("cost model", move |row| counted(row.line.expected))
+        .numbers("servers", move |row| counted(row.line.servers))
+        .words("agree", |row| agree(row.agrees))
+        .explained("in each repetition")
+        .grid(
+            "What the client counted, what the cost model expects, and what the servers counted",
+            2,
+            view.accounting(),
+        )
+        .noted("Sums over all repetitions.")
 }
 
 fn agree(agrees: Option<bool>) -> Value {

@@ -4,7 +4,7 @@ pub(super) mod ab;
 pub(super) mod calibration;
 pub(super) mod columns;
 pub(super) mod comparison;
-mod counts;
+pub(super) mod counts;
 mod drivers;
 mod faults;
 mod gates;
@@ -15,7 +15,7 @@ mod printed;
 mod run;
 pub(super) mod sweep;
 
-use super::document::{ExplainedTable, Table};
+use super::document::ExplainedTable;
 use zklockbench_core::units::{distinct_sorted, grouped, listed, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};

@@ -1,12 +1,12 @@
 //! A run with its tables and conclusions, for a terminal and as Markdown for READMEs and CI summaries.
 
 use super::comparison;
-use super::counts::cross_check;
+use super::counts::accounting;
 use super::gates::{gates, gates_markdown};
 use super::grids::{grids, tables};
 use super::layout::{bullets, escaped, folded, painted, table, wrapped};
 use super::printed::Printed;
-use super::{ExplainedTable, Style, Table};
+use super::{ExplainedTable, Style};
 use crate::document::Value;
 use crate::view::Cell;
 use crate::{Headline, RunReport, View};
@@ -21,10 +21,9 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
     let notes = view.notes().into_iter().map(|note| format!("! {note}"));
     let mut conclusions = report.other_conclusions().iter().map(|one| one.sentence.clone());
     let first: Vec<String> = conclusions.by_ref().take(1).collect();
-    let checked = cross_check(view);
-    let mut tables = grids(view);
-    let unchecked = if checked.is_empty() { unchecked(view) } else { None };
-    tables.extend((!checked.is_empty()).then_some(checked));
+    let is_checked = view.accounting().iter().any(|row| row.line.servers.is_some());
+    let unchecked = if is_checked { None } else { unchecked(view) };
+    let tables = grids(view).into_iter().chain(is_checked.then(|| accounting(view))).collect();
     let against = compared.map(|one| format!("Against the baseline: {}.", one.conclusion.sentence));
     let basis = basis(view);
     let (basis, more) = if style.all {
@@ -90,9 +89,9 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     if !legends.is_empty() {
         said.push(folded("How to read this", &legends.join("\n\n")));
     }
-    let accounting = Table::accounting(view);
-    if !accounting.rows.is_empty() {
-        said.push(folded("Counts: client, cost model and servers", &table(&accounting)));
+    let accounting = accounting(view);
+    if !accounting.is_empty() {
+        said.push(folded("Counts: client, cost model and servers", &table(&accounting.table)));
     }
     said.join("\n\n") + "\n"
 }
