@@ -219,9 +219,6 @@ pub struct CalibrateArgs {
     /// Pause this long before each handoff and acquire, as servers do during holds: caches are cold then
     #[arg(long, value_name = "TIME", value_parser = duration_within("1us", "1s"))]
     pub rest: Option<Duration>,
-    /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another 40 s
-    #[arg(long)]
-    pub behaviour: bool,
     /// Where to put the calibration's directory
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
@@ -240,7 +237,7 @@ pub struct ArticlesArgs {
     /// Keep the decisions in this file; claims whose runs are missing keep the decision that is there
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
-    /// Write the page about the claims, like docs/articles.md, to this file
+    /// Write the evidence of the claims, like docs/reference/articles.md, to this file
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
 }
@@ -418,11 +415,11 @@ pub struct DriverCheckArgs {
     /// Check only this lock of the driver; may be repeated [default: all]
     #[arg(long = "lock", value_name = "NAME")]
     pub locks: Vec<String>,
-    /// Try only this check, e.g. timeout; may be repeated [default: all]
+    /// Try only this check, e.g. exclusion; may be repeated [default: all]
     #[arg(long = "only", value_name = "CHECK")]
     pub only: Vec<String>,
     /// How many contenders want the lock at once where its exclusion is checked
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
     // A local ensemble has one server unless --servers says more.
     #[command(flatten)]

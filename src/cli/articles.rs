@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::args::ArticlesArgs;
 use super::output;
 use zklockbench_analysis::articles::{
-    CURATOR_FACTS, DECISIONS_VERSION, Decisions, Evidence, Named, page, text,
+    CURATOR_FACTS, DECISIONS_VERSION, Decisions, Evidence, Named, evidence_page, text,
 };
 use zklockbench_core::disk::{self, MIB, Unreadable};
 use zklockbench_core::error::{Error, Exit};
@@ -37,7 +37,7 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
         output::file(file, &(json + "\n"))?;
     }
     if let Some(file) = &args.page {
-        output::file(file, &page(&decisions))?;
+        output::file(file, &evidence_page(&decisions))?;
     }
     let found = serde_json::json!({ "claims": decisions.claims });
     output::tell("articles", Exit::Held, &found, || output::text(&text(&decisions)))

@@ -14,7 +14,7 @@ use super::run::sharing::Sharing;
 use super::run::{host, tool_commit};
 use zklockbench_load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
 use zklockbench_load::{Environment, LoadLimits, NearEnd, Workspace};
-use zklockbench_record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
+use zklockbench_record::{Calibration, EnsembleInfo, synced_writes_per_s};
 
 use zklockbench_core::clock::micros;
 use zklockbench_core::error::{Error, Exit};
@@ -41,7 +41,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     let opened = OpenEnsemble::open(&scenario, &args.opening, access, logs, &progress, stop).await?;
     let measured = measure(&opened, &args, &progress, stop).await;
     opened.close();
-    let (measured, behaviour, ensemble) = measured?;
+    let (measured, ensemble) = measured?;
     let file = CalibrationFile {
         schema_version: CALIBRATION_SCHEMA_VERSION,
         calibration: Calibration {
@@ -60,7 +60,6 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
             servers: measured.servers,
             pairs: measured.pairs,
             missing: measured.missing,
-            behaviour,
         },
     };
     let path = writer.publish(&file)?;
@@ -87,13 +86,10 @@ async fn measure(
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<(CalibrationResult, Option<Behaviour>, EnsembleInfo), Error> {
+) -> Result<(CalibrationResult, EnsembleInfo), Error> {
     host::allow_sessions(opened.addresses.len() * (SESSIONS + 1), 1)?;
     let sharing = Sharing::of(opened, &args.opening.sharing, None).await;
     sharing.note().iter().for_each(|note| progress.note(note));
-    if args.behaviour && sharing.at_most.is_some() {
-        return Err(Error::usage("--behaviour loads the servers without limit: add --allow-saturation"));
-    }
     let limits = LoadLimits::at_most(sharing.at_most);
     let mut ensemble = opened.describe().await;
     ensemble.config.extend(sharing.facts());
@@ -133,7 +129,7 @@ async fn measure(
         (Error::Environment(why), Some(server)) => Error::environment(format!("{why}; {server}")),
         (error, _) => error,
     };
-    measured.map(|(measured, behaviour)| (measured, behaviour, ensemble)).map_err(why)
+    measured.map(|measured| (measured, ensemble)).map_err(why)
 }
 
 async fn on(
@@ -142,20 +138,17 @@ async fn on(
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<(CalibrationResult, Option<Behaviour>), Error> {
+) -> Result<CalibrationResult, Error> {
     warm_up(opened, environment, progress, stop).await?;
     if stop.is_cancelled() {
         return Err(Error::Interrupted);
     }
     progress.note(&format!("measuring for {} s", budget(args).as_secs()));
-    let local = environment.local.as_ref();
     let site = CalibrationSite {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
         place: environment.workspace.root().to_owned(),
         keep_awake: environment.keep_awake,
-        logs: local.and_then(|local| local.logs_at_hand()).map(|logs| logs.directories).unwrap_or_default(),
-        processes: local.map(|local| local.process_ids()).unwrap_or_default(),
         throttle: environment.limits.throttle.clone(),
     };
     let mut plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
@@ -163,9 +156,7 @@ async fn on(
         progress.note("requests are not measured at saturation where the load is limited");
         plan = plan.without_saturation();
     }
-    let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
-    let behaviour = if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
-    Ok((measured, behaviour))
+    calibrate::calibrate(site, plan, stop).await
 }
 
 #[cfg(test)]

@@ -20,9 +20,7 @@ use zklockbench_record::RunEnding;
 use zklockbench_scenario::{TrialPlan, did_you_mean};
 use zklockbench_zk::{Access, reactor};
 
-/// What the driver is called in messages: it has no name, as none is needed here.
-const NAME: &str = "checked";
-const TAKES: &str = "about half a minute";
+const TAKES: &str = "about 20 s";
 
 pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let DriverCommands::Check(args) = args.command;
@@ -32,14 +30,13 @@ pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit,
         let names: Vec<&str> = conformance::names().collect();
         return Err(Error::usage(format!("there is no check `{unknown}`; there are: {}", names.join(", "))));
     }
-    let command = drivers::named(&format!("{NAME}={}", args.program)).map_err(Error::usage)?;
+    let command = drivers::named(&format!("{}={}", conformance::NAME, args.program)).map_err(Error::usage)?;
     let access = args.opening.access.access(None)?;
     let tried = command.clone();
     let ready = on_its_own_thread(stop, move || async move { conformance::introduce(&tried).await }).await?;
     let ready = ready.map_err(|why| Error::environment(format!("the driver {why}")))?;
     let locks = chosen(&ready, &args.locks)?;
-    let findings = on_an_ensemble(&args, access, command, &locks, stop).await?;
-    let all = [shown(&ready).into_iter().collect(), findings].concat();
+    let all = on_an_ensemble(&args, access, command, &ready, &locks, stop).await?;
     show(&ready, &locks, &all, &args)
 }
 
@@ -54,26 +51,12 @@ fn chosen(ready: &Ready, asked: &[String]) -> Result<Vec<String>, Error> {
     Ok(known().filter(is_asked).map(str::to_owned).collect())
 }
 
-/// What it declares has to be good for strategies, too: names, parameters.
-fn shown(ready: &Ready) -> Option<Finding> {
-    let command = DriverCommand { name: NAME.into(), program: String::new(), arguments: Vec::new() };
-    let refused =
-        zklockbench_locks::register(vec![zklockbench_locks::Program { command, ready: ready.clone() }])
-            .err()?;
-    Some(Finding {
-        check: "ready",
-        lock: None,
-        outcome: Outcome::Failed,
-        seen: refused,
-        advice: Some("without that none of its locks can be named in a scenario"),
-    })
-}
-
 /// Starts or finds the ensemble, and leaves it as it was.
 async fn on_an_ensemble(
     args: &DriverCheckArgs,
     access: Access,
     command: DriverCommand,
+    ready: &Ready,
     locks: &[String],
     stop: &CancellationToken,
 ) -> Result<Vec<Finding>, Error> {
@@ -87,7 +70,7 @@ async fn on_an_ensemble(
         tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
     let opened = opening.await?;
-    let checked = on(&opened, args, command, locks, &progress, stop).await;
+    let checked = on(&opened, args, command, (ready, locks), &progress, stop).await;
     opened.close();
     checked
 }
@@ -96,7 +79,7 @@ async fn on(
     opened: &OpenEnsemble,
     args: &DriverCheckArgs,
     command: DriverCommand,
-    locks: &[String],
+    (ready, locks): (&Ready, &[String]),
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<Vec<Finding>, Error> {
@@ -104,21 +87,16 @@ async fn on(
     let workspace = Workspace::create(opened.target.clone(), &name).await?;
     let site = CheckSite {
         target: opened.target.clone(),
-        servers: opened.addresses.clone(),
         place: workspace.root().to_owned(),
         contenders: usize::from(args.contenders),
     };
-    let locks = locks.to_vec();
+    let (ready, locks) = (ready.clone(), locks.to_vec());
     progress.note(&format!("checking {}: {TAKES} for each lock", locks.join(", ")));
     let only = args.only.clone();
     let findings = on_its_own_thread(stop, move || async move {
-        let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
-        let mut all = conformance::of_program(&command, &wanted).await;
-        for lock in &locks {
-            let tried = conformance::of_lock(&command, lock, &site, &wanted).await;
-            all.extend(tried.map_err(|why| Error::environment(format!("the driver {why}")))?);
-        }
-        Ok(all)
+        let is_chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+        let findings = conformance::check(&command, &ready, &locks, &site, &is_chosen).await;
+        findings.map_err(|failure| Error::environment(format!("no session with the ensemble: {failure}")))
     })
     .await;
     if opened.started.is_none() {
@@ -141,8 +119,12 @@ async fn on_its_own_thread<T: Send + 'static, F: Future<Output = T>>(
 
 fn show(ready: &Ready, locks: &[String], all: &[Finding], args: &DriverCheckArgs) -> Result<Exit, Error> {
     let headline = headline(ready, locks, all);
-    let has_failed = all.iter().any(|finding| finding.outcome == Outcome::Failed);
-    let verdict = Verdict::violated_if(has_failed.then(|| headline.clone()).into_iter().collect());
+    let has = |outcome| all.iter().any(|finding| finding.outcome == outcome);
+    let verdict = match (has(Outcome::Failed), has(Outcome::Unknown)) {
+        (true, _) => Verdict::Violated(vec![headline.clone()]),
+        (false, true) => Verdict::Unknown(vec![headline.clone()]),
+        (false, false) => Verdict::Held,
+    };
     let found = json!({ "driver": ready.driver, "inside": ready.inside,
                         "system": ready.system, "locks": locks, "headline": headline,
                         "checks": all });
@@ -169,8 +151,9 @@ fn next(ready: &Ready, locks: &[String], program: &str) -> String {
 /// `curator 1.0: InterProcessMutex keeps the protocol: 27 of 27 checks`.
 fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     let count = |outcome| all.iter().filter(|finding| finding.outcome == outcome).count();
-    let (failed, left_out) = (count(Outcome::Failed), count(Outcome::NotTried));
-    let tried = all.len() - left_out;
+    let (failed, left_out, unknown) =
+        (count(Outcome::Failed), count(Outcome::NotTried), count(Outcome::Unknown));
+    let tried = all.len() - left_out - unknown;
     let names = listed(locks);
     let driver = one_line(&ready.driver);
     let system = match ready.system.as_str() {
@@ -179,15 +162,14 @@ fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     };
     let keeps = if locks.len() > 1 { "keep" } else { "keeps" };
     let verdict = match failed {
+        0 if unknown > 0 => {
+            format!(": {unknown} of {} unknown", counted(all.len() - left_out, "check", "checks"))
+        }
         0 => format!(" {keeps} the protocol: {tried} of {tried} checks"),
         _ => format!(": {failed} of {} failed", counted(tried, "check", "checks")),
     };
-    let warnings = match count(Outcome::Warning) {
-        0 => String::new(),
-        some => format!(", {}", counted(some, "warning", "warnings")),
-    };
     let left_out = if left_out > 0 { format!(", {left_out} not tried") } else { String::new() };
-    format!("{driver}{system}: {names}{verdict}{warnings}{left_out}")
+    format!("{driver}{system}: {names}{verdict}{left_out}")
 }
 
 fn line(finding: &Finding) -> String {
@@ -220,12 +202,13 @@ mod tests {
             let all: Vec<Finding> = outcomes.iter().map(|outcome| finding(*outcome)).collect();
             headline(&ready(), &locks, &all)
         };
-        use Outcome::{Failed, NotTried, Ok, Warning};
+        use Outcome::{Failed, NotTried, Ok, Unknown};
         assert_eq!(said(&["Lock"], &[Ok, Ok]), "my 1: Lock keeps the protocol: 2 of 2 checks");
         assert_eq!(
-            said(&["Lock", "Other"], &[Ok, Warning, NotTried]),
-            "my 1: Lock and Other keep the protocol: 2 of 2 checks, 1 warning, 1 not tried"
+            said(&["Lock", "Other"], &[Ok, Ok, NotTried]),
+            "my 1: Lock and Other keep the protocol: 2 of 2 checks, 1 not tried"
         );
+        assert_eq!(said(&["Lock"], &[Ok, Unknown]), "my 1: Lock: 1 of 2 checks unknown");
         assert_eq!(said(&["Lock"], &[Ok, Failed, NotTried]), "my 1: Lock: 1 of 2 checks failed, 1 not tried");
     }
 

@@ -29,7 +29,6 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     let run = merged_run(&parts);
     let name = args.run_id.clone().unwrap_or_else(|| format!("{}-merged", first.workers.run_id));
     let mut writer = RunWriter::create(&args.out, &name)?;
-    writer.compare_with(run.floor.clone().unwrap_or_default());
     writer.begins(run.clone(), &[], zklockbench_judge::of_run(&[], run.planned_trials))?;
     let mut trials = Vec::new();
     for index in numbers(&parts) {

@@ -1,14 +1,7 @@
-//! Whether a driver keeps the protocol: all that `docs/testing-your-client.md` requires is tried, a check at a time, and what that has
-//! come to.
-//!
-//! It is not what trials speak to drivers by. That only has to notice that something is wrong; this has to find it, on purpose,
-//! and to say what it is.
+//! `driver check`: eight checks of the drivers' protocol, each on processes of its own. They talk to a driver by the same code as
+//! trials do; what a trial reports as a driver's failure, they report as a failed check.
 
-mod conversation;
-mod endings;
-mod exclusion;
-mod program;
-mod sessions;
+mod checks;
 mod stage;
 
 use std::time::Duration;
@@ -18,165 +11,123 @@ use futures_util::future::LocalBoxFuture;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use conversation::Conversation;
 use stage::Stage;
-use zklockbench_locks::driver::DriverCommand;
-use zklockbench_locks::driver::protocol::{Ready, WantedMode};
-use zklockbench_zk::reactor;
+use zklockbench_locks::driver::protocol::Ready;
+use zklockbench_locks::driver::{DriverCommand, DriverError, Process};
+use zklockbench_zk::{Failure, reactor};
 
 pub use stage::CheckSite;
 
+/// Name of the checked driver in messages.
+pub const NAME: &str = "checked";
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
 
-type OfProgram = for<'a> fn(&'a mut Conversation) -> LocalBoxFuture<'a, Tried>;
-type OfLock = for<'a> fn(&'a mut Stage<'_>) -> LocalBoxFuture<'a, Tried>;
-
-/// Makes a table of checks: how each is tried, and what to do where it fails.
-macro_rules! checks {
-    ($table:ident: $kind:ty; $($name:literal: $($tries:ident)::+ $(($argument:expr))?, $advice:literal;)*) => {
-        const $table: &[(&str, &str, $kind)] =
-            &[$(($name, $advice, |it| $($tries)::+(it $(, $argument)?).boxed_local())),*];
-    };
+/// A check of the program, or of one of its locks.
+enum Check {
+    Program(for<'a> fn(&'a DriverCommand) -> LocalBoxFuture<'a, Tried>),
+    Lock(for<'a> fn(&'a Stage<'a>) -> LocalBoxFuture<'a, Tried>),
 }
 
-checks! {
-    OF_PROGRAM: OfProgram;
-    "ready": program::declares, "see \"What `ready` declares\" in docs/testing-your-client.md";
-    "flush": program::flushes, "flush standard output after each line";
-    "unknown field": program::unknown_field, "ignore fields that you don't know";
-    "unknown request": program::unknown_request, "answer what you don't know with \"err\":\"unsupported\"";
-    "echoes": program::echoes(None),
-        "answer an echo at once from the thread that reads, with CLOCK_MONOTONIC in microseconds as `now`";
-    "end of input": program::exits("with nobody in it"),
-        "exit when standard input ends, and end what you have started";
-    "SIGKILL": program::is_killed, "start nothing outside of your process group";
-}
-
-checks! {
-    OF_LOCK: OfLock;
-    "sessions": sessions::one_each, "give each contender a client, and so a session, of its own";
-    "session timeout": sessions::granted,
-        "ask the servers for `session_ms`, if the client can; tell what they granted, not what was asked for";
-    "contender's echo": sessions::contenders_echo, "answer an echo with `c` from the contender's own thread";
-    "exclusion": exclusion::cycles,
-        "answer an acquire with `ok` only when the contender's own session has the lock";
-    "order": exclusion::order, "serve those who wait as they came, or leave `order` out";
-    "readers": exclusion::readers,
-        "let readers in together, and a writer alone, or leave the mode `read` out";
-    "leases": exclusion::leases, "let in as many as the parameter says, or leave `leases` out";
-    "reentrant": exclusion::again, "let the holder in again, and count, or leave `reentrant` out";
-    "echo while waiting": endings::echo_while_waiting, "never wait for a lock on the thread that reads";
-    "timeout": endings::times_out(endings::TIMEOUT),
-        "end the wait and leave the queue when `timeout_ms` are over, or declare `timeout` as `none`";
-    "timeout of 0": endings::times_out(Duration::ZERO),
-        "answer `timeout` at once where `timeout_ms` is 0 and another has the lock";
-    "late grants": endings::late_grants,
-        "release at once what is granted after `timeout` has been answered, and tell it by the event `late`";
-    "cancel at once": endings::cancel_before,
-        "answer the acquire and the cancel, each once, also where the wait has not begun";
-    "cancel a wait": endings::cancel_during,
-        "end the wait, leave the queue, and answer the acquire with `cancelled`";
-    "cancel a hold": endings::cancel_after, "leave a lock alone that has been granted";
-    "hold": exclusion::by_itself,
-        "answer at the grant, hold, release, and answer `released`, or leave `hold` out";
-    "ahead": exclusion::ahead,
-        "do acquires that come `after` others one by one and in order, and none behind one that was not released";
-    "close while holding": endings::close_while_holding,
-        "release what is held and end the session when asked to close";
-    "wire cut for a moment": sessions::cut_shortly,
-        "tell `suspended`, `connected` and `expired` as the client learns of them";
-    "wire cut for long": sessions::cut_for_long,
-        "tell `expired` when the session is over, or don't declare `lost`; answer all that is asked then, too";
-    "session expired": sessions::expired,
-        "tell the session's `password` with `open`: hexadecimal digits, as the client has it";
-    "nothing left": endings::nothing_left,
-        "delete what a contender has made when it closes, or end its session";
-    "end while holding": end_while_holding, "exit when standard input ends, whoever holds or waits";
-}
-
-pub async fn introduce(command: &DriverCommand) -> Result<Ready, String> {
-    Conversation::start(command).await.map(|driver| driver.ready.clone())
-}
+/// All checks in their order: name, advice for a failure, function.
+const CHECKS: [(&str, &str, Check); 8] = [
+    (
+        "ready",
+        "see \"What `ready` declares\" in docs/testing-your-client.md",
+        Check::Program(|command| checks::ready(command).boxed_local()),
+    ),
+    (
+        "messages",
+        "flush after each line; ignore unknown fields; answer an unknown request with `unsupported`; report a line that is not \
+         JSON on standard error",
+        Check::Program(|command| checks::messages(command).boxed_local()),
+    ),
+    (
+        "exclusion",
+        "answer an acquire with `ok` only when the contender's own session has the lock, and give each contender a thread",
+        Check::Lock(|stage| checks::exclusion(stage).boxed_local()),
+    ),
+    (
+        "acquire timeout",
+        "end the wait and leave the queue when `timeout_ms` are over, release a late grant, or declare `timeout` as `none`",
+        Check::Lock(|stage| checks::acquire_timeout(stage).boxed_local()),
+    ),
+    (
+        "cancel",
+        "end the wait, leave the queue, and answer the acquire with `cancelled`, or declare `cancel` as `none`",
+        Check::Lock(|stage| checks::cancel(stage).boxed_local()),
+    ),
+    (
+        "close",
+        "release what is held and end the session when asked to close",
+        Check::Lock(|stage| checks::close(stage).boxed_local()),
+    ),
+    (
+        "lost session",
+        "send `expired` when the session is over, and the session's own `password` with `open`, or leave `lost` out",
+        Check::Lock(|stage| checks::lost_session(stage).boxed_local()),
+    ),
+    (
+        "end of input",
+        "exit when standard input ends, and make only ephemeral nodes",
+        Check::Lock(|stage| checks::end_of_input(stage).boxed_local()),
+    ),
+];
 
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let of_program = OF_PROGRAM.iter().map(|(name, ..)| *name);
-    std::iter::once(BY_HAND.0).chain(of_program).chain(OF_LOCK.iter().map(|(name, ..)| *name))
+    CHECKS.iter().map(|(name, ..)| *name)
 }
 
-pub async fn of_program(command: &DriverCommand, wanted: &impl Fn(&str) -> bool) -> Vec<Finding> {
-    let mut all = Vec::new();
-    let (by_hand, advice) = BY_HAND;
-    if wanted(by_hand) {
-        all.push(Finding::of(by_hand, None, advice, program::by_hand(command).await));
-    }
-    for (name, advice, tries) in OF_PROGRAM.iter().filter(|(name, ..)| wanted(name)) {
-        // Each has a process of its own: what one has broken is not the next one's fault.
-        let tried = match Conversation::start(command).await {
-            Ok(mut driver) => within(tries(&mut driver)).await,
-            Err(why) => wrong(why),
-        };
-        all.push(Finding::of(name, None, advice, tried));
-    }
-    all
+/// The driver's answer to `hello`, or why there is none.
+pub async fn introduce(command: &DriverCommand) -> Result<Ready, String> {
+    Process::start(command.clone()).await.map(|process| process.ready.clone()).map_err(|error| why(&error))
 }
 
-const BY_HAND: (&str, &str) =
-    ("by hand", "without ZKLOCKBENCH_DRIVER=1 in the environment say what you are and exit with 2");
-
-pub async fn of_lock(
+/// Makes the chosen checks of the program and of these locks.
+pub async fn check(
     command: &DriverCommand,
-    lock: &str,
+    ready: &Ready,
+    locks: &[String],
     site: &CheckSite,
-    wanted: &impl Fn(&str) -> bool,
-) -> Result<Vec<Finding>, String> {
-    let driver = Conversation::start(command).await?;
-    let (ready, declared) = (driver.ready.clone(), driver.declared.clone());
-    drop(driver);
-    if !ready.locks.contains_key(lock) {
-        return Err(format!("has no lock `{lock}`"));
-    }
-    let stage = Stage::set(site, command, &ready, &declared, lock).await;
-    let mut stage = stage.map_err(|failure| format!("can't be tried: no session: {failure}"))?;
+    is_chosen: &impl Fn(&str) -> bool,
+) -> Result<Vec<Finding>, Failure> {
     let mut all = Vec::new();
-    for (name, advice, tries) in OF_LOCK.iter().filter(|(name, ..)| wanted(name)) {
-        let tried = within(tries(&mut stage)).await;
-        if !matches!(tried, Ok(_) | Err(Trouble::NotTried(_))) {
-            stage.give_up();
-            stage.places.clear();
+    let chosen = || CHECKS.iter().filter(|(name, ..)| is_chosen(name));
+    for (name, advice, check) in chosen() {
+        if let Check::Program(check) = check {
+            all.push(Finding::new(name, None, advice, in_time(check(command)).await));
         }
-        all.push(Finding::of(name, Some(lock), advice, tried));
+    }
+    // A driver that does not understand its requests fails all other checks for the same reason.
+    let understands = all.iter().all(|finding| finding.check != "messages" || finding.outcome == Outcome::Ok);
+    for lock in locks {
+        let stage = Stage::new(site, command, ready, lock).await?;
+        for (name, advice, check) in chosen() {
+            if let Check::Lock(check) = check {
+                let tried =
+                    if understands { in_time(check(&stage)).await } else { not_tried("it fails `messages`") };
+                all.push(Finding::new(name, Some(lock), advice, tried));
+            }
+        }
     }
     Ok(all)
 }
 
-async fn within(check: LocalBoxFuture<'_, Tried>) -> Tried {
+async fn in_time(check: LocalBoxFuture<'_, Tried>) -> Tried {
     let late = || wrong(format!("the check was not over within {} s", CHECK_WITHIN.as_secs()));
     reactor::timeout(CHECK_WITHIN, check).await.unwrap_or_else(late)
 }
 
-async fn end_while_holding(stage: &mut Stage<'_>) -> Tried {
-    let on = stage.place().await?;
-    let (holder, other) = stage.two().await?;
-    stage.takes(holder, &on).await?;
-    stage.asks(other, &on, WantedMode::Write, None).await?;
-    let driver = stage.driver().await?;
-    driver.listen(Duration::from_millis(50)).await?;
-    let seen = program::exits(driver, "while one held and one waited").await?;
-    stage.give_up();
-    Ok(seen)
-}
-
-/// What one check has come to.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// What was checked, in a few words that do not change.
+    /// Name of the check, which does not change.
     pub check: &'static str,
-    /// The lock that it was tried on; null where it is about the program.
+    /// Checked lock; null if the check is about the program.
     pub lock: Option<String>,
     pub outcome: Outcome,
-    /// What was seen, or why it was not tried.
+    /// Observation, or the reason why the check was not tried.
     pub seen: String,
-    /// What to do about it; null where there is nothing to do.
+    /// Advice for a failure; null otherwise.
     pub advice: Option<&'static str>,
 }
 
@@ -185,9 +136,10 @@ pub struct Finding {
 pub enum Outcome {
     Ok,
     Failed,
-    /// What a driver should do, and need not.
-    Warning,
+    /// The driver does not declare what is checked.
     NotTried,
+    /// The ensemble failed.
+    Unknown,
 }
 
 impl Outcome {
@@ -195,32 +147,22 @@ impl Outcome {
         match self {
             Self::Ok => "ok",
             Self::Failed => "FAILED",
-            Self::Warning => "warning",
             Self::NotTried => "not tried",
+            Self::Unknown => "unknown",
         }
     }
 }
 
-/// What a check has seen where nothing was wrong.
+/// Reason why a check did not pass.
 #[derive(Debug, PartialEq, Eq)]
-enum CheckNote {
-    Fine(String),
-    Better(String),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
 enum Trouble {
-    /// The driver did what it must not.
     Wrong(String),
-    /// The same, where more is known than what the check advises: what to do.
-    Advised(String, &'static str),
-    /// It was the ensemble, of which the driver is not guilty.
-    Elsewhere(String),
-    /// There is nothing to try, and why.
+    Ensemble(String),
     NotTried(String),
 }
 
-type Tried = Result<CheckNote, Trouble>;
+/// What a check that passed has seen.
+type Tried = Result<String, Trouble>;
 
 fn wrong<T>(why: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble::Wrong(why.into()))
@@ -230,20 +172,24 @@ fn not_tried<T>(why: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble::NotTried(why.into()))
 }
 
-fn needs(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
+fn applies_if(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
     if is_so { Ok(()) } else { not_tried(otherwise) }
 }
 
+/// A driver's failure in one line, without its name.
+fn why(error: &DriverError) -> String {
+    format!("{}{}", error.what, error.stderr.replace("\n    ", " "))
+}
+
 impl Finding {
-    fn of(check: &'static str, lock: Option<&str>, advice: &'static str, tried: Tried) -> Self {
-        let (outcome, seen, advice) = match tried {
-            Ok(CheckNote::Fine(seen)) => (Outcome::Ok, seen, None),
-            Ok(CheckNote::Better(seen)) => (Outcome::Warning, seen, Some(advice)),
-            Err(Trouble::Wrong(why)) => (Outcome::Failed, why, Some(advice)),
-            Err(Trouble::Advised(why, better)) => (Outcome::Failed, why, Some(better)),
-            Err(Trouble::Elsewhere(why)) => (Outcome::NotTried, format!("the ensemble: {why}"), None),
-            Err(Trouble::NotTried(why)) => (Outcome::NotTried, why, None),
+    fn new(check: &'static str, lock: Option<&str>, advice: &'static str, tried: Tried) -> Self {
+        let (outcome, seen) = match tried {
+            Ok(seen) => (Outcome::Ok, seen),
+            Err(Trouble::Wrong(why)) => (Outcome::Failed, why),
+            Err(Trouble::Ensemble(why)) => (Outcome::Unknown, format!("the ensemble: {why}")),
+            Err(Trouble::NotTried(why)) => (Outcome::NotTried, why),
         };
+        let advice = (outcome == Outcome::Failed).then_some(advice);
         Self { check, lock: lock.map(str::to_owned), outcome, seen, advice }
     }
 }

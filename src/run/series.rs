@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -42,11 +43,13 @@ const FILE: VersionedFile = VersionedFile {
 
 /// The request for a series, and where it is stored.
 pub struct Opening<'a> {
-    /// `ab`, `plan` or `torture`.
+    /// `ab`, `sweep`, `plan` or `torture`.
     pub command: &'static str,
     /// Parent of the series' directory.
     pub parent: &'a Path,
     pub name: &'a str,
+    /// Whether the time is appended to the name.
+    pub is_dated: bool,
     /// Directory of the series to resume.
     pub resume: Option<&'a Path>,
     /// The question of the series, which must be the same when it is resumed.
@@ -95,18 +98,17 @@ struct ListedRun {
     directory: String,
     exit_code: Option<i32>,
     took_us: u64,
+    /// What the command needs to know of the run when the series is resumed.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    note: Value,
 }
 
-/// Directory of several runs, with their scenarios and their output.
-pub struct SeriesDirectory {
+/// Several runs in one directory, with their scenarios and their output.
+pub struct Series {
     path: PathBuf,
     folders: Folders,
     /// Lock held while the series runs; `None` on a file system without locks.
     _lock: Option<File>,
-}
-
-pub struct Series {
-    directory: SeriesDirectory,
     file: SeriesFile,
     spent_before: u64,
     began: Instant,
@@ -157,69 +159,6 @@ impl DoneRun {
     }
 }
 
-impl SeriesDirectory {
-    /// Locks the directory, so that no other series runs there.
-    pub fn take(path: PathBuf, folders: Folders) -> Result<Self, Error> {
-        let directory = Self { _lock: lock(&path)?, path, folders };
-        let Folders { runs, logs, scenarios } = folders;
-        [runs, logs, scenarios, layout::SERVER_LOGS].iter().try_for_each(|name| directory.check(name))?;
-        Ok(directory)
-    }
-
-    /// Refuses a folder that is not a directory, such as a link. Missing folders are created when needed.
-    pub fn check(&self, folder: &str) -> Result<(), Error> {
-        let path = self.path.join(folder);
-        match path.symlink_metadata() {
-            Ok(found) if !found.is_dir() => Err(Error::usage(format!(
-                "{} is no directory, and no link is followed: restore it from a copy, or start again without --resume",
-                path.display()
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn folder(&self, name: &str) -> Result<PathBuf, Error> {
-        let path = self.path.join(name);
-        fs::create_dir_all(&path).map_err(Error::cannot("create", &path))?;
-        Ok(path)
-    }
-
-    /// New path for a directory of server logs.
-    pub fn server_logs(&self, of: &str) -> PathBuf {
-        free(&self.path.join(layout::SERVER_LOGS), of)
-    }
-
-    pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
-        let file = self.folder(self.folders.scenarios)?.join(format!("{key}.toml"));
-        zklockbench_results::replace(&file, text.as_bytes()).map(|()| file)
-    }
-
-    fn said(&self, name: &str) -> Result<PathBuf, Error> {
-        Ok(self.folder(self.folders.logs)?.join(format!("{name}.txt")))
-    }
-
-    /// Runs a command that leaves its results at `place`, and saves its output as `name`. Asks it to end when
-    /// `stop` is cancelled.
-    pub async fn run(
-        &self,
-        place: &RunPlace,
-        name: &str,
-        command: Command,
-        stop: &CancellationToken,
-    ) -> Result<DoneRun, Error> {
-        let said = self.said(name)?;
-        let ended = run_child(command, &said, stop).await?;
-        match stop.is_cancelled() {
-            true => Err(Error::Interrupted),
-            false => Ok(DoneRun { directory: place.directory(), ended, said }),
-        }
-    }
-}
-
 impl Series {
     /// Starts a series, or opens one to resume.
     pub fn open(opening: &Opening<'_>) -> Result<Self, Error> {
@@ -235,25 +174,54 @@ impl Series {
             }
             None => {
                 let started_at = SystemTime::now();
-                let path = zklockbench_results::create_dated(opening.parent, opening.name, started_at)?;
+                let path = match opening.is_dated {
+                    true => zklockbench_results::create_dated(opening.parent, opening.name, started_at)?,
+                    false => created(opening.parent, opening.name)?,
+                };
                 (path, begun(opening, started_at))
             }
         };
         let mut series = Self {
             is_new: opening.resume.is_none(),
-            directory: SeriesDirectory::take(path, opening.folders)?,
+            _lock: lock(&path)?,
+            path,
+            folders: opening.folders,
             spent_before: file.spent_us,
             began: Instant::now(),
             file,
             prefix,
         };
+        let Folders { runs, logs, scenarios } = opening.folders;
+        [runs, logs, scenarios, layout::SERVER_LOGS].iter().try_for_each(|name| series.check(name))?;
         // Written before anything runs, so that a killed series can be resumed.
         series.write()?;
         Ok(series)
     }
 
     pub fn path(&self) -> &Path {
-        &self.directory.path
+        &self.path
+    }
+
+    /// Refuses a folder that is not a directory, such as a link. Missing folders are created when needed.
+    fn check(&self, folder: &str) -> Result<(), Error> {
+        let path = self.path.join(folder);
+        match path.symlink_metadata() {
+            Ok(found) if !found.is_dir() => Err(Error::usage(format!(
+                "{} is no directory, and no link is followed: restore it from a copy, or start again without --resume",
+                path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(Error::cannot("create", &path))?;
+        Ok(path)
+    }
+
+    fn said(&self, name: &str) -> Result<PathBuf, Error> {
+        Ok(self.folder(self.folders.logs)?.join(format!("{name}.txt")))
     }
 
     pub fn started_at(&self) -> SystemTime {
@@ -277,6 +245,12 @@ impl Series {
         self.file.runs.contains_key(key)
     }
 
+    /// Note of a listed run.
+    pub fn note<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Error> {
+        let note = self.file.runs.get(key).map(|run| T::deserialize(&run.note)).transpose();
+        note.map_err(|why| FILE.broken(&self.path.join(FILE.name), &format!("the note of run {key}: {why}")))
+    }
+
     /// Forgets runs that must be repeated because others are missing, before anything runs. Their directories
     /// stay.
     pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
@@ -291,10 +265,12 @@ impl Series {
 
     /// Writes the scenario of a run; returns its file. The scenario of a run that has ended must be the same.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
+        let name = format!("{key}.toml");
         if !self.has(key) {
-            return self.directory.scenario(key, text);
+            let file = self.folder(self.folders.scenarios)?.join(name);
+            return zklockbench_results::replace(&file, text.as_bytes()).map(|()| file);
         }
-        let (folder, name) = (self.path().join(self.directory.folders.scenarios), format!("{key}.toml"));
+        let folder = self.path.join(self.folders.scenarios);
         let file = folder.join(&name);
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
@@ -306,8 +282,9 @@ impl Series {
         }
     }
 
+    /// New path for a directory of server logs.
     pub fn server_logs(&self, of: &str) -> PathBuf {
-        self.directory.server_logs(of)
+        free(&self.path.join(layout::SERVER_LOGS), of)
     }
 
     /// Runs a command as the run with this key, unless that is listed. Asks it to end when `stop` is
@@ -318,14 +295,21 @@ impl Series {
         command: impl FnOnce(&RunPlace) -> Result<Command, Error>,
         stop: &CancellationToken,
     ) -> Result<DoneRun, Error> {
-        let runs = self.directory.folder(self.directory.folders.runs)?;
-        if let Some(ListedRun { directory, exit_code, took_us }) = self.file.runs.get(key) {
+        self.run_noting(key, &Value::Null, command, stop).await
+    }
+
+    /// Like [`Series::run`]; lists the run with a note for [`Series::note`].
+    pub async fn run_noting(
+        &mut self,
+        key: &str,
+        note: &impl Serialize,
+        command: impl FnOnce(&RunPlace) -> Result<Command, Error>,
+        stop: &CancellationToken,
+    ) -> Result<DoneRun, Error> {
+        let runs = self.folder(self.folders.runs)?;
+        if let Some(ListedRun { directory, exit_code, took_us, .. }) = self.file.runs.get(key) {
             let ended = ChildEnd { code: *exit_code, took: Duration::from_micros(*took_us) };
-            return Ok(DoneRun {
-                directory: runs.join(directory),
-                said: self.directory.said(directory)?,
-                ended,
-            });
+            return Ok(DoneRun { directory: runs.join(directory), said: self.said(directory)?, ended });
         }
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
@@ -334,16 +318,22 @@ impl Series {
         let directory = free(&runs, &format!("{}{key}", self.prefix));
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let place = RunPlace { parent: runs, name: name.clone() };
-        let done = self.directory.run(&place, &name, command(&place)?, stop).await;
-        // A run that left nothing is worth another attempt.
-        if let Ok(DoneRun { ended: ChildEnd { code, took }, .. }) = &done
+        let said = self.said(&name)?;
+        let ended = run_child(command(&place)?, &said, stop).await;
+        // A run that was stopped or left nothing is worth another attempt.
+        if let Ok(ChildEnd { code, took }) = &ended
             && directory.is_dir()
+            && !stop.is_cancelled()
         {
-            let listed = ListedRun { directory: name, exit_code: *code, took_us: micros(*took) };
+            let note = serde_json::to_value(note).map_err(Error::environment)?;
+            let listed = ListedRun { directory: name, exit_code: *code, took_us: micros(*took), note };
             self.file.runs.insert(key.to_owned(), listed);
         }
         self.write()?;
-        done
+        match stop.is_cancelled() {
+            true => Err(Error::Interrupted),
+            false => Ok(DoneRun { directory, ended: ended?, said }),
+        }
     }
 
     fn write(&mut self) -> Result<(), Error> {
@@ -371,6 +361,13 @@ fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
         resumed_after: Vec::new(),
         runs: BTreeMap::new(),
     }
+}
+
+/// New directory with exactly this name.
+fn created(parent: &Path, name: &str) -> Result<PathBuf, Error> {
+    let path = parent.join(name);
+    let created = fs::create_dir_all(parent).and_then(|()| fs::create_dir(&path));
+    created.map(|()| path.clone()).map_err(Error::cannot("create", &path))
 }
 
 /// List of runs of the series to resume.
@@ -470,6 +467,7 @@ mod tests {
             command: "ab",
             parent,
             name: "test",
+            is_dated: true,
             resume,
             asked: asked.into(),
             folders: FOLDERS,
@@ -531,7 +529,7 @@ mod tests {
     #[test]
     fn list_with_a_foreign_directory_is_refused() {
         let parent = tempfile::tempdir().unwrap();
-        let run = ListedRun { directory: "../x".into(), exit_code: Some(0), took_us: 1 };
+        let run = ListedRun { directory: "../x".into(), exit_code: Some(0), took_us: 1, note: Value::Null };
         let asked = opening(parent.path(), None, "x");
         let file =
             SeriesFile { runs: [("001".to_owned(), run)].into(), ..begun(&asked, SystemTime::UNIX_EPOCH) };

@@ -178,17 +178,6 @@ async fn expired_session_frees_the_lock_at_once() {
 }
 
 #[tokio::test]
-async fn dead_waiter_does_not_block_the_waiters_behind_it() {
-    let crash = FaultChoice { times: 3, every: SECOND / 2, ..fault("crash", "waiter") };
-    let strategies = ["predecessor-watch", "go-zookeeper", "ahead", "parent-watch"];
-    let trials = each_broken(&strategies, 4, &[crash]).await;
-    for (strategy, trial) in strategies.iter().zip(&trials) {
-        assert_kept(trial);
-        assert_eq!(trial.faults.len(), 3, "{strategy}");
-    }
-}
-
-#[tokio::test]
 async fn every_acquire_has_exactly_one_outcome() {
     // Given waiters that time out, and waiters and holders that die
     let crash = |target| {

@@ -8,7 +8,6 @@ use crate::support::ensemble;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench_core::catalog::{LockCard, Protection};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 use zklockbench_scenario::{Settling, TrialSpec};
@@ -94,46 +93,58 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Locks with a queue that is joined by a create. In a race most creates are refused anyway.
-fn locks() -> impl Iterator<Item = LockCard> {
-    let queueing = |card: &LockCard| card.guarantees.exclusive && card.guarantees.fifo;
-    zklockbench_locks::cards().into_iter().filter(queueing).filter(|card| card.name != "atomic-multi")
+/// A lock that loses a message of this kind: the fault, and the request. How every lock itself reacts to such
+/// a loss is shown by `tests/locks/matrix`.
+type Loss = (&'static str, (&'static str, &'static str));
+
+const GOES_ON: [Loss; 7] = [
+    ("curator-mutex", ("drop-reply", "create")),
+    ("kazoo", ("drop-reply", "create")),
+    ("curator-mutex", ("drop-request", "delete")),
+    ("local-then-remote", ("drop-request", "delete")),
+    ("atomic-multi", ("drop-request", "multi")),
+    // The next acquire finds the node by its session's id, and holds by it.
+    ("apache-write-lock", ("drop-request", "delete")),
+    ("predecessor-watch", ("drop-reply", "delete")),
+];
+
+/// A queue, a race for one node, a poller, readers and writers, and a lock that leaves by a multi.
+const IS_STUCK: [Loss; 6] = [
+    ("predecessor-watch", ("drop-reply", "create")),
+    ("parent-watch", ("drop-request", "delete")),
+    ("ephemeral-node", ("drop-request", "delete")),
+    ("polling", ("drop-request", "delete")),
+    ("shared-predecessor-watch", ("drop-request", "delete")),
+    ("baton", ("drop-request", "multi")),
+];
+
+fn plan(losses: &[Loss]) -> Vec<TrialSpec> {
+    losses.iter().map(|(name, loss)| spec(name, *loss, "keep-session")).collect()
 }
 
-const CREATE_REPLY: (&str, &str) = ("drop-reply", "create");
-
 #[tokio::test]
-async fn protected_locks_find_the_node_of_an_unanswered_create() {
-    let protected = locks().filter(|card| card.guarantees.protection != Protection::None);
-    let plan: Vec<_> = protected.map(|card| spec(card.name, CREATE_REPLY, "keep-session")).collect();
-    let trials = run(&plan).await;
-    assert!(trials.len() > 8);
+async fn contenders_go_on_where_a_node_is_found_again_or_a_release_is_resent() {
+    let trials = run(&plan(&GOES_ON)).await;
     assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn unprotected_locks_are_stuck_behind_the_node_of_an_unanswered_create() {
-    let unprotected = locks()
-        .filter(|card| card.guarantees.protection == Protection::None && card.name != DELETES_IN_PASSING);
-    let plan: Vec<_> = unprotected.map(|card| spec(card.name, CREATE_REPLY, "keep-session")).collect();
-    let trials = run_stuck(&plan).await;
-    assert!(trials.len() > 5);
+async fn contenders_are_stuck_behind_a_named_node_where_it_is_neither_found_nor_deleted() {
+    let trials = run_stuck(&plan(&IS_STUCK)).await;
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
 }
 
 /// The client library's own lock reports the failure, but has found the node and deletes it in passing.
-const DELETES_IN_PASSING: &str = "crate-lock";
-
 #[tokio::test]
 async fn lock_of_the_client_library_fails_and_deletes_its_node() {
-    let trial = run(&[spec(DELETES_IN_PASSING, CREATE_REPLY, "keep-session")]).await.remove(0);
+    let trial = run(&plan(&[("crate-lock", ("drop-reply", "create"))])).await.remove(0);
     assert_eq!(unless_it_went_on(&trial), None);
     assert_eq!(trial.errors.get("acquire: connection loss"), Some(&1), "{:?}", trial.errors);
 }
 
 #[tokio::test]
 async fn ending_the_session_deletes_the_node_of_an_unanswered_create() {
-    let trial = run(&[spec("predecessor-watch", CREATE_REPLY, "end-session")]).await.remove(0);
+    let trial = run(&[spec("predecessor-watch", ("drop-reply", "create"), "end-session")]).await.remove(0);
     assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)));
     assert_eq!(
         (trial.judged.verdict.clone(), trial.sessions.rejoined),
@@ -141,82 +152,4 @@ async fn ending_the_session_deletes_the_node_of_an_unanswered_create() {
         "{:?}",
         trial.errors
     );
-}
-
-/// Locks that do not resend their release, and the request by which they leave.
-const LEAVES_ONCE: &[(&str, &str)] = &[
-    ("ephemeral-node", "delete"),
-    ("ephemeral-child", "delete"),
-    ("polling", "delete"),
-    ("parent-watch", "delete"),
-    ("predecessor-watch", "delete"),
-    ("go-zookeeper", "delete"),
-    ("shared-parent-watch", "delete"),
-    ("shared-predecessor-watch", "delete"),
-    ("crate-lock", "delete"),
-    ("baton", "multi"),
-    ("count", "multi"),
-    ("ticket", "multi"),
-];
-
-/// Locks that resend their release, and the request by which they leave.
-const LEAVES_FOR_CERTAIN: &[(&str, &str)] = &[
-    ("curator-mutex", "delete"),
-    ("curator-semaphore-mutex", "delete"),
-    ("curator-semaphore", "delete"),
-    ("curator-read-write", "delete"),
-    ("curator-multi", "delete"),
-    ("local-then-remote", "delete"),
-    ("cohort", "delete"),
-    ("kazoo", "delete"),
-    ("kazoo-read-write", "delete"),
-    ("ahead", "delete"),
-    ("count-semaphore", "delete"),
-    ("atomic-multi", "multi"),
-];
-
-/// Not resent, but the next acquire finds the node by its session's id, and holds by it.
-const FINDS_IT_LATER: (&str, &str) = ("apache-write-lock", "delete");
-
-fn lost_on_the_way((name, request): &(&'static str, &'static str)) -> TrialSpec {
-    spec(name, ("drop-request", request), "keep-session")
-}
-
-#[test]
-fn every_exclusive_lock_is_in_one_of_the_lists() {
-    let mut asked: Vec<&str> = LEAVES_ONCE
-        .iter()
-        .chain(LEAVES_FOR_CERTAIN)
-        .chain([&FINDS_IT_LATER])
-        .map(|(name, _)| *name)
-        .collect();
-    let mut all: Vec<&str> = zklockbench_locks::cards()
-        .iter()
-        .filter(|card| card.guarantees.exclusive)
-        .map(|card| card.name)
-        .collect();
-    asked.sort_unstable();
-    all.sort_unstable();
-    assert_eq!(asked, all);
-}
-
-#[tokio::test]
-async fn contenders_are_stuck_behind_a_lost_release_that_is_not_resent() {
-    let trials = run_stuck(&LEAVES_ONCE.iter().map(lost_on_the_way).collect::<Vec<_>>()).await;
-    assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
-}
-
-#[tokio::test]
-async fn lost_release_is_resent_or_its_node_is_found_later() {
-    let certain = LEAVES_FOR_CERTAIN.iter().chain([&FINDS_IT_LATER]);
-    let trials = run(&certain.map(lost_on_the_way).collect::<Vec<_>>()).await;
-    assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
-}
-
-#[tokio::test]
-async fn unanswered_release_leaves_no_node() {
-    let names = ["predecessor-watch", "parent-watch", "curator-mutex", "kazoo", "ahead"];
-    let lost = |name: &&str| spec(name, ("drop-reply", "delete"), "keep-session");
-    let trials = run(&names.iter().map(lost).collect::<Vec<_>>()).await;
-    assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
 }

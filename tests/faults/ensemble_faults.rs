@@ -27,29 +27,6 @@ async fn nodes(local: &Local, server: usize) -> i64 {
 }
 
 #[tokio::test]
-async fn killed_leader_is_replaced_in_a_later_epoch_and_follows_once_restarted() {
-    let local = breakable::plain().await;
-    // Given a leader
-    let first = local.leader_and_epoch().await.unwrap();
-    assert_eq!(local.followers().await.unwrap().len(), 2);
-    local.serves(first.server).await.unwrap();
-    // When it is killed
-    local.kill(first.server).await.unwrap();
-    // Then it is seen to be down, and another server leads
-    assert!(!local.is_running(first.server).await);
-    local.is_down(first.server).await.unwrap();
-    assert!(local.serves(first.server).await.is_err() && local.whole().await.is_err());
-    let second = another_leads(&local, first).await;
-    // And once started again, it follows
-    local.start(first.server).await.unwrap();
-    assert!(local.is_down(first.server).await.is_err());
-    whole(&local).await;
-    assert_eq!(local.leader_and_epoch().await.unwrap().server, second.server);
-    // And none of this is reported as a server that ended by itself
-    assert_eq!(local.ended(), None);
-}
-
-#[tokio::test]
 async fn paused_leader_is_silent_and_does_not_lead_once_resumed() {
     let local = breakable::plain().await;
     let first = local.leader_and_epoch().await.unwrap();
@@ -112,28 +89,6 @@ async fn wiped_follower_fetches_everything_from_the_leader() {
         if now == expected { Ok(()) } else { Err(format!("{now} of {expected}")) }
     })
     .await;
-}
-
-#[tokio::test]
-async fn no_server_serves_without_a_majority() {
-    let local = breakable::plain().await;
-    assert!(local.nobody_serves().await.is_err());
-    // When a majority is killed
-    let lost = local.majority(1);
-    assert_eq!(lost.len(), 2);
-    for server in &lost {
-        local.kill(*server).await.unwrap();
-    }
-    // Then no server serves or leads, although one process is running
-    let seen = until("nobody serves", || local.nobody_serves()).await;
-    assert!(seen.contains("2 are down"), "{seen}");
-    assert_eq!(local.pids().len(), 1);
-    assert!(local.leader().await.is_err() && local.followers().await.is_err());
-    // And once the majority is back, all serve
-    for server in &lost {
-        local.start(*server).await.unwrap();
-    }
-    whole(&local).await;
 }
 
 #[tokio::test]

@@ -115,24 +115,6 @@ async fn majority_serves_when_two_servers_see_only_the_third() {
 }
 
 #[tokio::test]
-async fn server_in_its_own_namespace_can_be_killed_paused_and_started() {
-    let Some(local) = breakable::apart().await else { return };
-    let server = a_follower(&local).await;
-    local.kill(server).await.unwrap();
-    local.is_down(server).await.unwrap();
-    // Given that it cannot be reached, it still starts
-    local.isolate(server).await.unwrap();
-    local.start(server).await.unwrap();
-    assert!(local.is_running(server).await && local.serves(server).await.is_err());
-    local.rejoin(server).await.unwrap();
-    whole(&local).await;
-    local.pause(server).await.unwrap();
-    local.is_silent(server).await.unwrap();
-    local.resume(server).await.unwrap();
-    whole(&local).await;
-}
-
-#[tokio::test]
 async fn closed_or_dropped_network_leaves_nothing_behind() {
     if !can_live_apart() {
         return;

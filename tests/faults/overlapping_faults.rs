@@ -318,7 +318,6 @@ async fn overlapping_faults_of_a_connection_last_until_their_own_ends() {
             bandwidth: first.bandwidth.into_iter().chain(second.bandwidth).min(),
             stalled: first.stalled || second.stalled,
             refused: first.refused || second.refused,
-            lag: first.lag.max(second.lag),
         };
         assert_eq!(seen, [first, both, second, Settings::default()], "{pair:?}");
     }

@@ -9,7 +9,6 @@ use zklockbench_zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;
-use crate::support::rehearsal::{lines, subject};
 use crate::support::sessions::{Scene, scene};
 
 /// Interval at which they check their flag, or the queue.
@@ -20,11 +19,8 @@ const LOOKS: Duration = Duration::from_millis(500);
 /// A class, and the parameter for its interval.
 type Class = (&'static str, &'static str);
 
-const CLASSES: [(Class, &str); 3] = [
-    (("polling", "poll_interval"), "get_children"),
-    (("parent-watch", "flag_interval"), "get_children_watch"),
-    (("predecessor-watch", "flag_interval"), "get_children"),
-];
+const CLASSES: [Class; 3] =
+    [("polling", "poll_interval"), ("parent-watch", "flag_interval"), ("predecessor-watch", "flag_interval")];
 
 async fn contender((name, interval): Class, scene: &Scene) -> Contender {
     let params = Params::from([
@@ -65,17 +61,8 @@ async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<W
 }
 
 #[test]
-fn classes_check_the_directory_first_and_name_their_nodes_temp() {
-    for ((name, interval), list) in CLASSES {
-        let class = subject(name).word("class", "article").with(interval, ParamValue::Duration(INTERVAL));
-        let sent = class.alone();
-        assert_eq!(sent, lines(&format!("exists .\n create temp\n {list} .\n delete temp0")), "{name}");
-    }
-}
-
-#[test]
 fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty() {
-    for (class, _) in &CLASSES[..2] {
+    for class in &CLASSES[..2] {
         reactor::block_on(async {
             let (scene, waiter, mut others) = without_its_node(*class, 1).await;
             // Then the contender behind it enters alone
@@ -93,7 +80,7 @@ fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty
 
 #[test]
 fn predecessor_watch_class_without_a_node_enters_only_an_empty_queue() {
-    let (class, _) = CLASSES[2];
+    let class = CLASSES[2];
     reactor::block_on(async {
         // No other contender: it holds, without a node
         let (scene, waiter, _) = without_its_node(class, 0).await;

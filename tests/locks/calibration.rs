@@ -36,8 +36,6 @@ impl Setup {
             servers: self.alone.addresses(),
             place: place.to_owned(),
             keep_awake: Some(EVERY),
-            logs: Vec::new(),
-            processes: Vec::new(),
             throttle: None,
         }
     }
@@ -229,8 +227,6 @@ async fn floor_of_a_missing_ensemble_has_a_reason() {
         servers: vec![silent.clone()],
         place: "/nowhere".into(),
         keep_awake: None,
-        logs: Vec::new(),
-        processes: Vec::new(),
         throttle: None,
     };
     let measured = floor(site, Duration::from_secs(1), &CancellationToken::new()).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use zklockbench_core::measure::{Measure, Outcome};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures;
@@ -22,29 +23,15 @@ async fn no_lock_is_violated_with_both_holders_named() {
 }
 
 #[tokio::test]
-async fn locks_exclude_and_hand_over() {
-    for strategy in ["polling", "parent-watch", "predecessor-watch", "curator-mutex"] {
-        // As many acquisitions as the verdict needs, however long that takes.
-        let interval = if strategy == "polling" { "poll_interval = \"10ms\"\n" } else { "" };
-        let trial = trials::run_one(&format!(
-            "strategies = [\"{strategy}\"]\ncontenders = 8\nhold = \"2ms\"\n{interval}acquisitions = 40\n"
-        ))
-        .await;
-        assert_eq!(trial.judged.verdict, Verdict::Held, "{strategy}");
-        assert_eq!(trial.cut_short, None, "{strategy}");
-        assert!(trial.errors.is_empty(), "{strategy}: {:?}", trial.errors);
-        assert!(trial.measured.acquired() > 0 && !trial.histograms[&Measure::Handoff].is_empty());
-    }
-}
-
-#[tokio::test]
 async fn release_wakes_one_waiter_or_nearly_all_depending_on_the_watch() {
-    // Given a hold that is long enough for every watcher to have set its watch again
-    let lines = "strategies = [\"parent-watch\", \"predecessor-watch\", \"curator-mutex\"]\n\
-                 contenders = 20\nhold = \"50ms\"\nduration = \"8s\"\nwarm_up = \"500ms\"\n";
-    // The first cycle of the window contains a hold that ended before it, and the last hold has no cycle. In
-    // a short trial, a pause of the host in one of these two would decide.
-    for trial in trials::run(lines).await {
+    // Given a hold that is long enough for every watcher to have set its watch again. The first cycle of the
+    // window contains a hold that ended before it, and the last hold has no cycle. In a short trial, a pause
+    // of the host in one of these two would decide.
+    let trials = join_all(["parent-watch", "predecessor-watch", "curator-mutex"].map(async |strategy| {
+        let lines = "contenders = 20\nhold = \"50ms\"\nduration = \"8s\"\nwarm_up = \"500ms\"\n";
+        trials::run_one(&format!("strategies = [\"{strategy}\"]\n{lines}")).await
+    }));
+    for trial in trials.await {
         // Then a release wakes all 19 others that watch the parent, or the one that watches this node
         let fan_out = figures::FAN_OUT.of(&trial).unwrap();
         let expected = if trial.spec.strategy.name == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };

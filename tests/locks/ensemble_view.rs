@@ -1,5 +1,7 @@
 //! Exclusion as the ensemble saw it, by its transactions and by no clock, in the histories that runs write.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use zklockbench_judge::history::Judgement;
 
@@ -7,17 +9,18 @@ use zklockbench_core::catalog::Holders;
 use zklockbench_record::Trial;
 use zklockbench_record::history::LockKind;
 use zklockbench_results::history::write_trial;
+use zklockbench_scenario::{Settling, TrialSpec};
 
 use crate::support::story;
 use crate::support::trials;
 
-async fn trial(name: &str, more: &str) -> Trial {
+fn spec(name: &str, more: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"20ms\"" } else { "" };
     let lines = format!(
         "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"5ms\"\n\
          session_timeout = \"6s\"\n{more}"
     );
-    trials::run_with_history(&lines).await
+    trials::plan(&lines).remove(0)
 }
 
 /// Judgement of the trial's history, read from a file.
@@ -43,7 +46,9 @@ async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transacti
         of.exclusive && of.holders == Holders::One && card.name != "crate-lock"
     });
     let names: Vec<_> = mutexes.map(|card| card.name).collect();
-    let each = names.into_iter().map(async |name| (name, trial(name, "duration = \"1s\"\n").await));
+    let each = names
+        .into_iter()
+        .map(async |name| (name, trials::run_spec_with_history(&spec(name, "duration = \"1s\"\n")).await));
     for (name, trial) in join_all(each).await {
         let judgement = judged(&trial);
         let lock = story::lock(&judgement);
@@ -68,7 +73,10 @@ async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transacti
 async fn history_with_contenders_in_doubt_is_consistent_and_names_the_stuck_nodes() {
     let lost = "duration = \"2s\"\nin_doubt = \"keep-session\"\n[[fault]]\nkind = \"drop-request\"\n\
                 request = \"delete\"\nat = \"300ms\"\n";
-    let trial = trial("predecessor-watch", lost).await;
+    // Stuck contenders are known soon.
+    let settling = Settling { progress: Duration::from_secs(8), orphans: Duration::from_secs(7) };
+    let spec = TrialSpec { settling, ..spec("predecessor-watch", lost) };
+    let trial = trials::run_spec_with_history(&spec).await;
     assert!(!trial.stuck.is_empty(), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.clone().unwrap();
     assert!(order.checked_by_zxid > 0 && !order.is_broken(), "{order:?}");

@@ -36,3 +36,5 @@ mod random_schedule;
 mod support;
 mod watches_left;
 mod wire_counts;
+#[path = "../zookeeper/mod.rs"]
+mod zookeeper;

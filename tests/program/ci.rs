@@ -3,12 +3,14 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::foreign::Bounded;
 use crate::support::program::{Answers, Bench, eventually, stderr, stdout};
-use crate::support::{records, run_dirs};
+use crate::support::{records, run_dirs, skip::skipped};
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"100ms\"\n\
                      duration = \"3s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
@@ -17,7 +19,9 @@ const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncon
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).ok()?;
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())
+        .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     Some(answer)
@@ -82,6 +86,43 @@ fn a_run_serves_its_metrics_while_it_is_under_way_and_writes_what_ci_reads_at_it
         text(name).lines().filter(|line| !line.contains("\"results\"")).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(without_place("again.xml"), without_place("junit.xml"));
+}
+
+#[test]
+#[ignore = "long: needs prometheus-pushgateway"]
+fn pushgateway_accepts_the_metrics_of_a_run() {
+    // Given Debian's Pushgateway on a free port, and the metrics of the example run
+    let bench = Bench::with(SHORT);
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut command = Command::new("prometheus-pushgateway");
+    command.arg(format!("--web.listen-address={address}")).stderr(Stdio::null());
+    let Ok(gateway) = command.spawn().map(Bounded) else {
+        return skipped("no Pushgateway (Debian: prometheus-pushgateway)");
+    };
+    let exported = bench.output(&[
+        "export",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/results/example"),
+        "--openmetrics",
+        "metrics.txt",
+    ]);
+    assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
+    let metrics = std::fs::read_to_string(bench.path("metrics.txt")).unwrap();
+    eventually("Pushgateway answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
+    // When they are pushed as a pipeline does it
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let head = format!(
+        "PUT /metrics/job/zklockbench HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        metrics.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(metrics.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let shown = get(&address, "/metrics");
+    drop(gateway);
+    // Then they are accepted, and Prometheus finds them there
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(sample(&shown.unwrap(), "zklockbench_run_info{").is_some_and(|value| value == 1.0));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::support::depth;
 use crate::support::program::{Bench, measured, stdout};
 use crate::support::records;
 use crate::support::run_dirs::{self, change, sha256};
@@ -94,14 +95,16 @@ const HOSTILE: [(&str, &str, Damage); 22] = [
 #[test]
 fn every_reader_refuses_every_hostile_directory_within_a_second() {
     let bench = Bench::new();
-    for (what, named, damage) in HOSTILE {
+    for (at, (what, named, damage)) in HOSTILE.into_iter().enumerate() {
         // Given a run that was sound before
         let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         damage(&dir);
         let dir = dir.to_str().unwrap();
         bench.scenario(SCENARIO);
         let run = ["run", "scenario.toml", "--baseline", dir];
-        for arguments in readers(dir).into_iter().chain([run.to_vec()]) {
+        // All readers use the same code, so each damage is read by a third of them, the next by another third.
+        let readers = readers(dir).into_iter().chain([run.to_vec()]).enumerate();
+        for (_, arguments) in readers.filter(|(number, _)| depth::is_long() || (number + at) % 3 == 0) {
             // When it is read
             let ended = measured(bench.command(&arguments));
             // Then that is refused: at once, with little memory, and with the name of the file
@@ -157,7 +160,7 @@ fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
         for (arguments, named) in [
             (vec!["report", sound], "summary.json"),
             (vec!["export", sound, "--junit", "junit.xml"], "summary.json"),
-            (vec!["sweep", "--resume", sweep], "sweep.json"),
+            (vec!["report", sweep], "sweep.json"),
             (vec!["baseline", "list", store], "baseline.json"),
             (vec!["run", scenario, "--baseline", store], "baseline.json"),
             (vec!["baseline", "add", sound, store, "--commit", "abc"], "baseline.json"),

@@ -51,7 +51,7 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
         ("plan --clients 4 --rate 5/s --hold 20ms --slo fast", "--slo"),
         (
             "plan --clients 4 --rate 5/s --hold '{ gamma = 3 }' --slo 'wait.p99<1s'",
-            "unknown distribution `gamma`",
+            "`gamma` is not one of `fixed`, `uniform`",
         ),
         ("plan --clients 4 --rate 5/s --holds absent.csv --slo 'wait.p99<1s'", "absent.csv"),
         ("plan --slo 'wait.p99<1s'", "--from-scenario"),

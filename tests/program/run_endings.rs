@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use crate::support::program::{Answers, Bench, Watched, eventually, signal, stderr, stdout, went_through};
 use rustix::process::Signal;
 use zklockbench_load::leftovers;
-use zklockbench_record::RunEnding;
 use zklockbench_zk::admin::mntr;
 use zklockbench_zk::{Access, Target};
 
@@ -172,30 +171,6 @@ fn a_second_ctrl_c_stops_at_once() {
 }
 
 #[test]
-fn two_signals_at_once_leave_the_trials_that_had_ended() {
-    // Given a run whose first trial has ended
-    let bench = Bench::new();
-    let child = started(&bench, &format!("{SHORT}repetitions = 100\n"));
-    let has_one = || {
-        let mut below = bench.path("results").read_dir().into_iter().flatten().flatten();
-        // The second is not written before the run knows of the first.
-        below.any(|entry| entry.path().join("trials/001.json").is_file())
-    };
-    eventually("a trial has ended", Duration::from_secs(60), has_one);
-    // When a supervisor insists
-    signal(child.pid(), Signal::TERM);
-    signal(child.pid(), Signal::HUP);
-    let (code, said) = child.end();
-    // Then it is gone at once, and what was measured is there
-    assert_eq!(code, Some(130), "{said}");
-    no_server_is_left(&bench);
-    let (stored, dir) = (bench.stored(), bench.results().pop().unwrap());
-    assert_eq!(stored.run.run.outcome.ending, RunEnding::Interrupted);
-    assert!(!stored.trials.is_empty());
-    went_through(&bench.output(&["report", dir.to_str().unwrap()]));
-}
-
-#[test]
 fn a_full_disk_costs_neither_the_trials_that_had_ended_nor_the_table() {
     use std::process::Command;
     let bench = Bench::new();
@@ -227,25 +202,6 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
     assert_eq!(child.end().0, Some(130));
     no_server_is_left(&bench);
     assert!(bench.results().is_empty());
-}
-
-#[test]
-fn kill_9_leaves_no_server_and_nothing_that_looks_whole_and_the_next_run_tidies_up() {
-    // Given a run that is killed
-    let bench = Bench::new();
-    let child = measuring(&bench);
-    signal(child.pid(), Signal::KILL);
-    child.end();
-    no_server_is_left(&bench);
-    assert!(bench.results().is_empty());
-    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 1);
-    // When another one runs
-    bench.scenario(SHORT);
-    let output = bench.typed("run scenario.toml --data-dir data").output().unwrap();
-    // Then the data of the first are gone as well
-    went_through(&output);
-    assert!(stdout(&output).contains("servers not warmed up"), "{}", stdout(&output));
-    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
 }
 
 #[test]
@@ -285,17 +241,16 @@ fn a_run_goes_on_until_its_figures_are_as_precise_as_asked_or_it_has_repeated_en
     );
     let output = bench.typed("run scenario.toml --data-dir data --json").output().unwrap();
     let said = stderr(&output);
-    // Then rounds of both strategies are added, three at least
+    // Then rounds of both strategies are added, as many as an interval takes
     let stored = bench.stored();
     let precision = stored.run.precision.clone().unwrap();
-    assert!((3..=6).contains(&precision.rounds), "{precision:?}\n{said}");
+    assert_eq!(precision.rounds, 6, "{precision:?}\n{said}");
     assert_eq!(stored.trials.len(), 2 * precision.rounds as usize);
     assert_eq!(stored.run.planned_trials, stored.trials.len());
     assert!(said.contains("running another repetition of each"), "{said}");
     // And what it says of them is so
     let half_width = precision.widest.and_then(|widest| widest.half_width);
     assert_eq!(precision.reached, half_width.is_some_and(|half| half <= 0.2), "{half_width:?}");
-    assert!(precision.reached || precision.rounds == 6, "{said}");
     // And the summary has one cell for each strategy, in the directory and in what is printed
     let text = std::fs::read_to_string(bench.results()[0].join("summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 use zklockbench_core::measure::RequestKind;
-use zklockbench_ensemble::Started as _;
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
@@ -135,7 +134,7 @@ async fn run_ends_when_the_servers_become_slow_and_leaves_nothing() {
     let run = run(&connect, &CLOSED.replace("3s", "60s"), &["--no-floor"]);
     // The server stands still for most of the time, as one that is overloaded does.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let server = Pid::from_raw(i32::try_from(local.process_ids()[0]).unwrap()).unwrap();
+    let server = Pid::from_raw(i32::try_from(local.pids()[0]).unwrap()).unwrap();
     while !run.is_finished() {
         kill_process(server, Signal::STOP).unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zklockbench_analysis::sweep::{Ending, FILE, Over, State, SweepFile, read};
-use zklockbench_record::HostInfo;
+use zklockbench_analysis::sweep::{Ending, State, SweepFile, read};
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
@@ -36,7 +35,7 @@ fn nonsense_is_told_what_to_change_before_anything_starts() {
         ("scenario.toml --over contenders=1..4 --budget 0s", "give 1s to"),
         ("scenario.toml --over contenders=1..4 --strategies batton", "baton"),
         ("scenario.toml --over locks=1..4 --contenders 1,2", "has 2 numbers of contenders"),
-        ("--resume nowhere", "nowhere is not the directory of a sweep: it has no sweep.json"),
+        ("scenario.toml --over contenders=1..4 --resume nowhere", "it has no series.json"),
     ] {
         let said = bench.refuses(&format!("sweep {typed}"));
         assert!(said.contains(told), "{typed}: {said}");
@@ -45,73 +44,26 @@ fn nonsense_is_told_what_to_change_before_anything_starts() {
 }
 
 #[test]
-fn a_sweep_that_others_may_have_written_goes_on_only_where_the_command_line_says() {
-    let bench = Bench::new();
-    let over: Over = "contenders=1,2".parse().unwrap();
-    let directory = bench.path("sweep");
-    fs::create_dir(&directory).unwrap();
-    let resume = |ensemble: &str, options: &[&str]| {
-        let text = SHORT.replace("servers = 1", ensemble);
-        let now = std::time::SystemTime::UNIX_EPOCH;
-        let file = SweepFile {
-            schema_version: FILE.version,
-            tool_version: String::new(),
-            tool_commit: None,
-            scenario: "short".into(),
-            scenario_text: text,
-            load: "closed".into(),
-            over: vec![over.clone()],
-            grid: over.grid(),
-            strategies: ["predecessor-watch", "parent-watch"].map(str::to_owned).to_vec(),
-            objective: None,
-            seed: 1,
-            budget_us: 60_000_000,
-            spent_us: 0,
-            points_at_most: 25,
-            threads: None,
-            host: HostInfo::default(),
-            ensembles: Vec::new(),
-            started_at: now,
-            written_at: now,
-            ending: Ending::GoingOn,
-            why: None,
-            findings: Vec::new(),
-            runs: Vec::new(),
-            samples: Vec::new(),
-        };
-        file.write(&directory).unwrap();
-        let words = ["sweep", "--resume", directory.to_str().unwrap()];
-        let mut command = bench.command(&[&words, options].concat());
-        let output = command.env("ZKLOCKBENCH_AUTH", "bench:hunter2").output().unwrap();
-        (output.status.code(), stderr(&output))
-    };
-    let connect = "connect = \"127.0.0.1:1\"";
-    for (ensemble, options, told) in [
-        ("compose = \"/somewhere/x.yaml\"", &[][..], "--compose FILE"),
-        ("compose = \"/somewhere/x.yaml\"", &["--compose", "mine.yaml"], "resumes as it was started"),
-        (connect, &[], "add --connect 127.0.0.1:1"),
-        (connect, &["--connect", "127.0.0.1:2"], "resumes as it was started"),
-        ("servers = 1", &["--connect", "127.0.0.1:2"], "resumes as it was started"),
-    ] {
-        let (code, said) = resume(ensemble, options);
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(told), "{said}");
-    }
-    let (code, said) = resume(connect, &["--connect", "127.0.0.1:1"]);
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("nothing listens on 127.0.0.1:1"), "{said}");
-    // And nowhere through a folder that is a link
-    for folder in ["points", "scenarios", "logs", "server-logs", "points/.under-way"] {
+fn a_series_with_a_link_in_place_of_a_folder_is_not_resumed() {
+    let bench = Bench::with(SHORT);
+    // Given what is left of a sweep that was stopped before its first run had ended
+    let sweep = "sweep scenario.toml --over contenders=1,2 --data-dir data --out other --run-id swept";
+    let child = bench.listen(bench.typed(sweep));
+    eventually("the first run has begun", Duration::from_secs(90), || child.has_said("[1]"));
+    signal(child.pid(), Signal::KILL);
+    let _ = child.end();
+    let directory = bench.path("other/swept");
+    let files = || fs::read_dir(bench.path("far")).unwrap().count();
+    fs::create_dir(bench.path("far")).unwrap();
+    for folder in ["points", "scenarios", "logs", "server-logs"] {
         let path = directory.join(folder);
-        let _ = fs::remove_dir(&path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        symlink(bench.path("data"), &path).unwrap();
-        let (code, said) = resume("servers = 1", &[]);
-        assert_eq!(code, Some(2), "{said}");
+        let _ = fs::remove_dir_all(&path);
+        symlink(bench.path("far"), &path).unwrap();
+        let said = bench.refuses(sweep);
         assert!(said.contains(folder) && said.contains("no link is followed"), "{said}");
         fs::remove_file(&path).unwrap();
     }
-    assert_eq!(fs::read_dir(bench.path("data")).unwrap().count(), 0);
+    assert_eq!(files(), 0);
 }
 
 #[test]
@@ -127,7 +79,7 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     let before = finished(&directory);
     assert_eq!((before.runs.len(), before.ending), (2, Ending::GoingOn));
     // And in whose directory others have put notes of their own, and links
-    let notes = ["points/notes/precious.txt", "points/017/precious.txt", "points/.under-way/precious.txt"];
+    let notes = ["points/notes/precious.txt", "points/017/precious.txt"];
     for note in notes {
         let note = directory.join(note);
         fs::create_dir_all(note.parent().unwrap()).unwrap();
@@ -135,14 +87,14 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     }
     let far = bench.path("far");
     fs::write(&far, "precious").unwrap();
-    let links =
-        ["scenarios/003.toml", "logs/003.txt", "scenarios/018.toml", "logs/018.txt", "sweep-throughput.svg"];
+    let links = ["scenarios/003.toml", "scenarios/018.toml", "logs/018.txt", "sweep-throughput.svg"];
     for link in links.into_iter().chain([".sweep.json.new", ".sweep.csv.new"]) {
         let _ = fs::remove_file(directory.join(link));
         symlink(&far, directory.join(link)).unwrap();
     }
     // When it is resumed
-    let output = bench.drawn(&["sweep", "--resume", directory.to_str().unwrap(), "--budget", "2m"]);
+    let words: Vec<&str> = typed.split(' ').chain(["--resume", directory.to_str().unwrap()]).collect();
+    let output = bench.drawn(&words);
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
     assert!(said.contains("going on after 2 runs"), "{said}");
@@ -162,7 +114,7 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     }
     // And each run is an ordinary one, in its place
     for run in &after.runs {
-        let stored = zklockbench_results::read(&directory.join(format!("points/{:03}", run.number))).unwrap();
+        let stored = zklockbench_results::read(&directory.join("points").join(&run.directory)).unwrap();
         assert_eq!(stored.run.seed, run.seed);
         let told: Vec<_> = stored.trials.iter().map(|trial| trial.spec.contenders as f64).collect();
         // One strategy may need it once more, the other not.

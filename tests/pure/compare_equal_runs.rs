@@ -52,14 +52,14 @@ impl Pair {
 }
 
 /// The worst of a family.
-fn worst(tests: Vec<Test>) -> Regression {
+fn worst(tests: &[Test]) -> Regression {
     judge_family(tests).iter().map(|one| one.regression).max().unwrap()
 }
 
 /// What a comparison of a pair comes to.
 fn regression(pair: &[Pair]) -> Regression {
     let test = |one: &Pair| Test::unpaired(&one.sides[0], &one.sides[1], one.figure().better(), one.limits());
-    worst(pair.iter().map(test).collect())
+    worst(&pair.iter().map(test).collect::<Vec<_>>())
 }
 
 /// How many of these pairs are known not to have regressed, and how many seem to have.
@@ -140,7 +140,7 @@ fn five_equal_runs_against_five_others_regress_once_in_twenty_times_at_most() {
             let one = of("01");
             Test::of_runs(&Runs { base, new }, one.figure().better(), one.limits(), Scale::Values)
         };
-        found.push(worst(in_all.iter().map(test).collect()));
+        found.push(worst(&in_all.iter().map(test).collect::<Vec<_>>()));
     }
     // Then hardly any comparison finds a regression, and nine in ten know that there is none
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();

@@ -54,7 +54,7 @@ fn dealt(
             tests.push(Test::unpaired(&base, &new, figure.better(), Limits::default()));
         }
     }
-    judge_family(tests)
+    judge_family(&tests)
 }
 
 fn is_rate(figure: Figure) -> bool {

@@ -14,6 +14,7 @@ mod architecture;
 mod arrival_schedule;
 mod articles;
 mod baselines;
+mod batch_costs;
 mod ci_outputs;
 mod ci_pipelines;
 mod compare;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use zklockbench_core::measure::{Measure, Outcome, RequestKind};
-use zklockbench_record::Trial;
+use zklockbench_record::{Run, Trial};
 use zklockbench_results::RunWriter;
 
 type Row = BTreeMap<String, String>;
@@ -61,9 +61,9 @@ fn medians_are_compared_with_the_floor_where_one_was_measured() {
     let trials = [records::trial(0), records::trial_without_measurements(1)];
     for (name, floor, expected) in [("with", Some(records::floor()), "1.1"), ("without", None, "")] {
         let mut writer = RunWriter::create(parent.path(), name).unwrap();
-        floor.into_iter().for_each(|floor| writer.compare_with(floor));
         trials.iter().for_each(|trial| writer.trial(trial).unwrap());
-        let path = writer.seal(records::run(2), records::held()).unwrap().publish().unwrap();
+        let run = Run { floor, ..records::run(2) };
+        let path = writer.seal(run, records::held()).unwrap().publish().unwrap();
         let rows = rows(&path.join("summary.csv"));
         // Handoffs of 1.1 ms in the middle, above a floor of 1 ms
         assert_eq!(rows[0]["handoff_p50_over_floor"], expected);

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use zklockbench_core::catalog::LockCard;
 use zklockbench_ensemble::fault;
-use zklockbench_scenario::fields::{CLIENT, ENSEMBLE, FAULT, FIELDS, GATE, OPEN_KEYS, PROCESSES, Section};
+use zklockbench_scenario::fields::{
+    CLIENT, ENSEMBLE, FAULT, GATE, OPEN_KEYS, Section, distributions, fields, processes,
+};
 use zklockbench_scenario::{reference, schema};
 
 fn validator(cards: &[LockCard]) -> Schema {
@@ -44,7 +46,7 @@ fn every_shipped_scenario_validates() {
 fn every_field_of_a_file_is_in_the_schema_with_its_meaning_and_a_default_that_validates() {
     let schema = schema(&CARDS, &fault::cards());
     let faults = schema["properties"][FAULT]["items"]["anyOf"].as_array().unwrap();
-    for field in FIELDS {
+    for field in fields() {
         let properties = match field.section {
             Section::Top => &schema["properties"],
             Section::Ensemble => &schema["properties"][ENSEMBLE]["properties"],
@@ -62,9 +64,9 @@ fn every_field_of_a_file_is_in_the_schema_with_its_meaning_and_a_default_that_va
             continue;
         }
         // A fault's kind is described by the fault.
-        assert!(property["description"] == field.doc || field.name == "kind", "{}", field.name);
+        assert!(property["description"] == field.doc() || field.name == "kind", "{}", field.name);
         let default = &property["default"];
-        assert!(!default.is_null() || !matches!(field.need, zklockbench_scenario::fields::Need::Default(_)));
+        assert!(!default.is_null() || field.default().is_none());
         if field.section == Section::Top && !default.is_null() {
             let alone = json!({ field.name: default });
             let within_open = json!({ "load": "open", "rate": 1, field.name: default });
@@ -119,11 +121,13 @@ fn what_the_reader_refuses_most_often_the_schema_refuses_too() {
 
 #[test]
 fn every_process_of_arrivals_validates_as_its_example_has_it() {
-    for process in PROCESSES {
+    let processes = processes();
+    assert_eq!(processes.len(), 7);
+    for process in processes {
         let example = toml::from_str::<toml::Value>(&format!("arrivals = {}", process.example)).unwrap();
         let mut extra = serde_json::to_value(example).unwrap();
         extra["load"] = json!("open");
-        if process.takes_rate {
+        if ["poisson", "constant", "bursts", "day"].contains(&process.name.as_str()) {
             extra["rate"] = json!(4.5);
         }
         assert_eq!(complaints(&file(extra)), Vec::<String>::new(), "{}", process.name);
@@ -133,7 +137,7 @@ fn every_process_of_arrivals_validates_as_its_example_has_it() {
 #[test]
 fn the_reference_names_every_key_shape_strategy_and_parameter() {
     let page = reference(&CARDS, &fault::cards());
-    for field in FIELDS {
+    for field in fields() {
         assert!(page.contains(&format!("| `{}` |", field.name)), "{}", field.name);
     }
     for card in &CARDS {
@@ -141,5 +145,5 @@ fn the_reference_names_every_key_shape_strategy_and_parameter() {
         assert!(card.params.iter().all(|param| page.contains(&format!("| `{}` |", param.name))));
     }
     assert!(page.contains("log-normal"));
-    assert!(PROCESSES.iter().all(|process| page.contains(process.example)));
+    assert!(processes().iter().chain(&distributions()).all(|form| page.contains(&form.example)));
 }

@@ -22,8 +22,8 @@ pub fn file() -> SweepFile {
     let objective = "wait.p99 < 100ms";
     let (mut samples, mut runs) = (Vec::new(), Vec::new());
     for (at, x) in grid.iter().enumerate() {
-        for repetition in 0..3_u32 {
-            let number = at as u32 * 3 + repetition + 1;
+        for repetition in 0..5_u32 {
+            let number = at as u32 * 5 + repetition + 1;
             let at = At { x: *x, beside: None };
             let noise = 1.0 + 0.02 * (f64::from(number) * 2.4).sin();
             for (strategy, cost) in strategies.iter().zip([0.0, 0.02]) {
@@ -44,6 +44,7 @@ pub fn file() -> SweepFile {
             }
             runs.push(RunRecord {
                 number,
+                directory: format!("{number:03}"),
                 at,
                 strategies: strategies.clone(),
                 seed: u64::from(number),
@@ -133,8 +134,7 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
         assert!(
-            said.contains("sweep.json: ")
-                && said.contains("the file is incomplete or damaged: start the sweep again"),
+            said.contains("sweep.json: ") && said.contains("the file is incomplete or damaged: sweep again"),
             "{said}"
         );
     }
@@ -179,7 +179,7 @@ fn the_findings_are_told_in_words_above_the_points() {
         "{text}"
     );
     for told in [
-        "Sweep of crowd over contenders=1..1000: 42 trials in 21 runs, 84 s.",
+        "Sweep of crowd over contenders=1..1000: 70 trials in 35 runs, 84 s.",
         "lies between 10 (met) and 32 (missed)",
         "Collapse: between 100 and 316: 900 sessions expired.",
         "Collapse: not found up to 1000.",

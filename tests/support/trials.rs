@@ -18,7 +18,7 @@ use zklockbench_load::{
 use zklockbench_locks::Entry;
 use zklockbench_record::{Counting, Trial};
 use zklockbench_results::history::{merge_histories, write_trial};
-use zklockbench_scenario::{Slice, TrialPlan, TrialSpec, parse};
+use zklockbench_scenario::{Slice, StrategyChoice, TrialPlan, TrialSpec, parse};
 use zklockbench_zk::keep_awake::EVERY;
 use zklockbench_zk::{Access, Secret, Target};
 
@@ -35,6 +35,11 @@ pub fn plan(lines: &str) -> Vec<TrialSpec> {
     let parsed = parse("test.toml", &text, &zklockbench_load::catalog())
         .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     TrialPlan::of(&parsed.scenario).trials
+}
+
+/// A strategy as a scenario names it, in TOML, with its parameters.
+pub fn strategy(toml: &str) -> StrategyChoice {
+    plan(&format!("strategies = [{toml}]\ncontenders = 1\nduration = \"1s\"\n")).remove(0).strategy
 }
 
 pub async fn count(lines: &str) -> Vec<Counting> {
@@ -109,9 +114,13 @@ pub async fn try_one_by(connect: &str, local: &Local, lines: &str) -> Result<Tri
 
 /// Like [`run_one`], with the contenders' history.
 pub async fn run_with_history(lines: &str) -> Trial {
+    run_spec_with_history(&plan(lines).remove(0)).await
+}
+
+pub async fn run_spec_with_history(spec: &TrialSpec) -> Trial {
     let ensemble = ensemble::alone().await;
     let setting = Setting { keeps_history: true, keep_awake: EVERY, ..Setting::breaking(&ensemble) };
-    only(run_in(&setting, &plan(lines), known).await)
+    only(run_in(&setting, std::slice::from_ref(spec), known).await)
 }
 
 fn only(mut trials: Vec<Trial>) -> Trial {

@@ -1,5 +1,6 @@
 //! Objectives: what a load is to keep, written as a gate of one figure and a number.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
@@ -30,9 +31,25 @@ impl Objective {
         self.relation.holds(value, self.limit)
     }
 
+    /// The values that meet it.
+    pub fn range(&self) -> RangeInclusive<f64> {
+        range(self.relation, self.limit)
+    }
+
     /// What the figure is to be: `< 100 ms`.
     pub fn wanted(&self) -> String {
         format!("{} {}", self.relation.sign(), self.figure.unit().show(self.limit))
+    }
+}
+
+/// The amounts that stand in that relation to a limit.
+pub(crate) fn range(relation: Relation, limit: f64) -> RangeInclusive<f64> {
+    match relation {
+        Relation::Less => 0.0..=limit.next_down(),
+        Relation::AtMost => 0.0..=limit,
+        Relation::More => limit.next_up()..=f64::INFINITY,
+        Relation::AtLeast => limit..=f64::INFINITY,
+        Relation::Equal => limit..=limit,
     }
 }
 

@@ -42,38 +42,31 @@ pub fn namespace_of(chroot: &str, top: &str) -> String {
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
 }
 
-#[derive(Clone, Copy)]
-struct Action {
-    key: &'static str,
-    command: fn(&Commands) -> &Option<String>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Kill,
+    Stop,
+    Start,
+    Pause,
+    Resume,
+    Wipe,
 }
 
-const KILL: Action = Action { key: "kill", command: |of| &of.kill };
-const STOP: Action = Action { key: "stop", command: |of| &of.stop };
-const START: Action = Action { key: "start", command: |of| &of.start };
-const PAUSE: Action = Action { key: "pause", command: |of| &of.pause };
-const RESUME: Action = Action { key: "resume", command: |of| &of.resume };
-const WIPE: Action = Action { key: "wipe", command: |of| &of.wipe };
+impl std::fmt::Display for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
+    }
+}
 
 /// Shell command lines for one server.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Commands {
-    kill: Option<String>,
-    stop: Option<String>,
-    start: Option<String>,
-    pause: Option<String>,
-    resume: Option<String>,
-    wipe: Option<String>,
-}
+type Commands = BTreeMap<Action, String>;
 
-impl Commands {
-    /// Finds an action without the command that undoes it; returns both.
-    fn without_a_way_back(&self) -> Option<(Action, Action)> {
-        let has = |action: &Action| (action.command)(self).is_some();
-        let pairs = [(KILL, START), (STOP, START), (WIPE, START), (PAUSE, RESUME)];
-        pairs.into_iter().find(|(done, undone)| has(done) && !has(undone))
-    }
+/// An action with a command, and the action without one that undoes it.
+fn without_a_way_back(commands: &Commands) -> Option<(Action, Action)> {
+    use Action::{Kill, Pause, Resume, Start, Stop, Wipe};
+    let pairs = [(Kill, Start), (Stop, Start), (Wipe, Start), (Pause, Resume)];
+    pairs.into_iter().find(|(done, undone)| commands.contains_key(done) && !commands.contains_key(undone))
 }
 
 #[derive(Debug, Deserialize)]
@@ -113,10 +106,9 @@ impl Hosts {
                     addresses.len()
                 )));
             };
-            if let Some((done, undone)) = own.without_a_way_back() {
+            if let Some((done, undone)) = without_a_way_back(&own) {
                 return Err(wrong(&format!(
-                    "[hosts.{name}] has `{}` and no `{}`: what is broken must be mended again",
-                    done.key, undone.key
+                    "[hosts.{name}] has `{done}` and no `{undone}`: what is broken must be mended again"
                 )));
             }
             *place = own;
@@ -139,13 +131,12 @@ impl Hosts {
 
     async fn run(&self, action: Action, server: usize) -> Done {
         self.address(server)?;
-        let key = action.key;
-        let Some(command) = (action.command)(&self.commands[server - 1]) else {
-            return Err(format!("[hosts.server-{server}] has no `{key}`"));
+        let Some(command) = self.commands[server - 1].get(&action) else {
+            return Err(format!("[hosts.server-{server}] has no `{action}`"));
         };
         let mut shell = Command::new("sh");
         shell.args(["-c", command.as_str()]).stdin(std::process::Stdio::null()).kill_on_drop(true);
-        let failed = |why: String| format!("`{}` ({key} of server {server}): {why}", shown(command, 200));
+        let failed = |why: String| format!("`{}` ({action} of server {server}): {why}", shown(command, 200));
         let output = tokio::time::timeout(COMMAND_WITHIN, shell.output()).await;
         let output = output
             .map_err(|_| failed(format!("it did not end within {COMMAND_WITHIN:?}")))?
@@ -190,17 +181,17 @@ impl Processes for Hosts {
     }
 
     async fn kill(&self, server: usize) -> Done {
-        self.run(KILL, server).await?;
+        self.run(Action::Kill, server).await?;
         eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
     }
 
     async fn stop(&self, server: usize) -> Done {
-        self.run(STOP, server).await?;
+        self.run(Action::Stop, server).await?;
         eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
     }
 
     async fn start(&self, server: usize) -> Done {
-        self.run(START, server).await?;
+        self.run(Action::Start, server).await?;
         let listens = || async { self.connects(server).await.map_err(|error| error.to_string()) };
         eventually(SEEN_WITHIN, listens).await
     }
@@ -208,7 +199,7 @@ impl Processes for Hosts {
     async fn pause(&self, server: usize) -> Done {
         // Marked before the command runs, so that an interrupted pause is undone, too.
         self.holds_still(server, true);
-        self.run(PAUSE, server).await?;
+        self.run(Action::Pause, server).await?;
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
     }
 
@@ -217,7 +208,7 @@ impl Processes for Hosts {
             // A server that was never paused needs no `resume` command.
             return Ok(());
         }
-        self.run(RESUME, server).await?;
+        self.run(Action::Resume, server).await?;
         let goes_on = || async {
             match self.is_silent(server).await {
                 Ok(silent) => Err(silent),
@@ -230,7 +221,7 @@ impl Processes for Hosts {
     }
 
     async fn wipe(&self, server: usize) -> Done {
-        self.run(WIPE, server).await
+        self.run(Action::Wipe, server).await
     }
 
     async fn is_running(&self, server: usize) -> bool {
@@ -306,7 +297,10 @@ mod tests {
                 .contains("[hosts.server-3] is no server: the connect string names 2 servers")
         );
         assert!(wrong("[hosts.server-0]\n").contains("is no server"));
-        assert!(wrong("[hosts.server-1]\nreboot = \"true\"\n").contains("unknown field `reboot`"));
+        assert!(
+            wrong("[hosts.server-1]\nreboot = \"true\"\n")
+                .contains("unknown variant `reboot`, expected one of `kill`")
+        );
         assert!(read_hosts("[hosts.server-2]\npause = \"true\"\nresume = \"true\"\n").is_ok());
     }
 

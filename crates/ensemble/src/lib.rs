@@ -70,11 +70,6 @@ pub trait Started: Processes {
     fn has_logs(&self) -> bool {
         true
     }
-
-    /// Process ids of the servers that are up; empty if they don't run on this host.
-    fn process_ids(&self) -> Vec<u32> {
-        Vec::new()
-    }
 }
 
 #[async_trait]
@@ -89,9 +84,5 @@ impl Started for Local {
 
     fn logs_at_hand(&self) -> Option<Logs> {
         Some(Logs { directories: self.data(), _copies: None })
-    }
-
-    fn process_ids(&self) -> Vec<u32> {
-        self.pids()
     }
 }

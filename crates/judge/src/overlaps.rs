@@ -221,20 +221,6 @@ mod tests {
     }
 
     #[test]
-    fn two_live_holders_violate() {
-        let classed = with_doubts(&[]);
-        assert_eq!((counts(&classed), classed.violations[0].entered.entered_us), ([1, 0, 0], 60));
-    }
-
-    #[test]
-    fn class_classifies_the_overlaps_of_a_trial() {
-        let mut facts = tests::facts(Vec::new(), Lives::default(), LockKind::Mutex);
-        facts.overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
-        let (classed, learned) = class(&mut facts);
-        assert_eq!((classed.violation_count, learned.is_ok()), (1, true));
-    }
-
-    #[test]
     fn overlaps_are_uncertain_without_the_servers_logs() {
         let mut overlaps = Overlaps::default();
         overlaps.note(entry(occupant(2, 100), &[occupant(1, 50)]));
@@ -257,56 +243,6 @@ mod tests {
         ] {
             assert_eq!(counts(&with_doubts(&[(1, suspended(lost, back))])), expected, "{lost} to {back}");
         }
-    }
-
-    #[test]
-    fn lost_connection_of_the_entering_contender_excuses_nothing() {
-        assert_eq!(counts(&with_doubts(&[(2, suspended(99, Stamp::MAX))])), [1, 0, 0]);
-    }
-
-    #[test]
-    fn expired_session_excuses_an_entry_only_if_granted_first() {
-        let class = |inside: Option<i64>, entered: Option<i64>, asked: Stamp| {
-            let mut overlaps = Overlaps::default();
-            let inside = Occupant { czxid: inside, ..occupant(1, 50) };
-            overlaps.note(entry(Occupant { czxid: entered, asked, ..occupant(2, 100) }, &[inside]));
-            overlaps.doubts.insert((2, 100), doubt(SessionEnd::Expired));
-            counts(&super::classed(overlaps, LockKind::Mutex, 40))
-        };
-        assert_eq!(class(Some(8), Some(7), 10), [0, 1, 0], "it held, and lost the lock before it went on");
-        assert_eq!(class(Some(7), Some(8), 10), [1, 0, 0], "it was not its turn");
-        assert_eq!(class(Some(8), Some(7), 50), [1, 0, 0], "it asked when the other was inside");
-        assert_eq!(class(None, None, 10), [0, 0, 1], "nothing shows the order of their grants");
-        assert_eq!(class(None, None, 60), [1, 0, 0]);
-    }
-
-    #[test]
-    fn entry_during_a_possibly_released_hold_is_uncertain() {
-        assert_eq!(counts(&with_doubts(&[(1, doubt(SessionEnd::Unknown))])), [0, 0, 1]);
-    }
-
-    #[test]
-    fn readers_alongside_a_zombie_writer_do_not_violate() {
-        let reader = |contender, entered| Occupant { claim: LockClaim::READ, ..occupant(contender, entered) };
-        let mut overlaps = Overlaps::default();
-        for (entered, inside) in
-            [(reader(1, 200), vec![occupant(5, 50)]), (reader(2, 210), vec![occupant(5, 50), reader(1, 200)])]
-        {
-            overlaps.note(Overlap::of(0, LockKind::ReadWrite, entered, inside));
-        }
-        overlaps.doubts.insert((5, 50), doubt(SessionEnd::Expired));
-        assert_eq!(counts(&super::classed(overlaps, LockKind::ReadWrite, 40)), [0, 2, 0]);
-    }
-
-    #[test]
-    fn intruder_alongside_a_zombie_and_a_holder_violates() {
-        // Contender 0 is a zombie, 1 enters rightfully, 2 enters next to it
-        let mut overlaps = Overlaps::default();
-        overlaps.note(entry(occupant(1, 200), &[occupant(0, 50)]));
-        overlaps.note(entry(occupant(2, 210), &[occupant(0, 50), occupant(1, 200)]));
-        overlaps.doubts.insert((0, 50), doubt(SessionEnd::Expired));
-        let classed = super::classed(overlaps, LockKind::Mutex, 40);
-        assert_eq!((counts(&classed), classed.violations[0].inside.contender), ([1, 1, 0], 1));
     }
 
     #[test]

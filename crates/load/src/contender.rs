@@ -18,7 +18,6 @@ use super::shared::{Closing, Connection, Control, FirstDone, Shared};
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_ensemble::fault::Doing;
-use zklockbench_locks::driver::PastHold;
 use zklockbench_locks::{AcquireError, Held, HoldOver, Patience, Strategy};
 use zklockbench_record::{Doubt, SessionEnd};
 use zklockbench_scenario::{InDoubt, Load, Stop};
@@ -164,8 +163,6 @@ impl Contender {
         if self.shared.open.is_some() {
             return self.next_arrival(&drain).await;
         }
-        // Acquires that were sent ahead must be completed or taken back before the contender ends.
-        let drain = if self.strategy.is_ahead() { CancellationToken::new() } else { drain };
         let intended = self.pace.intended_start(&drain).await?;
         let intended = self.come_in(intended, &drain).await?;
         let intended = self.admitted(intended, &drain).await?;
@@ -245,12 +242,7 @@ impl Contender {
             return;
         };
         let attempt = self.recorder.arrives(&session, turn);
-        let hold = self
-            .shared
-            .leaves_holds_to_driver()
-            .then(|| attempt.hold.unwrap_or_else(|| self.pace.coming_hold()));
         let patience = Patience {
-            hold,
             deadline: self
                 .shared
                 .spec
@@ -268,10 +260,7 @@ impl Contender {
         };
         self.control.waits_no_longer();
         match acquired {
-            Some(Ok(held)) => match held.told.hold.clone() {
-                Some(hold) => self.has_held(&session, &held, attempt, hold),
-                None => self.hold_and_release(&session, held, attempt, &patience).await,
-            },
+            Some(Ok(held)) => self.hold_and_release(&session, held, attempt, &patience).await,
             Some(Err(error)) => self.not_acquired(&session, &attempt, &error),
             None => {
                 self.recorder.write_unserved(&attempt, clock::now());
@@ -406,30 +395,6 @@ impl Contender {
         }
         self.recorder.write_released(session, released, now, result.as_ref().err());
         match result {
-            Ok(()) => self.pace.done(now),
-            Err(failure) => self.pause_after(now, &failure),
-        }
-    }
-
-    /// Records a cycle that is over, because another program has held and released by itself.
-    fn has_held(&mut self, session: &Session, held: &Held, attempt: Attempt, hold: PastHold) {
-        let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
-        let entry = self.recorder.enter_and_exit(session, held, attempt, &hold);
-        self.recorder.write_acquired(&entry);
-        self.recorder.write_hold(&entry, hold.left, intended, HoldEnd::Whole);
-        self.recorder.releases(held.node.as_ref().map(|node| node.sequence));
-        let failure = hold.released.as_ref().err();
-        match self.doubt(session, HoldEnd::Whole, (entry.acquired, hold.left), failure) {
-            Some(doubt) => self.recorder.write_doubt(&entry, doubt),
-            // The end of the load does not shorten a driver's hold.
-            None if failure.is_none() => self.recorder.check_hold(&entry, hold.left, intended),
-            None => {}
-        }
-        self.recorder.write_released(session, hold.left, hold.returned, failure);
-        let now = clock::now();
-        match hold.released {
-            // The driver has continued by itself then.
-            Ok(()) if hold.behind.is_some() => self.pace.done(hold.returned),
             Ok(()) => self.pace.done(now),
             Err(failure) => self.pause_after(now, &failure),
         }

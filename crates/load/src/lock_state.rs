@@ -1,19 +1,16 @@
 //! State of one lock path, shared by the contenders of this process: the exclusion oracle, arrival order, and
 //! release stamps for handoffs and notifications. Uses atomics; mutexes are limited to trials with faults or
-//! histories, and to other programs' locks.
+//! histories.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use super::fence::Fence;
 use super::unserved::UnservedTime;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::Stamp;
-use zklockbench_core::locked::locked;
 use zklockbench_core::ring::Ring;
 use zklockbench_locks::Held;
-use zklockbench_locks::driver::PastHold;
 use zklockbench_record::history::LockKind;
 use zklockbench_record::{LockClaim, Occupant};
 use zklockbench_zk::changes::ChangeLog;
@@ -49,13 +46,8 @@ impl ShutTime {
     fn ends(&self, now: Stamp, alone_since: Option<Stamp>) {
         let since = self.since.swap(0, Ordering::AcqRel);
         if since > 0 && alone_since != Some(since) {
-            self.lasted(now.saturating_sub(since));
+            self.total_us.fetch_add(now.saturating_sub(since), Ordering::AcqRel);
         }
-    }
-
-    /// Adds a period that has already ended.
-    fn lasted(&self, us: u64) {
-        self.total_us.fetch_add(us, Ordering::AcqRel);
     }
 
     /// Total up to now. The ended periods are read first: a period that ends in between is then missed
@@ -176,8 +168,6 @@ pub struct LockState {
     /// Latest release that was called while more contenders wanted to enter than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
-    /// Stamp of the latest exit.
-    left: AtomicU64,
     /// Stamp of the latest entry.
     entered: AtomicU64,
     arrivals: AtomicU64,
@@ -196,7 +186,6 @@ pub struct LockState {
     asked_us: AtomicU64,
     /// Whether contenders of other workers use the lock, too.
     has_strangers: bool,
-    past: Mutex<PastHolds>,
 }
 
 /// Number of the holder's node, and time of the release call.
@@ -220,30 +209,6 @@ impl Release {
     }
 }
 
-/// Holds that were over when they became known, by their start.
-#[derive(Debug, Default)]
-struct PastHolds {
-    latest: BTreeMap<(Stamp, usize), (Stamp, Occupant)>,
-    /// Length of the longest one: a hold that began earlier by more than this is over.
-    longest_us: u64,
-    /// Number of holds that became known after later ones.
-    out_of_order: u64,
-}
-
-/// Number of past holds kept: a hold becomes known one pipe delay after its end, and the next one takes at
-/// least a round trip.
-const PAST_HOLDS_KEPT: usize = 4_096;
-
-/// State before a hold that is already over.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Before {
-    /// Stamp of the previous release; 0 for never.
-    pub released: Stamp,
-    pub entered: Option<Stamp>,
-    /// Entries beyond the limit of holders in which this hold takes part.
-    pub overlaps: Vec<CrowdedEntry>,
-}
-
 /// An entry beyond the limit, with all conflicting holders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrowdedEntry {
@@ -259,29 +224,6 @@ impl CrowdedEntry {
         let entered =
             later.max_by_key(|other| other.entered).map_or(own, |later| std::mem::replace(later, own));
         Self { entered, inside }
-    }
-}
-
-impl PastHolds {
-    /// Entries that overlap a hold: its own entry alongside earlier holds, and each entry during it.
-    fn overlaps(&self, own: Occupant, left: Stamp) -> Vec<CrowdedEntry> {
-        let entered = own.entered;
-        let from = (entered.saturating_sub(self.longest_us), 0);
-        let earlier = self.latest.range(from..=(entered, usize::MAX));
-        let inside: Vec<Occupant> =
-            earlier.filter(|(_, (until, _))| *until > entered).map(|(_, (_, other))| *other).collect();
-        let during = self.latest.range((entered + 1, 0)..(left, 0).max((entered + 1, 0)));
-        let during = during.map(|(_, (_, other))| CrowdedEntry { entered: *other, inside: vec![own] });
-        let own_entry = (!inside.is_empty()).then_some(CrowdedEntry { entered: own, inside });
-        own_entry.into_iter().chain(during).collect()
-    }
-
-    fn keep(&mut self, own: Occupant, left: Stamp) {
-        self.longest_us = self.longest_us.max(left.saturating_sub(own.entered));
-        self.latest.insert((own.entered, own.contender), (left, own));
-        while self.latest.len() > PAST_HOLDS_KEPT {
-            self.latest.pop_first();
-        }
     }
 }
 
@@ -321,7 +263,6 @@ impl LockState {
             shut_to_readers: ShutTime::default(),
             handed_over: AtomicU64::new(0),
             writer_left: AtomicU64::new(0),
-            left: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: (0..(capacity / leases.max(1) as usize).max(1))
@@ -334,7 +275,6 @@ impl LockState {
             busy_us: AtomicU64::new(0),
             asked_us: AtomicU64::new(0),
             has_strangers: false,
-            past: Mutex::default(),
             released: Ring::of(REMEMBERED),
         }
     }
@@ -438,8 +378,7 @@ impl LockState {
             Mode::Read => by_writers,
             Mode::Write => beside,
         };
-        // Another program's stamp may be older than the latest exit.
-        if in_the_way + leases <= self.capacity && self.left.load(Ordering::Acquire) <= now {
+        if in_the_way + leases <= self.capacity {
             return None;
         }
         self.beside(contender, claim, now)
@@ -460,40 +399,6 @@ impl LockState {
         let leases: usize = inside.iter().map(|other| other.claim.leases as usize).sum();
         let is_one_too_many = leases + claim.leases as usize > self.capacity;
         is_one_too_many.then(|| CrowdedEntry::latest(self.occupant(contender), inside))
-    }
-
-    /// Records a complete hold of a contender that must hold alone, with stamps of the same clock. Holds of
-    /// several contenders may become known out of order.
-    pub fn has_held(&self, contender: usize, held: &Held, request: Request, hold: &PastHold) -> Before {
-        let PastHold { entered, left, .. } = *hold;
-        self.presence(contender).stays(held, request, entered);
-        let own = self.occupant(contender);
-        let mut past = locked(&self.past);
-        let before = past.latest.range(..=(entered, usize::MAX)).next_back();
-        let before = before.map(|((since, _), (until, _))| (*since, *until));
-        let is_late = past.latest.range((entered, 0)..).next().is_some();
-        past.out_of_order += u64::from(is_late && hold.behind.is_none());
-        let overlaps = past.overlaps(own, left);
-        past.keep(own, left);
-        drop(past);
-        self.unserved.acquired(entered);
-        self.unserved.freed(left);
-        self.note_crowd(if overlaps.is_empty() { 1 } else { 2 });
-        self.shut.lasted(left.saturating_sub(entered));
-        self.entered.fetch_max(entered, Ordering::AcqRel);
-        self.handed_over.fetch_max(left, Ordering::AcqRel);
-        self.releases.fetch_add(1, Ordering::AcqRel);
-        // If many holds become known at once, not all of them are known here.
-        let (released, entered) = match hold.behind {
-            Some(behind) => (behind.released, behind.entered),
-            None => (before.map_or(0, |(_, until)| until), before.map(|(since, _)| since)),
-        };
-        Before { released, entered, overlaps }
-    }
-
-    /// Number of holds that became known after later ones: times between holders are too long there.
-    pub fn out_of_order(&self) -> u64 {
-        locked(&self.past).out_of_order
     }
 
     /// A holder writes to the guarded resource; returns whether the write was accepted, or `None` without a
@@ -587,7 +492,6 @@ impl LockState {
         let alone_since = (!was_open).then(|| presence.entered.load(Ordering::Relaxed));
         presence.left.store(now, Ordering::Release);
         presence.left_lock.store(self.number, Ordering::Release);
-        self.left.fetch_max(now, Ordering::AcqRel);
         presence.inside.store(NOWHERE, Ordering::Release);
         self.unserved.freed(now);
         self.inside.fetch_sub(1, Ordering::AcqRel);
@@ -668,8 +572,6 @@ impl LockState {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use zklockbench_locks::QueueNode;
 
@@ -692,81 +594,8 @@ mod tests {
         entry.map_or_else(Vec::new, |entry| entry.inside.iter().map(|other| other.contender).collect())
     }
 
-    fn has_held(lock_state: &LockState, contender: usize, held: &Held, hold: &PastHold) -> Before {
-        lock_state.has_held(contender, held, Request { claim: LockClaim::WRITE, called: hold.called }, hold)
-    }
-
-    fn past(entered: Stamp, left: Stamp) -> PastHold {
-        PastHold { called: 1, entered, left, returned: left, released: Ok(()), behind: None }
-    }
-
     fn left(claim: LockClaim, at: Stamp) -> Exit {
         Exit { claim, was_open: true, at }
-    }
-
-    #[test]
-    fn past_holds_overlap_or_follow_in_any_order_of_reports() {
-        let state = || LockState::new("/l".into(), 3, LockKind::Mutex, 1);
-        let holds = [(0, past(10, 20)), (1, past(25, 30)), (2, past(30, 31))];
-        for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0]] {
-            let lock_state = state();
-            for (contender, hold) in order.map(|at| &holds[at]) {
-                let before = has_held(&lock_state, *contender, &held(1), hold);
-                assert_eq!(before.overlaps, [], "{order:?}");
-            }
-            assert_eq!(lock_state.most_inside(), 1);
-        }
-        let lock_state = state();
-        has_held(&lock_state, 0, &held(1), &past(10, 20));
-        let next = has_held(&lock_state, 1, &held(2), &past(25, 30));
-        assert_eq!((next.released, next.entered, lock_state.out_of_order()), (20, Some(10), 0));
-        for (entered, left) in [(29, 40), (5, 11), (26, 27), (1, 100)] {
-            let lock_state = state();
-            has_held(&lock_state, 0, &held(1), &past(10, 20));
-            has_held(&lock_state, 1, &held(2), &past(25, 30));
-            let overlaps = has_held(&lock_state, 2, &held(3), &past(entered, left)).overlaps;
-            assert!(!overlaps.is_empty() && lock_state.most_inside() == 2, "{entered} to {left}");
-        }
-    }
-
-    /// Pairs of overlapping past holds, the later entry first, in any order of the list.
-    fn pairs(holds: &[(Stamp, Stamp)]) -> Vec<(usize, usize)> {
-        let lock_state = LockState::new("/l".into(), holds.len(), LockKind::Mutex, 1);
-        let entries = holds.iter().enumerate().flat_map(|(contender, (entered, left))| {
-            has_held(&lock_state, contender, &held(1), &past(*entered, *left)).overlaps
-        });
-        let mut pairs: Vec<(usize, usize)> = entries
-            .flat_map(|entry| {
-                entry.inside.into_iter().map(move |other| (entry.entered.contender, other.contender))
-            })
-            .collect();
-        pairs.sort_unstable();
-        pairs
-    }
-
-    #[test]
-    fn past_hold_overlaps_every_hold_within_it() {
-        assert_eq!(pairs(&[(10, 100), (20, 30), (40, 50)]), [(1, 0), (2, 0)]);
-        assert_eq!(pairs(&[(20, 30), (40, 50), (10, 100)]), [(0, 2), (1, 2)]);
-        assert_eq!(pairs(&[(10, 20), (10, 20)]).len(), 1, "two that began at once");
-    }
-
-    proptest! {
-        #[test]
-        fn each_overlapping_pair_of_past_holds_is_found_once(
-            holds in prop::collection::vec((1..60_u64, 1..30_u64), 0..12),
-        ) {
-            let holds: Vec<(Stamp, Stamp)> = holds.iter().map(|(at, long)| (*at, at + long)).collect();
-            let overlap = |one: usize, other: usize| holds[one].0 < holds[other].1 && holds[other].0 < holds[one].1;
-            let unordered = |(one, other): (usize, usize)| (one.min(other), one.max(other));
-            let mut found: Vec<(usize, usize)> = pairs(&holds).into_iter().map(unordered).collect();
-            found.sort_unstable();
-            let expected: Vec<(usize, usize)> = (0..holds.len())
-                .flat_map(|one| (one + 1..holds.len()).map(move |other| (one, other)))
-                .filter(|(one, other)| overlap(*one, *other))
-                .collect();
-            prop_assert_eq!(found, expected);
-        }
     }
 
     #[test]
@@ -779,38 +608,55 @@ mod tests {
         assert_eq!((entry.entered.contender, entry.entered.asked, entry.entered.czxid), (2, 19, Some(108)));
     }
 
-    #[test]
-    fn entry_is_reported_with_all_conflicting_holders() {
-        // Given a writer and two readers with it
-        let lock_state = LockState::new("/l".into(), 6, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 5, &held(1), LockClaim::WRITE, 1), None);
-        assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::READ, 2)), [5]);
-        assert_eq!(
-            contenders(enter(&lock_state, 2, &held(3), LockClaim::READ, 3)),
-            [5],
-            "not the other reader"
-        );
-        assert_eq!(contenders(enter(&lock_state, 0, &held(4), LockClaim::WRITE, 4)), [1, 2, 5]);
-        // And a semaphore with three of four leases taken
-        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(4), 2);
-        let two = LockClaim { leases: 2, ..LockClaim::WRITE };
-        assert_eq!(enter(&lock_state, 0, &held(1), two, 1), None);
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
-        assert_eq!(contenders(enter(&lock_state, 2, &held(3), two, 3)), [0, 1]);
+    /// Plays steps like `+2w`, `+2r`, `+2.3` (contender 2 enters to write, to read, with three leases) and
+    /// `-2`; returns each reported entry as `2:0,1`, with the holders it conflicts with.
+    fn reported(kind: LockKind, wanted: u32, steps: &str) -> String {
+        let lock_state = LockState::new("/l".into(), 6, kind, wanted);
+        let (mut claims, mut reported) = ([LockClaim::WRITE; 6], Vec::new());
+        for (now, step) in (10..).step_by(10).zip(steps.split(' ')) {
+            let contender: usize = step[1..2].parse().unwrap();
+            if step.starts_with('-') {
+                lock_state.exit(contender, &held(1), left(claims[contender], now));
+                continue;
+            }
+            claims[contender] = match &step[2..] {
+                "r" => LockClaim::READ,
+                "w" => LockClaim::WRITE,
+                leases => LockClaim { leases: leases[1..].parse().unwrap(), ..LockClaim::WRITE },
+            };
+            let inside = contenders(enter(&lock_state, contender, &held(1), claims[contender], now));
+            if !inside.is_empty() {
+                let inside: Vec<String> = inside.iter().map(usize::to_string).collect();
+                reported.push(format!("{contender}:{}", inside.join(",")));
+            }
+        }
+        reported.join(" ")
     }
 
     #[test]
-    fn late_stamp_is_compared_with_holds_that_have_ended() {
-        let lock_state = LockState::new("/l".into(), 3, LockKind::Mutex, 1);
-        // Given a contender that held from 10 to 30, and another program that was granted the lock at 20
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 10), None);
-        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 30));
-        assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 20)), [0]);
-        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 40));
-        // And a grant at 45 that becomes known after another entry at 50
-        assert_eq!(enter(&lock_state, 0, &held(3), LockClaim::WRITE, 50), None);
-        let entry = enter(&lock_state, 2, &held(4), LockClaim::WRITE, 45).unwrap();
-        assert_eq!((entry.entered.contender, entry.inside[0].contender), (0, 2), "the later entry");
+    fn entries_beyond_the_limit_are_reported_with_all_conflicting_holders() {
+        use LockKind::{Mutex, ReadWrite, Semaphore};
+        for (kind, wanted, steps, expected) in [
+            (Mutex, 1, "+0w -0 +1w", ""),
+            (Mutex, 1, "+0w +1w -1 +2w", "1:0 2:0"),
+            (ReadWrite, 1, "+0r +1r +2w -0 +0r", "2:0,1 0:2"),
+            (ReadWrite, 1, "+5w +1r +2r +0w", "1:5 2:5 0:1,2,5"),
+            (Semaphore(2), 1, "+0w +1w +2w", "2:0,1"),
+            (Semaphore(4), 2, "+0.2 +1.1 +2.2", "2:0,1"),
+            // Two contenders are fewer than five leases, but take six.
+            (Semaphore(5), 3, "+0.3 +1.3 -1 -0 +2.3 +1.2", "1:0"),
+        ] {
+            assert_eq!(reported(kind, wanted, steps), expected, "{kind:?}: {steps}");
+        }
+    }
+
+    #[test]
+    fn one_holder_of_most_leases_blocks_another() {
+        let three = LockClaim { leases: 3, ..LockClaim::WRITE };
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
+        assert_eq!(enter(&lock_state, 0, &held(1), three, 10), None);
+        assert_eq!((lock_state.kept_out_us(Mode::Write, 40), lock_state.has_room_for_two()), (30, false));
+        assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 1));
     }
 
     #[test]
@@ -834,24 +680,6 @@ mod tests {
     }
 
     #[test]
-    fn third_holder_is_reported_after_the_second_has_left() {
-        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
-        assert!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2).is_some());
-        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 3));
-        assert_eq!(contenders(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 4)), [0]);
-    }
-
-    #[test]
-    fn consecutive_holders_do_not_overlap() {
-        let lock_state = LockState::new("/l".into(), 2, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
-        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 5));
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 6), None);
-        assert_eq!((lock_state.release_of(1), lock_state.release_of(2)), (Some(5), None));
-    }
-
-    #[test]
     fn release_before_finds_the_last_release_before_a_time() {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         assert_eq!(lock_state.release_before(50), None);
@@ -863,6 +691,7 @@ mod tests {
         assert_eq!(lock_state.release_before(20_000), Some((2000, 20_000)));
         assert_eq!(lock_state.release_before(20_009), Some((2000, 20_000)));
         assert_eq!(lock_state.release_before(100), None, "forgotten, not mistaken for another");
+        assert_eq!((lock_state.release_of(5000), lock_state.release_of(5001)), (Some(50_000), None));
     }
 
     #[test]
@@ -891,46 +720,6 @@ mod tests {
             [first, third, second, fourth].map(|one| lock_state.serve(one)),
             [false, false, true, false]
         );
-    }
-
-    #[test]
-    fn readers_share_but_never_with_a_writer() {
-        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::READ, 1), None);
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::READ, 2), None);
-        assert!(
-            enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some(),
-            "a writer beside two readers"
-        );
-        assert_eq!(lock_state.most_inside(), 3);
-        lock_state.exit(0, &held(1), left(LockClaim::READ, 4));
-        assert!(enter(&lock_state, 0, &held(4), LockClaim::READ, 5).is_some(), "a reader beside a writer");
-    }
-
-    #[test]
-    fn semaphore_admits_as_many_holders_as_leases() {
-        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
-        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
-        assert!(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some());
-    }
-
-    #[test]
-    fn leases_of_holders_add_up() {
-        // Given three of five leases for each of two contenders
-        let three = LockClaim { leases: 3, ..LockClaim::WRITE };
-        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
-        assert_eq!(enter(&lock_state, 0, &held(1), three, 10), None);
-        // Then the second exceeds the limit, although two contenders are fewer than five
-        assert!(enter(&lock_state, 1, &held(2), three, 20).is_some());
-        lock_state.exit(1, &held(2), left(three, 30));
-        lock_state.exit(0, &held(1), left(three, 40));
-        // And a single one blocks another
-        assert_eq!((lock_state.kept_out_us(Mode::Write, 90), lock_state.has_room_for_two()), (30, false));
-        assert_eq!(enter(&lock_state, 2, &held(3), three, 50), None);
-        assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 2));
-        // And a request for fewer leases fits in
-        assert_eq!(enter(&lock_state, 1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
     }
 
     #[test]

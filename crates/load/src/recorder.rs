@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::keeper::{Note, Observation};
-use super::lock_state::{Before, CrowdedEntry, Exit, LockState, Request};
+use super::lock_state::{CrowdedEntry, Exit, LockState, Request};
 use super::missing::MissingPart;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
@@ -16,7 +16,6 @@ use zklockbench_core::catalog::{Holders, Mode, ParamValue};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{ArrivalWait, Measure, Outcome};
 use zklockbench_core::units::one_line;
-use zklockbench_locks::driver::PastHold;
 use zklockbench_locks::{AcquireError, Held, QueueNode};
 use zklockbench_record::history::SessionState;
 use zklockbench_record::{Deed, Doubt, Grant, LockClaim, Moment, Occurrences, Overlap, Tally};
@@ -203,50 +202,14 @@ impl Recorder {
         let acquired = held.told.granted.unwrap_or_else(clock::now);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
-        let released = lock_state.handed_over(claim.mode, held);
+        let released_before = lock_state.handed_over(claim.mode, held);
         let request = Request { claim, called: attempt.called };
-        let overlaps = lock_state.enter(self.id, held, request, acquired).into_iter().collect();
-        let before = Before { released, entered: lock_state.follows(claim, acquired), overlaps };
-        self.entered(session, held, attempt, acquired, before)
-    }
-
-    /// Records a past hold by its stamps, like [`Recorder::enter`] and [`Recorder::exit`].
-    pub fn enter_and_exit(
-        &mut self,
-        session: &Session,
-        held: &Held,
-        attempt: Attempt,
-        hold: &PastHold,
-    ) -> AcquiredLock {
-        // An acquire that was sent ahead was called when the previous one had ended.
-        let called = if hold.behind.is_some() { hold.called } else { attempt.called };
-        let request = Request { claim: self.claim(attempt.mode), called };
-        let before = self.lock_state().has_held(self.id, held, request, hold);
-        let attempt = Attempt { called, ..attempt };
-        let entry = self.entered(session, held, attempt, hold.entered, before);
-        self.note_of_hold(hold.left, session, Deed::Leaves { alone: false });
-        self.note_left(hold.left);
-        entry
-    }
-
-    fn entered(
-        &mut self,
-        session: &Session,
-        held: &Held,
-        attempt: Attempt,
-        acquired: Stamp,
-        before: Before,
-    ) -> AcquiredLock {
-        let lock_state = self.lock_state();
-        let claim = self.claim(attempt.mode);
-        let mut kept_out_us =
-            lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
+        let overlap = lock_state.enter(self.id, held, request, acquired);
+        let entered_before = lock_state.follows(claim, acquired);
+        let kept_out_us = lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
         lock_state.waits_no_longer(claim);
-        let mut overtaken = lock_state.serve(attempt.arrival);
-        if let Some(behind) = held.told.hold.as_ref().and_then(|hold| hold.behind) {
-            (kept_out_us, overtaken) = (behind.kept_out_us, behind.overtaken);
-        }
-        for entry in before.overlaps {
+        let overtaken = lock_state.serve(attempt.arrival);
+        if let Some(entry) = overlap {
             self.note_overlap(entry);
         }
         let zxid = session.known_zxid();
@@ -269,8 +232,8 @@ impl Recorder {
         AcquiredLock {
             attempt,
             acquired,
-            released_before: before.released,
-            entered_before: before.entered,
+            released_before,
+            entered_before,
             pipe_us: held.told.pipe_us,
             overtaken,
             lag_us: session.take_lag_us(),

@@ -23,7 +23,7 @@ use zklockbench_core::measure::Window;
 use zklockbench_ensemble::Started;
 use zklockbench_ensemble::fault::{Admission, CrashOrders};
 use zklockbench_ensemble::proxy::Wire;
-use zklockbench_locks::driver::{HELD_BACK, Processes};
+use zklockbench_locks::driver::Processes;
 use zklockbench_locks::{DeadlineClock, Entry, LockConfig, PERMITS, Strategy, WaitGauge, count_of};
 use zklockbench_record::history::LockKind;
 use zklockbench_record::{FencingCounts, Utilisation, history};
@@ -118,7 +118,6 @@ pub struct Shared {
     pub entry: Entry,
     /// Processes of other programs that take the locks, if there are any.
     pub drivers: Drivers,
-    driver_holds: OnceLock<bool>,
     /// Targets of sessions: a separate one for each contender, or the only one for all.
     targets: Vec<Target>,
     /// Counter of the lock's traffic, if there is one, and the target that bypasses it.
@@ -151,9 +150,6 @@ pub const LAST_TURNS: Duration = Duration::from_secs(3);
 /// Number of sessions opened simultaneously. A server accepts connections one after the other, and a thousand
 /// at once would only queue there, against their own connection timeout.
 const OPENING_AT_ONCE: usize = 64;
-
-/// Maximum hold time for holds left to a driver; the suite ends longer ones.
-const LEFT_TO_DRIVER_AT_MOST: Duration = Duration::from_millis(5);
 
 pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     match entry.card.guarantees.holders {
@@ -200,7 +196,6 @@ impl Shared {
             slice,
             entry,
             drivers: Drivers::default(),
-            driver_holds: OnceLock::new(),
             targets,
             wire: None,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
@@ -252,58 +247,6 @@ impl Shared {
     /// which transaction it was found.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
-    }
-
-    /// Decides whether holds are left to the driver: it must be capable, and holds so short that the pipe's
-    /// delay would dominate the time between holders. Faults, readers, several holders and nested holds
-    /// require the suite's control.
-    pub fn decide_who_holds(&self) {
-        let spec = &self.spec;
-        let is_simple = !self.has_faults()
-            && !self.slice.is_part()
-            // Counting covers the time from grant to release.
-            && self.wire.is_none()
-            && self.kind == LockKind::Mutex
-            && spec.depth == 1
-            && match &spec.load {
-                Load::Closed => true,
-                Load::Open(open) => !matches!(open.arrivals, zklockbench_scenario::Arrivals::Replay(_)),
-                Load::Batch => false,
-            };
-        let is_short = spec.kinds().iter().all(|kind| kind.hold.rarely_exceeded() <= LEFT_TO_DRIVER_AT_MOST);
-        let can = self.drivers.all_can_hold();
-        let driver_holds = is_simple && is_short && can;
-        let _ = self.driver_holds.set(driver_holds);
-        if driver_holds && self.is_one_turn_after_the_other() {
-            self.drivers.send_ahead(self.count_own());
-        }
-    }
-
-    /// Whether a contender does nothing between its acquires, so that they can be sent at any time.
-    fn is_one_turn_after_the_other(&self) -> bool {
-        let spec = &self.spec;
-        let is_endless = matches!((&spec.load, spec.stop), (Load::Closed, Stop::After(_)));
-        let without_pause = |kind: &zklockbench_scenario::ClientKind| {
-            kind.hold.rarely_exceeded().is_zero() && kind.think.rarely_exceeded().is_zero()
-        };
-        // A history records the call of each acquire in the suite's order.
-        is_endless
-            && spec.acquire_timeout.is_none()
-            && self.throttle.is_none()
-            && spec.locks == 1
-            && !self.keeps_history
-            && spec.kinds().iter().all(without_pause)
-    }
-
-    /// Time up to which all acquisitions are known: answers to acquires sent ahead may be held back.
-    pub fn known_until(&self) -> Stamp {
-        let sent_ahead = self.drivers.all().any(|driver| driver.processes.ahead().is_some());
-        let late = if sent_ahead { 2 * HELD_BACK } else { Duration::ZERO };
-        clock::now().saturating_sub(clock::micros(late))
-    }
-
-    pub fn leaves_holds_to_driver(&self) -> bool {
-        self.driver_holds.get().copied().unwrap_or(false)
     }
 
     /// Lock in use by a contender: always the same, unless arrivals choose it.

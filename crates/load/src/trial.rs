@@ -218,7 +218,6 @@ impl<'a> Conductor<'a> {
     async fn conduct(&mut self) -> Result<Trial, Error> {
         let connect_us = self.connect().await?;
         self.shared.drivers.measure_at_rest().await;
-        self.shared.decide_who_holds();
         let observed = self.observe_load().await;
         let threads = self.collect().await;
         Ok(self.record(connect_us, observed, threads).await)

@@ -1,5 +1,5 @@
-//! Results of `calibrate`, measured without a lock: the latency of raw requests on each server, the floor
-//! that follows from them, and ZooKeeper's behaviour where articles on locks make claims about it.
+//! Results of `calibrate`, measured without a lock: the latency of raw requests on each server, and the floor
+//! that follows from them.
 
 use std::time::SystemTime;
 
@@ -183,9 +183,6 @@ pub struct Calibration {
     pub pairs: Vec<PairFigures>,
     /// Measurements that failed, with the reason.
     pub missing: Vec<String>,
-    /// ZooKeeper's behaviour where articles make claims about it; `None` unless requested.
-    #[serde(default)]
-    pub behaviour: Option<Behaviour>,
 }
 
 /// Writes per second through the leader; `None` if no server leads.
@@ -195,169 +192,6 @@ pub fn synced_writes_per_s(servers: &[ServerFigures]) -> Option<f64> {
         .into_iter()
         .filter_map(|request| Some(leader.of(request)?.saturated?.per_s));
     rates.reduce(f64::max)
-}
-
-/// Results of the behaviour checks. A check that failed is `None`, and `missing` gives the reason.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Behaviour {
-    /// Maximum data size of a node.
-    pub node_size: Option<NodeSize>,
-    /// Numbering of sequential nodes.
-    pub numbers: Option<Numbers>,
-    /// Each kind of watch against each kind of change.
-    pub watches: Option<Vec<WatchCell>>,
-    /// Number of times that one watch fires.
-    pub one_shot: Option<OneShot>,
-    /// Changes that race with a list that sets a watch.
-    pub raced: Option<Raced>,
-    /// Changes that race with a list and a second request that sets the watch.
-    #[serde(default)]
-    pub raced_apart: Option<Raced>,
-    /// Transaction order of simultaneous changes by sessions on several servers.
-    pub order: Option<UpdateOrder>,
-    /// Whether a single-node lock outlives its holder's session.
-    pub left: Option<Left>,
-    /// Requests of a bystander while other sessions are woken.
-    pub bystander: Option<Vec<Bystander>>,
-    /// Checks that could not run, with the reason.
-    pub missing: Vec<String>,
-}
-
-/// Maximum data size of a node with the servers' default limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NodeSize {
-    /// Largest size accepted at creation, in bytes.
-    pub accepted_bytes: u64,
-    /// Smallest refused size in bytes, one more than `accepted_bytes`.
-    pub refused_bytes: u64,
-}
-
-/// Numbers of three sequential nodes with the same parent: two are created, one of them is deleted, then the
-/// third is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Numbers {
-    /// Number of the second node.
-    pub second: i64,
-    /// Number of children when the third was created.
-    pub children_then: u64,
-    /// Number of the third node.
-    pub third: i64,
-}
-
-/// A kind of watch, named after the request that sets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WatchedBy {
-    /// getData.
-    GetData,
-    /// exists.
-    Exists,
-    /// getChildren.
-    GetChildren,
-}
-
-/// A change, relative to the watched node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// A child is created.
-    ChildCreated,
-    /// The node's data are set.
-    DataSet,
-    /// A child is deleted.
-    ChildDeleted,
-    /// The node itself is deleted.
-    Deleted,
-}
-
-/// Whether a watch fires at a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WatchCell {
-    /// Kind of watch.
-    pub watch: WatchedBy,
-    /// Kind of change.
-    pub change: Change,
-    /// Event that arrived; `None` without one.
-    pub event: Option<String>,
-}
-
-/// Several changes under one watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OneShot {
-    /// Changes of the watched node's data.
-    pub changes: u64,
-    /// Events that arrived.
-    pub events: u64,
-}
-
-/// Rounds in which one session lists with a watch while another creates a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Raced {
-    /// Number of rounds.
-    pub rounds: u64,
-    /// Rounds in which the list contained the child.
-    pub listed: u64,
-    /// Rounds in which the list lacked the child and the watch fired.
-    pub notified: u64,
-    /// Rounds in which neither happened.
-    pub lost: u64,
-}
-
-/// Creates, writes and deletes in several directories, made simultaneously by sessions on all servers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct UpdateOrder {
-    /// Number of sessions.
-    pub sessions: u64,
-    /// Number of directories.
-    pub directories: u64,
-    /// Number of changes.
-    pub changes: u64,
-    /// Changes whose transaction is not later than the previous one of the same session, or that share a
-    /// transaction.
-    pub out_of_order: u64,
-    /// Servers whose transaction logs were read.
-    pub logs: u64,
-    /// Changes that a server's log lacks under the transaction reported to the client, or has in a different
-    /// order from the other logs.
-    pub logged_otherwise: u64,
-}
-
-/// A single-node lock: whether the next contender gets it after the holder's session has ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Left {
-    /// Whether the next contender got the lock with an ephemeral node.
-    pub ephemeral_taken: bool,
-    /// Whether the next contender got the lock with a persistent node.
-    pub persistent_taken: bool,
-    /// Time for which the next contender tried, in microseconds.
-    pub looked_us: u64,
-}
-
-/// A bystander's reads and writes on one server while waiting sessions there are woken repeatedly. Only
-/// requests sent during the wake-ups count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Bystander {
-    /// Number of the round. Each round wakes one session and then all of them, or the other way round.
-    #[serde(default)]
-    pub round: u64,
-    /// Sessions that wait on the bystander's server.
-    pub waiting: u64,
-    /// Sessions woken by each change.
-    pub woken: u64,
-    /// Number of changes.
-    pub changes: u64,
-    /// The bystander's getData.
-    pub read: Option<Timing>,
-    /// The bystander's setData.
-    pub write: Option<Timing>,
-    /// Mean update latency reported by the server, in microseconds; `None` if the server does not report it.
-    #[serde(default)]
-    pub server_update_us: Option<f64>,
-    /// Whether the servers had processors that this program did not use.
-    #[serde(default)]
-    pub processors_apart: bool,
 }
 
 #[cfg(test)]

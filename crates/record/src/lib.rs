@@ -18,9 +18,7 @@ pub use accounting::{
     compare_counts,
 };
 pub use calibration::{
-    Behaviour, Bystander, Calibration, Change, Left, NodeSize, Numbers, OneShot, PairFigures, Raced,
-    RawRequest, RequestFigures, Saturation, ServerFigures, UpdateOrder, WatchCell, WatchedBy,
-    synced_writes_per_s,
+    Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
 pub use course::{Arrived, Dispersion, Steady, WarmUpEnd};
 pub use fault::{ArrivalWaits, Bound, Disturbance, FaultRecord, FencingCounts, Stuck};

@@ -155,7 +155,7 @@ impl RunOutcome {
 /// Precision of a run's figures, if its scenario requests one. Shares, such as 0.02 for 2 %.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
-    /// Requested maximum half-width of each mean's 95 % confidence interval.
+    /// Requested maximum half-width of each 95 % confidence interval.
     pub asked: f64,
     /// Whether every combination of strategy and contenders meets it.
     pub reached: bool,
@@ -188,7 +188,7 @@ pub struct Widest {
     pub strategy: String,
     /// Number of contenders.
     pub contenders: usize,
-    /// Half-width of the interval; `None` with fewer than three valid repetitions with data.
+    /// Half-width of the interval; `None` with too few valid repetitions with data.
     pub half_width: Option<f64>,
 }
 

@@ -252,6 +252,9 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
     })
 }
 
+/// Error probability of the interval of a median.
+const OUTSIDE: f64 = 0.05;
+
 impl Aggregate {
     /// A figure over these trials; `None` where none of them measured it, or where a queue that grew in one of them makes
     /// it say only how long the trial was.
@@ -269,6 +272,7 @@ impl Aggregate {
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;
-        Some(Self { median, min, max, count, at_least, interval: median_interval(&values) })
+        let interval = median_interval(&values, OUTSIDE).filter(Interval::is_bounded);
+        Some(Self { median, min, max, count, at_least, interval })
     }
 }

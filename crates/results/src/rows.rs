@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::files::TrialFile;
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind, Second};
-use zklockbench_record::{Arrived, FaultRecord, Floor, Health, Trial, figures};
+use zklockbench_record::{Arrived, FaultRecord, Floor, Health, Run, Trial, figures};
 
 /// A trial, and the floor that it is compared with.
-pub struct SummaryRow<'a> {
-    pub file: &'a TrialFile<'a>,
-    pub floor: Option<&'a Floor>,
+struct SummaryRow<'a> {
+    file: &'a TrialFile<'a>,
+    floor: Option<&'a Floor>,
 }
 
 impl<'a> Deref for SummaryRow<'a> {
@@ -26,15 +26,16 @@ impl<'a> Deref for SummaryRow<'a> {
     }
 }
 
-/// Writes the row of a trial to `summary.csv`, with a header if requested. Header and rows come from the same
-/// table of columns, so they cannot disagree. An empty cell means: not measured.
-pub fn summary(out: impl io::Write, trial: &SummaryRow<'_>, header: bool) -> csv::Result<()> {
+/// Writes `summary.csv`. Header and rows come from the same table of columns, so they cannot disagree. An empty
+/// cell means: not measured.
+pub fn summary(out: impl io::Write, run: &Run, trials: &[Trial]) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
-    if header {
-        csv.write_record(columns.iter().map(|column| &column.name))?;
+    csv.write_record(columns.iter().map(|column| &column.name))?;
+    for trial in trials {
+        let row = SummaryRow { file: &TrialFile::from(trial), floor: run.floor_of(trial.spec.index) };
+        csv.write_record(columns.iter().map(|column| (column.cell)(&row).unwrap_or_default()))?;
     }
-    csv.write_record(columns.iter().map(|column| (column.cell)(trial).unwrap_or_default()))?;
     Ok(csv.flush()?)
 }
 
@@ -316,14 +317,13 @@ const TIMELINE: [OfSecond; 16] = [
     ("handoff_us", |_, _, second| second.handoff_us.to_string()),
 ];
 
-/// Writes the rows of a trial to `timeline.csv`, with a header if requested.
-pub fn timeline(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()> {
+pub fn timeline(out: impl io::Write, trials: &[Trial]) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
-    if header {
-        csv.write_record(TIMELINE.map(|(name, _)| name))?;
-    }
-    for (number, second) in trial.timeline.iter().enumerate() {
-        csv.write_record(TIMELINE.map(|(_, cell)| cell(trial, number, second)))?;
+    csv.write_record(TIMELINE.map(|(name, _)| name))?;
+    for trial in trials {
+        for (number, second) in trial.timeline.iter().enumerate() {
+            csv.write_record(TIMELINE.map(|(_, cell)| cell(trial, number, second)))?;
+        }
     }
     Ok(csv.flush()?)
 }
@@ -361,9 +361,10 @@ struct FaultRow<'a> {
     acquisitions_per_s_after: Option<f64>,
 }
 
-pub fn faults(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()> {
-    let mut csv = csv::WriterBuilder::new().has_headers(header).from_writer(out);
-    for fault in &trial.faults {
+pub fn faults(out: impl io::Write, trials: &[Trial]) -> csv::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    for (trial, fault) in trials.iter().flat_map(|trial| trial.faults.iter().map(move |fault| (trial, fault)))
+    {
         csv.serialize(fault_row(trial, fault))?;
     }
     Ok(csv.flush()?)

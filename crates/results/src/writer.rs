@@ -26,7 +26,7 @@ use super::staging::{ClaimedDirectory, Staging};
 use super::{hlog, layout, rows};
 use zklockbench_core::disk;
 use zklockbench_core::error::Error;
-use zklockbench_record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, Trial};
+use zklockbench_record::{Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 
 /// A run in progress, in a hidden directory next to its final one. Dropping the writer removes the directory
 /// before the first trial has ended, and leaves a partial run afterwards.
@@ -34,7 +34,6 @@ use zklockbench_record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, T
 pub struct RunWriter {
     staging: Staging,
     trials: usize,
-    floor: Option<Floor>,
     /// Facts about the run before its end, if already known.
     begun: Option<Run>,
     digests: BTreeMap<String, String>,
@@ -87,7 +86,7 @@ impl RunWriter {
     fn of(staging: Staging) -> Self {
         let (written, made_again) = (Vec::new(), Vec::new());
         let (is_resumed, digests, logs) = (false, BTreeMap::new(), PathBuf::from(layout::SERVER_LOGS));
-        Self { staging, trials: 0, floor: None, begun: None, digests, is_resumed, logs, written, made_again }
+        Self { staging, trials: 0, begun: None, digests, is_resumed, logs, written, made_again }
     }
 
     /// Resumes a run that was killed, interrupted or aborted, given its directory or its final name. Its
@@ -116,11 +115,6 @@ impl RunWriter {
         Ok(Resumed::Partial(Box::new(writer), stored))
     }
 
-    /// Sets the floor with which handoffs and uncontended acquires of later trials are compared.
-    pub fn compare_with(&mut self, floor: Floor) {
-        self.floor = Some(floor);
-    }
-
     /// Records the facts about the run before its first trial, or before the first new trial of a resumed
     /// run. From then on the directory is readable at any time.
     pub fn begins(&mut self, run: Run, there: &[Trial], judged: Judged) -> Result<(), Error> {
@@ -128,7 +122,7 @@ impl RunWriter {
         let (planned, precision) = (run.planned_trials, run.precision.clone());
         self.begun = Some(run);
         self.so_far(SoFar { planned, precision, judged })?;
-        if self.is_resumed { self.rewrite_tables(there) } else { Ok(()) }
+        if self.is_resumed { self.forget_conclusions() } else { Ok(()) }
     }
 
     /// Removes files of any other trials, such as incomplete ones of a killed run.
@@ -146,25 +140,18 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Removes conclusions from fewer trials and rewrites the tables: a killed run leaves incomplete rows,
-    /// and a full disk none.
-    fn rewrite_tables(&self, there: &[Trial]) -> Result<(), Error> {
-        const CONCLUDED: [&str; 3] = [layout::REPORT, "summary.json", "summary.md"];
-        const TABLES: [&str; 3] = [layout::SUMMARY, layout::TIMELINE, layout::FAULTS];
-        for path in CONCLUDED.into_iter().chain(TABLES).map(|name| self.dir().join(name)) {
-            remove(&path)?;
-        }
+    /// Removes conclusions from fewer trials, and their tables.
+    fn forget_conclusions(&self) -> Result<(), Error> {
+        const CONCLUDED: [&str; 6] =
+            [layout::REPORT, "summary.json", "summary.md", layout::SUMMARY, layout::TIMELINE, layout::FAULTS];
+        CONCLUDED.iter().try_for_each(|name| remove(&self.dir().join(name)))?;
         let charts = fs::read_dir(self.dir().join(layout::CHARTS)).into_iter().flatten().flatten();
         for path in charts.map(|entry| entry.path()) {
             if path.extension().is_some_and(|kind| kind == "svg" || kind == "png") {
                 remove(&path)?;
             }
         }
-        let run = self.begun.as_ref();
-        there.iter().try_for_each(|trial| {
-            let floor = run.and_then(|run| run.floor_of(trial.spec.index));
-            self.add_rows(trial, &TrialFile::from(trial), floor)
-        })
+        Ok(())
     }
 
     pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
@@ -202,25 +189,7 @@ impl RunWriter {
         write_json(&layout::trial_json(dir, index), &file)?;
         write_file(&layout::trial_hlog(dir, index), |out| {
             hlog::write(out, hlog::SampledSpan::measured(trial), &trial.histograms)
-        })?;
-        self.add_rows(trial, &file, self.floor.as_ref())
-    }
-
-    fn add_rows(&self, trial: &Trial, file: &TrialFile<'_>, floor: Option<&Floor>) -> Result<(), Error> {
-        let table = |name: &str| {
-            let path = self.dir().join(name);
-            let is_new = path.metadata().map_or(true, |found| found.len() == 0);
-            (path, is_new)
-        };
-        let (path, header) = table(layout::SUMMARY);
-        append(&path, |out| rows::summary(out, &rows::SummaryRow { file, floor }, header))?;
-        let (path, header) = table(layout::TIMELINE);
-        append(&path, |out| rows::timeline(out, trial, header))?;
-        if !trial.faults.is_empty() {
-            let (path, header) = table(layout::FAULTS);
-            append(&path, |out| rows::faults(out, trial, header))?;
-        }
-        Ok(())
+        })
     }
 
     /// Removes a trial that was cut short and will be rewritten next. The directory is readable at any time
@@ -236,9 +205,7 @@ impl RunWriter {
         self.trials -= 1;
         self.made_again.push(number);
         self.note_so_far(so_far)?;
-        files.iter().try_for_each(|name| remove(&self.dir().join(name)))?;
-        let tables = [layout::SUMMARY, layout::TIMELINE, layout::FAULTS].map(|name| self.dir().join(name));
-        tables.iter().filter(|path| path.exists()).try_for_each(|path| without_rows_of(number, path))
+        files.iter().try_for_each(|name| remove(&self.dir().join(name)))
     }
 
     /// Writes the state of the run with an unrecorded end, for readers of the directory if the run goes no
@@ -335,11 +302,12 @@ impl SealedRun {
         write_json(&self.dir().join(name), summary)
     }
 
-    /// Records the digests of all files in the directory; nothing may be added afterwards. If that fails, the
-    /// directory can still be published and read, because it has the digests of its trials.
+    /// Writes the tables, and records the digests of all files in the directory; nothing may be added afterwards.
+    /// If that fails, the directory can still be published and read, because it has the digests of its trials.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.is_finished = true;
         let dir = self.staging.dir();
+        write_tables(dir)?;
         self.run.files = digests_of_all(dir).map_err(|error| cannot("read", dir, &error))?;
         write_run(dir, &self.run)
     }
@@ -351,6 +319,21 @@ impl SealedRun {
             self.finish()?;
         }
         self.staging.publish()
+    }
+}
+
+fn write_tables(dir: &Path) -> Result<(), Error> {
+    let StoredRun { run, mut trials, replaced } = read(dir)?;
+    trials.extend(replaced);
+    trials.sort_by_key(|trial| trial.spec.index);
+    let write = |name: &str, rows: &dyn Fn(&mut BufWriter<File>) -> csv::Result<()>| {
+        write_file(&dir.join(name), |out| rows(out).map_err(io::Error::from))
+    };
+    write(layout::SUMMARY, &|out| rows::summary(out, &run, &trials))?;
+    write(layout::TIMELINE, &|out| rows::timeline(out, &trials))?;
+    match trials.iter().any(|trial| !trial.faults.is_empty()) {
+        true => write(layout::FAULTS, &|out| rows::faults(out, &trials)),
+        false => Ok(()),
     }
 }
 
@@ -442,40 +425,9 @@ fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Rewrites a table without the rows of a trial, whose number is the first cell of each.
-fn without_rows_of(number: usize, path: &Path) -> Result<(), Error> {
-    let number = number.to_string();
-    let kept = csv::ReaderBuilder::new().has_headers(false).from_path(path).and_then(|mut rows| {
-        let mut out = csv::Writer::from_writer(Vec::new());
-        for row in rows.records() {
-            let row = row?;
-            if row.get(0) != Some(&number) {
-                out.write_record(&row)?;
-            }
-        }
-        out.into_inner().map_err(|error| error.into_error().into())
-    });
-    replace(path, &kept.map_err(|error| cannot("read", path, &error.into()))?)
-}
-
 pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(Error::cannot("write", path))?;
     replace(path, (text + "\n").as_bytes())
-}
-
-/// Appends rows to a table, all of them or none.
-fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()>) -> Result<(), Error> {
-    let written = File::options().create(true).append(true).open(path).and_then(|file| {
-        let before = file.metadata()?.len();
-        let mut out = BufWriter::new(file);
-        let written = rows(&mut out).map_err(Into::into).and_then(|()| out.flush());
-        if written.is_err() {
-            let (file, _) = out.into_parts();
-            let _ = file.set_len(before);
-        }
-        written
-    });
-    written.map_err(|error| cannot("write", path, &error))
 }
 
 /// Writes a new file completely or not at all.

@@ -6,7 +6,7 @@ use super::arrivals::{Arrivals, Popularity};
 use super::fields::{CLIENT, FAULT, POLL_INTERVAL_PARAM};
 use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::plan::{HANDOFF, Offered, TrialPlan, scaled_fault};
-use super::read::written;
+use super::value::written;
 use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target};
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::units::{contenders, counted, format_duration, number};

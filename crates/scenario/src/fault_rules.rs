@@ -3,14 +3,18 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::draft::{Draft, FaultDraft};
-use super::fields::{LoadWord, SHORTEST, Section, field};
-use super::read::{Sink, written};
+use super::document::Document;
+use super::faults::FaultEntry;
+use super::fields::{Section, field};
+use super::file::LoadWord;
+use super::read::Sink;
+use super::rules::SHORTEST;
+use super::value::written;
 use zklockbench_core::catalog::fault::{Capability, Ends, Target, Targets};
 use zklockbench_core::units::{contenders, counted};
 
 /// As the rules of everything else: reports what is wrong; `None` where there is nothing to look at.
-type Rule = fn(&FaultDraft<'_>, &Draft<'_>, &Sink<'_>) -> Option<()>;
+type Rule = fn(&FaultEntry<'_>, &Document<'_>, &Sink<'_>) -> Option<()>;
 
 const RULES: &[Rule] = &[
     target,
@@ -29,19 +33,19 @@ const RULES: &[Rule] = &[
     scaled,
 ];
 
-pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
-    for fault in &draft.faults {
+pub(super) fn check(file: &Document<'_>, sink: &Sink<'_>) {
+    for fault in &file.faults {
         for rule in RULES {
-            rule(fault, draft, sink);
+            rule(fault, file, sink);
         }
     }
 }
 
-fn value_of(fault: &FaultDraft<'_>, key: &str) -> Range<usize> {
+fn value_of(fault: &FaultEntry<'_>, key: &str) -> Range<usize> {
     fault.places.value(key).unwrap_or_else(|| fault.span.clone())
 }
 
-fn target(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn target(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
     let wrong: &[&str] = match fault.card.targets {
         Targets::Servers => &["contender"],
@@ -64,7 +68,7 @@ fn target(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()> 
     None
 }
 
-fn start(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn start(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
     match fault.places.given(&["at", "after_acquisitions"]).as_slice() {
         [] => sink.error(
@@ -82,7 +86,7 @@ fn start(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-fn duration(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn duration(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
     match (fault.card.ends, fault.places.key("duration")) {
         (Ends::Healed, None) => sink.error(
@@ -100,9 +104,9 @@ fn duration(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()
     None
 }
 
-fn how_often(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn how_often(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
-    match (fault.said.times, fault.places.key("every")) {
+    match (fault.said.times.map(|times| times.0), fault.places.key("every")) {
         (Some(times @ 2..), None) => sink.error(
             value_of(fault, "times"),
             format!("`{name}` fires {times} times, but nothing says how far apart"),
@@ -119,26 +123,26 @@ fn how_often(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<(
 }
 
 /// A fault must have ended before it fires again.
-fn overlap(fault: &FaultDraft<'_>, _: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn overlap(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, said) = (fault.card.name, &fault.said);
-    let (every, jitter) = (said.every?, said.jitter?);
-    let busy = said.duration.unwrap_or_default() + jitter;
+    let (every, jitter, times) = (said.every?.0, said.jitter?.0, said.times?.0);
+    let busy = said.duration.unwrap_or_default().0 + jitter;
     let parts = if jitter.is_zero() { "`duration`" } else { "`duration` and `jitter` together" };
     let message = format!("`every` {} is not longer than {parts}, {}", written(every), written(busy));
     let help = format!("give a longer `every`: `{name}` would fire again before it has ended");
-    (said.times > Some(1) && every <= busy).then(|| sink.error(value_of(fault, "every"), message, help))
+    (times > 1 && every <= busy).then(|| sink.error(value_of(fault, "every"), message, help))
 }
 
-fn load(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn load(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
     let message = format!("`{name}` cannot fire in a batch: its totals are exact only undisturbed");
     let help = "leave the fault out, or use load = \"closed\"";
-    (draft.said.load? == LoadWord::Batch).then(|| sink.error(fault.span.clone(), message, help))
+    (file.said.load? == LoadWord::Batch).then(|| sink.error(fault.span.clone(), message, help))
 }
 
-fn connected(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn connected(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, needs) = (fault.card.name, fault.card.needs);
-    let has_commands = draft.catalog.has_host_commands;
+    let has_commands = file.catalog.has_host_commands;
     let by_command = has_commands && needs == Capability::Processes;
     let message =
         format!("`{name}` disturbs servers, but `connect` names an ensemble that the suite did not start");
@@ -148,13 +152,13 @@ fn connected(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Opti
         "leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken \
          take commands of your own: --hosts FILE (docs/operating.md)"
     };
-    let is_wrong = draft.places.has("connect") && needs.reaches_servers() && !by_command;
+    let is_wrong = file.places.has("connect") && needs.reaches_servers() && !by_command;
     is_wrong.then(|| sink.error(fault.span.clone(), message, help))
 }
 
-fn containers(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn containers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
-    let is_wrong = draft.places.has("compose") && !draft.places.has("connect");
+    let is_wrong = file.places.has("compose") && !file.places.has("connect");
     let message = format!(
         "`{name}` drops what one server sends to another, and Docker cannot: it takes a server off its network altogether"
     );
@@ -163,10 +167,10 @@ fn containers(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Opt
 }
 
 /// How many servers there are is known of those that the suite starts; of containers their file says it.
-fn servers(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, least) = (fault.card.name, fault.card.least_servers);
-    let is_own = !draft.places.has("connect") && !draft.places.has("compose");
-    let servers = draft.ensemble.servers.filter(|_| is_own)?;
+    let is_own = !file.places.has("connect") && !file.places.has("compose");
+    let servers = file.ensemble.servers.filter(|_| is_own)?.0;
     match fault.target() {
         _ if servers < least => sink.error(
             fault.span.clone(),
@@ -188,26 +192,26 @@ fn servers(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option
     None
 }
 
-fn contender(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn contender(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let Target::Contender(number) = fault.target() else { return None };
-    let fewest = draft.fewest_contenders()?;
+    let fewest = file.fewest_contenders()?;
     let message =
         format!("there is no contender {number} among {}, who are counted from 0", contenders(fewest));
     let help = format!("write a number from 0 to {}", fewest - 1);
     (number >= fewest).then(|| sink.error(value_of(fault, "contender"), message, help))
 }
 
-fn needed_key(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
+fn needed_key(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let needed = field(Section::Top, fault.card.needs_key?)?;
     let message = format!("without `{}` there is nothing for `{}` to act on", needed.name, fault.card.name);
-    let help = format!("add a line such as {} at the top", needed.example);
-    (!draft.places.has(needed.name)).then(|| sink.error(fault.span.clone(), message, help))
+    let help = format!("add a line such as {} at the top", needed.example());
+    (!file.places.has(needed.name)).then(|| sink.error(fault.span.clone(), message, help))
 }
 
 /// Everything has begun and ended before the measured phase is over.
-fn phase(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
-    let (whole, name, said) = (draft.said.duration?, fault.card.name, &fault.said);
-    let at = said.at.unwrap_or_default();
+fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
+    let (whole, name, said) = (file.said.duration?.0, fault.card.name, &fault.said);
+    let at = said.at.unwrap_or_default().0;
     if at >= whole {
         let message =
             format!("`{name}` fires at {}, but the measured phase lasts {}", written(at), written(whole));
@@ -231,17 +235,17 @@ fn phase(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<(
 }
 
 /// The longest that it can take from when it first might fire until it has ended.
-fn lasting(fault: &FaultDraft<'_>) -> Duration {
+fn lasting(fault: &FaultEntry<'_>) -> Duration {
     let said = &fault.said;
-    let more = said.times.unwrap_or(1).saturating_sub(1);
-    let starts = said.every.unwrap_or_default().saturating_mul(more);
-    starts + said.jitter.unwrap_or_default() + said.duration.unwrap_or_default()
+    let more = said.times.map_or(0, |times| times.0 - 1);
+    let starts = said.every.unwrap_or_default().0.saturating_mul(more);
+    starts + said.jitter.unwrap_or_default().0 + said.duration.unwrap_or_default().0
 }
 
 /// A fault that waits for more acquisitions than there will be never fires.
-fn acquisitions(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
-    let (after, each) = (fault.said.after_acquisitions?, draft.said.acquisitions?);
-    let fewest = draft.fewest_contenders()?;
+fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
+    let (after, each) = (fault.said.after_acquisitions?.0, file.said.acquisitions?.0);
+    let fewest = file.fewest_contenders()?;
     let all = each.saturating_mul(u64::try_from(fewest).unwrap_or(u64::MAX));
     let each = counted(each, "acquisition", "acquisitions");
     let message = format!("{} of {each} each are done after {all} of them", contenders(fewest));
@@ -250,10 +254,12 @@ fn acquisitions(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> O
 }
 
 /// What is long enough as written may not be once it is scaled.
-fn scaled(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
-    let (scale, value) = (draft.said.time_scale?, draft.places.value("time_scale")?);
+fn scaled(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
+    let (scale, value) = (file.said.time_scale?.0, file.places.value("time_scale")?);
     let name = fault.card.name;
-    for (key, time) in [("duration", fault.said.duration), ("every", fault.said.every)] {
+    let said = &fault.said;
+    for (key, time) in [("duration", said.duration), ("every", said.every)] {
+        let time = time.map(|time| time.0);
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let (time, least) = (written(time), written(SHORTEST));
         let message = format!("`time_scale` makes `{key}` {time} of `{name}` shorter than {least}");

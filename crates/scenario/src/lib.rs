@@ -4,11 +4,12 @@ mod advice;
 mod arrivals;
 mod diagnostic;
 mod distribution;
-mod draft;
+mod document;
 mod fault_rules;
+mod faults;
 pub mod fields;
+mod file;
 pub mod gate;
-mod keys;
 mod model;
 mod parse;
 mod plan;
@@ -18,9 +19,10 @@ mod reference;
 mod rules;
 pub mod schedule;
 mod schema;
+mod shapes;
 mod strategies;
 mod trace;
-mod values;
+mod value;
 
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
@@ -28,7 +30,7 @@ pub use diagnostic::{
     Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written, did_you_mean, nearest,
 };
 pub use distribution::{Distribution, MeasuredTimes};
-pub use draft::Catalog;
+pub use document::Catalog;
 pub use model::{
     ClientKind, DISTANCE_NOTE, DriverProcesses, EnsembleChoice, InDoubt, Load, Order, Precision, RateOf,
     Scenario, Settling, Stop, StrategyChoice, TrialSpec, distance, each_way,
@@ -39,5 +41,6 @@ pub use preview::{FaultPreview, GatePreview, OfferedPreview, PrecisionPreview, P
 pub use reference::reference;
 pub use schedule::Slice;
 pub use schema::schema;
+pub use shapes::ReadTrace;
 pub use trace::{TraceBuilder, trace_from_csv};
-pub use values::{ReadTrace, default_value};
+pub use value::default_value;

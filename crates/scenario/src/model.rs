@@ -150,10 +150,12 @@ pub struct Precision {
     pub repetitions_at_most: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Every repetition holds every combination once, shuffled by the seed.
     Shuffled,
+    /// As the scenario lists them.
     AsWritten,
 }
 

@@ -1,5 +1,4 @@
-//! From the text of a scenario file to a scenario, or to everything that is wrong with it; what is not TOML at all is told
-//! by one message a line, with the slip that most often causes it.
+//! From the text of a scenario file to a scenario, or to everything that is wrong with it.
 
 use std::ops::Range;
 use std::path::Path;
@@ -7,10 +6,10 @@ use std::path::Path;
 use toml::de::{DeTable, Error};
 
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::draft::{Catalog, Draft};
+use super::document::{Catalog, Document};
 use super::model::Scenario;
 use super::read::Sink;
-use super::values::ReadTrace;
+use super::shapes::ReadTrace;
 use super::{advice, fault_rules, rules};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -52,135 +51,65 @@ pub fn parse_with_traces(
     catalog: &Catalog,
     traces: ReadTrace<'_>,
 ) -> Result<Parsed, Diagnostics> {
-    let mut sink = Sink::new(text);
-    let readable = readable(text);
-    let (root, _) = DeTable::parse_recoverable(&readable.text);
-    let whole = readable.errors.is_empty();
-    readable.report(text, &mut sink);
-    let draft = Draft::read(root.get_ref(), catalog, traces, &sink);
-    if whole {
-        rules::check(&draft, &sink);
-        fault_rules::check(&draft, &sink);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        let mut found = not_toml(text, &errors);
+        if let (true, [only]) = (root.get_ref().is_empty(), found.as_mut_slice()) {
+            only.help = Some(NO_SCENARIO.to_owned());
+        }
+        return Err(Diagnostics::new(file_name, text, found));
     }
-    let scenario = if sink.has_errors() { None } else { draft.complete() };
+    let sink = Sink::new(text);
+    let document = Document::read(root.get_ref(), catalog, traces, &sink);
+    rules::check(&document, &sink);
+    fault_rules::check(&document, &sink);
+    let scenario = if sink.has_errors() { None } else { document.scenario() };
     let Some(scenario) = scenario else {
         return Err(Diagnostics::new(file_name, text, sink.into_list()));
     };
     let advice = Sink::new(text);
     for hint in advice::of(&scenario, &catalog.locks, &catalog.faults) {
-        let fault = hint.fault.and_then(|at| draft.faults.get(at)).map(|fault| fault.span.clone());
-        let span = fault.or_else(|| draft.places.value(hint.key)).unwrap_or(0..0);
+        let fault = hint.fault.and_then(|at| document.faults.get(at)).map(|fault| fault.span.clone());
+        let span = fault.or_else(|| document.places.value(hint.key)).unwrap_or(0..0);
         advice.warning(span, hint.message, hint.help);
     }
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
 
-/// After these the parser gives up on the rest of the file.
-const STOPS: [&str; 3] = ["key with no value", "unclosed table", "unclosed array table"];
-/// How many such lines are looked past; a file with more is no scenario, and only its first mistake is told.
-const LOOKED_PAST: usize = 20;
+/// Where nothing could be read.
+const NO_SCENARIO: &str =
+    "write key = value; if this is not a scenario: `zklockbench scenarios` lists those built in";
 
-/// The text as far as it is TOML, with every byte in its place, and all that is not.
-struct Readable {
-    /// The text, with the lines blanked at which a parser would give up.
-    text: String,
-    errors: Vec<Error>,
-    /// Whether so much of it is not TOML that it is something else.
-    is_something_else: bool,
-}
-
-fn readable(text: &str) -> Readable {
-    let mut readable = Readable { text: text.to_owned(), errors: Vec::new(), is_something_else: false };
-    for _ in 0..LOOKED_PAST {
-        let (_, errors) = DeTable::parse_recoverable(&readable.text);
-        let Some(stop) = errors.iter().find(|error| STOPS.iter().any(|s| error.message().starts_with(s)))
-        else {
-            readable.errors.extend(errors);
-            return readable;
-        };
-        let lines = unreadable(stop, &readable.text);
-        if readable.text.get(lines.clone()).is_none_or(|line| line.trim().is_empty()) {
-            readable.errors.extend(errors);
-            return readable;
+/// What the parser did not understand: the first of each line, as those after it are mostly its echoes.
+fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
+    let never_closed = |error: &Error| {
+        ["unclosed array,", "unclosed inline"].iter().any(|part| error.message().contains(part))
+    };
+    let is_open = errors.iter().any(never_closed);
+    let mut found: Vec<(Range<usize>, Diagnostic)> = Vec::new();
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let line = line_of(text, span.start);
+        if found.iter().all(|(other, _)| *other != line) {
+            let help = help(error.message(), &text[line.clone()]);
+            found.push((line, Diagnostic::error(span, format!("not TOML: {}", error.message()), help)));
         }
-        readable.errors.push(stop.clone());
-        readable.text = blanked(&readable.text, &lines);
-    }
-    readable.is_something_else = true;
-    readable
-}
-
-/// The lines that an error makes unreadable: its own, and for a header also those that stand under it.
-fn unreadable(error: &Error, text: &str) -> Range<usize> {
-    let own = lines_of(text, &error.span().unwrap_or(0..0));
-    let header = STOPS[1..].iter().any(|stop| error.message().starts_with(stop));
-    if !header {
-        return own;
-    }
-    let next = text[own.end..].find("\n[").map_or(text.len(), |at| own.end + at);
-    own.start..next
-}
-
-fn blanked(text: &str, lines: &Range<usize>) -> String {
-    let blank = |byte: u8| if matches!(byte, b'\n' | b'\r') { char::from(byte) } else { ' ' };
-    let mut blanked = text[..lines.start].to_owned();
-    blanked.extend(text[lines.clone()].bytes().map(blank));
-    blanked.push_str(&text[lines.end..]);
-    blanked
-}
-
-impl Readable {
-    /// Reports the first error of each line; those after it are mostly its echoes. `text` is the original.
-    fn report(&self, text: &str, sink: &mut Sink<'_>) {
-        if let (true, Some(first)) = (self.is_something_else, self.errors.first()) {
-            let message = "this is not a scenario: most of it is not TOML";
-            let help = "give a scenario file; `zklockbench scenarios` lists those built in";
-            let span = first.span().unwrap_or(0..0);
-            sink.broken(Diagnostic::error(span, message, help), 0..text.len());
-            return;
-        }
-        let mut errors: Vec<_> = self.errors.iter().collect();
-        // Of the errors of one line, that a bracket is open explains the others.
-        errors.sort_by_key(|error| {
-            let span = error.span().unwrap_or(0..0);
-            (lines_of(text, &span).start, !inside_brackets(error.message()), span.start)
-        });
-        let never_closed = self.errors.iter().any(|e| {
-            e.message().starts_with("unclosed") && !STOPS.iter().any(|s| e.message().starts_with(s))
-        });
-        let mut seen: Vec<Range<usize>> = Vec::new();
-        for error in errors {
-            let span = error.span().unwrap_or(0..0);
-            let mut lines = unreadable(error, text);
-            if seen.contains(&lines) {
-                continue;
-            }
-            seen.push(lines.clone());
-            let swallows = never_closed && inside_brackets(error.message());
-            let help = if swallows {
-                lines.end = text.len();
-                "close the list or table opened above".to_owned()
-            } else {
-                help(error.message(), text.get(lines.clone()).unwrap_or_default())
-            };
-            let message = format!("not TOML: {}", error.message());
-            sink.broken(Diagnostic::error(span, message, help), lines);
-            if swallows {
-                break;
-            }
+        // All that follows is inside the list or table that is not closed.
+        if is_open
+            && ["in array", "array elements", "unclosed"].iter().any(|part| error.message().contains(part))
+        {
+            break;
         }
     }
+    found.into_iter().map(|(_, diagnostic)| diagnostic).collect()
 }
 
-fn inside_brackets(message: &str) -> bool {
-    ["in array", "array elements", "key-value pairs", "unclosed"].iter().any(|part| message.contains(part))
-}
-
-const HELP: [(&str, &str); 5] = [
+const HELP: [(&str, &str); 6] = [
     ("duplicate key", "the key is already set above: keep one of the two"),
     ("unclosed array table", "close the header with `]]`, as in [[fault]]"),
     ("unclosed table", "close the header with `]`, as in [ensemble]"),
     ("key with no value", "write key = value; comments start with #"),
+    ("in array", "close the list or table opened above"),
     ("string, expected", "close the text with the quote that opened it"),
 ];
 
@@ -194,12 +123,12 @@ fn help(message: &str, line: &str) -> String {
     )
 }
 
-fn lines_of(text: &str, span: &Range<usize>) -> Range<usize> {
+/// The line that holds this byte.
+fn line_of(text: &str, at: usize) -> Range<usize> {
     let bytes = text.as_bytes();
-    let start = span.start.min(bytes.len());
-    let end = span.end.clamp(start, bytes.len());
-    let from = bytes[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let to = bytes[end..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| end + at);
+    let at = at.min(bytes.len());
+    let from = bytes[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let to = bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| at + end);
     from..to
 }
 

@@ -1,44 +1,43 @@
-//! A spanned walk of the TOML: every value is read with its place, and every mistake is collected.
-//!
-//! Serde stops at the first mistake and forgets where values stood as soon as an enum is involved; this
-//! reader keeps both. A function that returns `None` has reported why.
+//! Reads the sections of a file, with a diagnostic for each key that is unknown and each value that is wrong.
 
 use std::cell::RefCell;
-use std::ops::{Range, RangeInclusive};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use serde::de::Deserialize;
+use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
+use toml::{Spanned, Value};
 
-use super::diagnostic::{Diagnostic, Severity, did_you_mean, listed};
-use zklockbench_core::units::{parse_duration, shown};
+use super::diagnostic::{Diagnostic, Severity, did_you_mean, listed, nearest};
+use super::fields::{
+    CLIENT, ENSEMBLE, FAULT, Field, GATE, Keys, Section, distributions, field, fields, fields_of, processes,
+};
+use super::value::Wrong;
+use zklockbench_core::units::shown;
 
 pub(super) type TomlValue<'a> = Spanned<DeValue<'a>>;
 
 pub(super) struct Sink<'a> {
     text: &'a str,
     list: RefCell<Vec<Diagnostic>>,
-    broken: Vec<Range<usize>>,
 }
 
 impl<'a> Sink<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, list: RefCell::new(Vec::new()), broken: Vec::new() }
+        Self { text, list: RefCell::default() }
     }
 
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         self.add(Diagnostic::error(span, message, help));
     }
 
-    /// The same, where there is no value then.
-    pub(super) fn refuse<T>(
-        &self,
-        span: Range<usize>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Option<T> {
-        self.error(span, message, help);
-        None
+    /// Reports what is wrong with a value; there is none then.
+    pub(super) fn checked<T>(&self, span: Range<usize>, read: Result<T, Wrong>) -> Option<T> {
+        read.map_err(|wrong| {
+            let (message, help) = wrong.split_once('\n').unwrap_or((&wrong, ""));
+            self.error(span, message, help);
+        })
+        .ok()
     }
 
     /// Reports keys of which one means nothing beside the others, and what to do about it.
@@ -52,29 +51,11 @@ impl<'a> Sink<'a> {
         self.add(Diagnostic { idle: keys.to_vec(), ..Diagnostic::error(span, message, help) });
     }
 
-    /// Reports that something is not there; where the text is not TOML, it may only be unreadable.
-    pub(super) fn missing(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        if self.broken.is_empty() {
-            self.error(span, message, help);
-        }
-    }
-
     pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         self.add(Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message, help) });
     }
 
-    pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
-        self.broken.push(lines);
-        self.list.get_mut().push(syntax);
-    }
-
-    fn add(&self, mut diagnostic: Diagnostic) {
-        let span = &diagnostic.span;
-        // What was made of a line that is not TOML is a guess: the message about its syntax is enough.
-        if self.broken.iter().any(|lines| lines.start <= span.end && span.start <= lines.end) {
-            return;
-        }
-        diagnostic.help = diagnostic.help.filter(|help| !help.is_empty());
+    fn add(&self, diagnostic: Diagnostic) {
         self.list.borrow_mut().push(diagnostic);
     }
 
@@ -86,8 +67,8 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
-    /// Where a part of a text stands in the file, of which `value` is the place of the whole; `None` where the file has it in
-    /// another form, because of escapes.
+    /// Position of a part of a text in the file, given that of the whole; `None` if the file has it in another form, because
+    /// of escapes.
     pub(super) fn within(
         &self,
         value: &Range<usize>,
@@ -100,209 +81,379 @@ impl<'a> Sink<'a> {
         let from = value.start + quotes.len();
         is_plain.then(|| from + part.start..from + part.end)
     }
+}
 
-    /// The offending text as the file has it, shortened to one readable line.
-    pub(super) fn quoted(&self, span: &Range<usize>) -> String {
-        let text = self.text.get(span.clone()).unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        let short: String = line.chars().take(40).collect();
-        if short.len() < text.len() { format!("{short}…") } else { short }
+/// Where the keys that were given stand: the key and its value.
+#[derive(Debug, Default)]
+pub(super) struct Places(BTreeMap<String, (Range<usize>, Range<usize>)>);
+
+impl Places {
+    fn of_table(table: &DeTable<'_>) -> Self {
+        Self(
+            table
+                .iter()
+                .map(|(key, value)| (key.get_ref().to_string(), (key.span(), value.span())))
+                .collect(),
+        )
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(super) fn key(&self, name: &str) -> Option<Range<usize>> {
+        self.0.get(name).map(|(key, _)| key.clone())
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<Range<usize>> {
+        self.0.get(name).map(|(_, value)| value.clone())
+    }
+
+    /// The keys among these that were given, in the order of the file, and where.
+    pub(super) fn given(&self, names: &[&'static str]) -> Vec<(&'static str, Range<usize>)> {
+        let mut given: Vec<_> = names.iter().filter_map(|name| Some((*name, self.key(name)?))).collect();
+        given.sort_by_key(|(_, key)| key.start);
+        given
+    }
+
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
     }
 }
 
-/// A table of which each key is taken once.
-pub(super) struct TomlTable<'a> {
-    entries: &'a DeTable<'a>,
-    taken: Vec<&'a str>,
+/// A section as far as it could be read.
+#[derive(Default)]
+pub(super) struct Given<T> {
+    pub(super) said: T,
+    pub(super) places: Places,
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct KeyValue<'a> {
-    pub(super) key: &'a str,
-    key_span: (usize, usize),
-    pub(super) value: &'a TomlValue<'a>,
-}
+/// After so many mistakes in the values of one section the others are not reported.
+const MISTAKES_AT_MOST: usize = 50;
 
-impl KeyValue<'_> {
-    pub(super) fn key_span(&self) -> Range<usize> {
-        self.key_span.0..self.key_span.1
+/// Reads a section whose keys have been checked by [`known_keys`].
+pub(super) fn section<T: Keys>(table: &DeTable<'_>, sink: &Sink<'_>) -> Given<T> {
+    let places = Places::of_table(table);
+    report_missing(T::SECTION, table, sink);
+    let mut whole = table.clone();
+    for field in fields_of(T::SECTION) {
+        if let (None, Some(text)) = (whole.get(field.name), field.default()) {
+            let default = DeValue::parse(text).map(|value| Spanned::new(0..0, value.into_inner()));
+            whole.extend(default.ok().map(|value| (Spanned::new(0..0, field.name.into()), value)));
+        }
     }
+    for (key, value) in whole.iter_mut() {
+        spell_out(key.get_ref(), value);
+    }
+    let mut rest = whole.clone();
+    let mut reported: Vec<Range<usize>> = Vec::new();
+    for _ in 0..MISTAKES_AT_MOST {
+        let Err(error) = deserialized::<T>(&rest) else { break };
+        let at = error.span().unwrap_or(0..0);
+        let found = rest.iter().find(|(_, value)| holds(value, &at));
+        let Some((name, value)) = found.map(|(key, value)| (key.get_ref().to_string(), value)) else {
+            sink.error(at, error.message(), "the reference page of keys shows what may be written");
+            return Given { said: T::default(), places };
+        };
+        // What encloses a mistake is wrong only without that part.
+        if !reported.iter().any(|one| at.start <= one.start && one.end <= at.end) {
+            let help = field(T::SECTION, &name).map(|field| help(field, value));
+            let (message, help) = explained(error.message(), help.unwrap_or_default());
+            sink.error(at.clone(), message, help);
+        }
+        if !rest.get_mut(name.as_str()).is_some_and(|value| remove(value, &at)) {
+            rest.remove(name.as_str());
+        }
+        whole.remove(name.as_str());
+        reported.push(at);
+    }
+    Given { said: deserialized(&whole).unwrap_or_default(), places }
 }
 
-impl<'a> TomlTable<'a> {
-    pub(super) fn new(entries: &'a DeTable<'a>) -> Self {
-        Self { entries, taken: Vec::new() }
-    }
-
-    pub(super) fn take(&mut self, name: &str) -> Option<KeyValue<'a>> {
-        let entry = self.entries().into_iter().find(|entry| entry.key == name)?;
-        self.taken.push(entry.key);
-        Some(entry)
-    }
-
-    /// Every key that was not taken, in the order of the file.
-    pub(super) fn finish(self) -> Vec<KeyValue<'a>> {
-        self.entries().into_iter().filter(|entry| !self.taken.contains(&entry.key)).collect()
-    }
-
-    /// Every entry in the order of the file.
-    pub(super) fn entries(&self) -> Vec<KeyValue<'a>> {
-        let mut entries: Vec<_> = self
-            .entries
-            .iter()
-            .map(|(key, value)| KeyValue {
-                key: key.get_ref().as_ref(),
-                key_span: (key.span().start, key.span().end),
-                value,
-            })
-            .collect();
-        entries.sort_by_key(|entry| entry.key_span);
-        entries
-    }
+fn deserialized<T: Keys>(table: &DeTable<'_>) -> Result<T, toml::de::Error> {
+    T::deserialize(Deserializer::from(Spanned::new(0..0, table.clone())))
 }
 
-/// Reports a value of another type than is expected: there is none then.
-pub(super) fn wrong_type<T>(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) -> Option<T> {
-    let found = value.get_ref().type_str();
-    let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
-    let message = format!("expected {expected}, found {article} {found}: `{}`", sink.quoted(&value.span()));
-    sink.refuse(value.span(), message, help)
+/// Writes what has a short form as its long one: a number for a list of one, a duration for a distribution.
+fn spell_out(key: &str, value: &mut TomlValue<'_>) {
+    let span = value.span();
+    let long = match (key, value.get_ref()) {
+        (_, DeValue::Table(_)) | ("contenders", DeValue::Array(_)) => return,
+        ("hold" | "think", _) => {
+            let entry = (Spanned::new(span.clone(), "fixed".into()), value.clone());
+            DeValue::Table([entry].into_iter().collect())
+        }
+        ("contenders", _) => DeValue::Array([value.clone()].into_iter().collect()),
+        _ => return,
+    };
+    *value = Spanned::new(span, long);
 }
 
-/// A list of tables that have a header of their own.
-pub(super) struct ListOfTables {
-    pub(super) key: &'static str,
-    /// What it is: `a list of faults`.
-    pub(super) what: &'static str,
-    pub(super) help: &'static str,
-}
-
-impl ListOfTables {
-    /// Reads each of its items; also a single table, whose header lacks its second brackets.
-    pub(super) fn read<T>(
-        &self,
-        value: &TomlValue<'_>,
-        sink: &Sink<'_>,
-        item: impl Fn(&TomlValue<'_>) -> Option<T>,
-    ) -> Vec<T> {
-        let Self { key, what, help } = self;
-        match value.get_ref() {
-            DeValue::Array(items) => items.iter().filter_map(item).collect(),
-            DeValue::Table(_) => {
-                let message = format!("`{key}` is one table, but a list of them is expected");
-                sink.error(value.span(), message, format!("write its header with two brackets: [[{key}]]"));
-                item(value).into_iter().collect()
+fn holds(value: &TomlValue<'_>, at: &Range<usize>) -> bool {
+    let span = value.span();
+    let contains = |span: Range<usize>| span.start <= at.start && at.end <= span.end;
+    contains(span)
+        || match value.get_ref() {
+            DeValue::Array(items) => items.iter().any(|item| holds(item, at)),
+            DeValue::Table(entries) => {
+                entries.iter().any(|(key, value)| contains(key.span()) || holds(value, at))
             }
-            _ => wrong_type(value, what, help, sink).unwrap_or_default(),
+            _ => false,
+        }
+}
+
+/// Removes the smallest part that holds a mistake; whether there is one beside the whole.
+fn remove(value: &mut TomlValue<'_>, at: &Range<usize>) -> bool {
+    if value.span() == *at {
+        return false;
+    }
+    match value.get_mut() {
+        DeValue::Array(items) => {
+            let Some(index) = items.iter().position(|item| holds(item, at)) else { return false };
+            if !items.get_mut(index).is_some_and(|item| remove(item, at)) {
+                let others = items.iter().enumerate().filter(|(at, _)| *at != index);
+                *items = others.map(|(_, item)| item.clone()).collect();
+            }
+            true
+        }
+        DeValue::Table(entries) => {
+            let is_in = |key: &Range<usize>| key.start <= at.start && at.end <= key.end;
+            let found = entries.iter().find(|(key, value)| is_in(&key.span()) || holds(value, at));
+            let Some(name) = found.map(|(key, _)| key.get_ref().to_string()) else { return false };
+            if !entries.get_mut(name.as_str()).is_some_and(|value| remove(value, at)) {
+                entries.remove(name.as_str());
+            }
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Messages of serde and toml, and what they mean here.
+const OWN_WORDS: [(&str, &str); 5] = [
+    ("invalid type: unit variant", "this needs more than its name"),
+    ("expected empty table", "this has no parts"),
+    ("wanted exactly 1", "expected a table with one name"),
+    ("wanted string or table", "expected a name in quotes, or a table with one name"),
+    ("was too large", "the number is too large"),
+];
+
+/// What to write for a key, with the distribution or process that its value names.
+fn help(key: &Field, value: &TomlValue<'_>) -> String {
+    let name = match value.get_ref() {
+        DeValue::Table(parts) => parts.keys().next().map(|name| name.get_ref().to_string()),
+        other => other.as_str().map(str::to_owned),
+    };
+    let form = distributions().into_iter().chain(processes()).find(|form| Some(&form.name) == name.as_ref());
+    match form {
+        _ if key.words().starts_with('`') => format!("write {}", key.words()),
+        Some(form) => format!("for example {} = {}", key.name, form.example),
+        None => format!("for example {}", key.example()),
+    }
+}
+
+/// A mistake that serde found in the value of a key, and what to do about it.
+fn explained(error: &str, otherwise: String) -> (String, String) {
+    if let Some((message, help)) = error.split_once('\n') {
+        return (message.to_owned(), help.to_owned());
+    }
+    let quoted: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
+    // Toml's own words for a stranger in the table of a distribution or a process.
+    let extra = error
+        .strip_prefix("unexpected keys in table: ")
+        .and_then(|rest| rest.split_once(", available keys: "));
+    let known: Vec<&str> = extra
+        .map_or_else(|| quoted[1.min(quoted.len())..].to_vec(), |(_, known)| known.split(", ").collect());
+    let typed = extra.and_then(|(keys, _)| keys.split(", ").next()).or(quoted.first().copied());
+    match typed {
+        Some(typed) if extra.is_some() || error.starts_with("unknown ") => {
+            let all = listed(known.iter().copied());
+            let help = did_you_mean(typed, known, &otherwise);
+            (format!("`{}` is not one of {all}", shown(typed, 60)), help)
+        }
+        Some(name) if error.starts_with("missing field") => (format!("`{name}` is missing"), otherwise),
+        _ => {
+            let own = OWN_WORDS.iter().find(|(words, _)| error.contains(words));
+            (own.map_or_else(|| shown(error, 200), |(_, own)| (*own).to_owned()), otherwise)
         }
     }
 }
 
-pub(super) fn expect_text<'a>(
-    value: &'a TomlValue<'a>,
+/// Points at the first key: a place for what is not there. Without a fault's kind it can't be told what else it takes.
+fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
+    let missing = |field: &&Field| field.is_required() && table.get(field.name).is_none();
+    for field in fields_of(section).filter(missing).filter(|field| field.name != "kind") {
+        let at = table.keys().map(|key| key.span().start).min().unwrap_or(0);
+        let help = format!("add a line such as {}", field.example());
+        sink.error(at..at, format!("`{}` is missing", field.name), help);
+    }
+}
+
+/// Reports every key that a section does not have beside these parameters, unless `advice` says otherwise. Of a misspelt key
+/// the value is kept under the name that was meant, so that what is wrong with it is reported, too.
+pub(super) fn known_keys<'a>(
+    section: Section,
+    table: &DeTable<'a>,
+    params: &[&'static str],
+    owner: impl Fn(&str) -> Option<String>,
+    sink: &Sink<'_>,
+) -> DeTable<'a> {
+    let is_known =
+        |key: &str| field(section, key).is_some() || params.contains(&key) || tables(section).contains(&key);
+    let (mut known, mut unknown) = (DeTable::new(), Vec::new());
+    for (key, value) in table {
+        if is_known(key.get_ref()) {
+            known.insert(key.clone(), value.clone());
+        } else {
+            unknown.push((key, value));
+        }
+    }
+    for (key, value) in unknown {
+        let name = shown(key.get_ref(), 60);
+        let under = section.header().map_or_else(String::new, |header| format!(" in `{header}`"));
+        let help = owner(key.get_ref()).unwrap_or_else(|| advice(key.get_ref(), section, params));
+        sink.error(key.span(), format!("unknown key `{name}`{under}"), help);
+        if let Some(meant) = meant(key.get_ref(), section).filter(|meant| !known.contains_key(*meant)) {
+            known.insert(Spanned::new(key.span(), meant.into()), value.clone());
+        }
+    }
+    known
+}
+
+fn tables(section: Section) -> &'static [&'static str] {
+    if section == Section::Top { &[ENSEMBLE, CLIENT, FAULT, GATE] } else { &[] }
+}
+
+fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
+    let elsewhere = |name: &str| fields().iter().find(|field| field.name == name && field.section != section);
+    let neighbour = match section {
+        Section::Top => Some(Section::Ensemble),
+        Section::Ensemble => Some(Section::Top),
+        Section::Client | Section::Fault | Section::Gate => None,
+    };
+    if let Some(field) = neighbour.and_then(|other| field(other, key)) {
+        return belongs(field);
+    }
+    if let Some(name) = meant(key, section).or_else(|| nearest(key, params.iter().copied())) {
+        return format!("did you mean `{name}`?");
+    }
+    if let Some(field) = neighbour.and_then(|other| field(other, meant(key, other)?)) {
+        return format!("did you mean `{}`? {}", field.name, belongs(field));
+    }
+    if let Some(field) = elsewhere(key) {
+        return belongs(field);
+    }
+    let names = fields_of(section).map(|field| field.name);
+    format!(
+        "the keys here are {}",
+        listed(names.chain(params.iter().copied()).chain(tables(section).iter().copied()))
+    )
+}
+
+fn belongs(field: &Field) -> String {
+    match field.section.header() {
+        None => format!("`{}` belongs at the top of the file, before `[ensemble]`", field.name),
+        Some(header) => format!("`{}` belongs under `{header}`", field.name),
+    }
+}
+
+/// The key of the section that was meant, by its name or by another word for it.
+fn meant(key: &str, section: Section) -> Option<&'static str> {
+    let by_word = |word: &str| fields_of(section).find(|field| field.also().any(|one| one == word));
+    if let Some(field) = by_word(key) {
+        return Some(field.name);
+    }
+    // What is a key elsewhere is more likely in the wrong place than misspelt.
+    let is_elsewhere = fields().iter().any(|field| match section {
+        Section::Top => field.section != section && field.name == key,
+        Section::Ensemble => field.section == Section::Top && field.name == key,
+        Section::Client | Section::Fault | Section::Gate => false,
+    });
+    if is_elsewhere {
+        return None;
+    }
+    let names = fields_of(section).map(|field| field.name).chain(tables(section).iter().copied());
+    nearest(key, names).or_else(|| {
+        let word = nearest(key, fields_of(section).flat_map(Field::also))?;
+        by_word(word).map(|field| field.name)
+    })
+}
+
+/// A value without the positions of its parts.
+pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
+    Value::deserialize(ValueDeserializer::from(value.clone())).map_err(|error| error.message().to_owned())
+}
+
+/// The entries of a table in the order of the file.
+pub(super) fn entries<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(&'t str, Range<usize>, &'t TomlValue<'a>)> {
+    let mut entries: Vec<_> =
+        table.iter().map(|(key, value)| (key.get_ref().as_ref(), key.span(), value)).collect();
+    entries.sort_by_key(|(_, at, _)| at.start);
+    entries
+}
+
+/// The tables of a list that have a header of their own; also a single one, whose header lacks its second brackets.
+pub(super) fn list<'t, 'a>(
+    key: &str,
+    value: &'t TomlValue<'a>,
+    example: &str,
+    sink: &Sink<'_>,
+) -> Vec<&'t TomlValue<'a>> {
+    match value.get_ref() {
+        DeValue::Array(items) => items.iter().collect(),
+        DeValue::Table(_) => {
+            let message = format!("`{key}` is one table, but a list of them is expected");
+            sink.error(value.span(), message, format!("write its header with two brackets: [[{key}]]"));
+            vec![value]
+        }
+        _ => {
+            let help = format!("write `[[{key}]]` and, under it, {example}");
+            sink.error(value.span(), format!("expected a list of tables, found {}", a_type(value)), help);
+            Vec::new()
+        }
+    }
+}
+
+/// The table; reports any other value.
+pub(super) fn table<'t, 'a>(
+    value: &'t TomlValue<'a>,
     expected: &str,
     help: &str,
     sink: &Sink<'_>,
-) -> Option<&'a str> {
-    value.get_ref().as_str().or_else(|| wrong_type(value, expected, help, sink))
+) -> Option<&'t DeTable<'a>> {
+    expect(value.get_ref().as_table(), value, expected, help, sink)
 }
 
-fn out_of_bounds<T>(value: &TomlValue<'_>, help: String, sink: &Sink<'_>) -> Option<T> {
-    sink.refuse(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), help)
-}
-
-pub(super) fn expect_count(
-    value: &TomlValue<'_>,
-    bounds: &RangeInclusive<u64>,
+/// The text; reports any other value.
+pub(super) fn text<'t>(
+    value: &'t TomlValue<'_>,
+    expected: &str,
+    help: &str,
     sink: &Sink<'_>,
-) -> Option<u64> {
-    let within = format!("write a whole number from {} to {}", bounds.start(), bounds.end());
-    let DeValue::Integer(integer) = value.get_ref() else {
-        let text = value.get_ref().as_str().map(str::trim);
-        let quoted = text.filter(|text| text.parse::<u64>().is_ok());
-        let help = quoted.map_or(within, |text| format!("write {text} without quotes"));
-        return wrong_type(value, "a whole number", &help, sink);
-    };
-    let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
-    let number =
-        number.and_then(|number| u64::try_from(number).ok()).filter(|number| bounds.contains(number));
-    number.or_else(|| out_of_bounds(value, within, sink))
+) -> Option<&'t str> {
+    expect(value.get_ref().as_str(), value, expected, help, sink)
 }
 
-pub(super) fn expect_number(
+fn expect<T>(
+    found: Option<T>,
     value: &TomlValue<'_>,
-    bounds: &RangeInclusive<f64>,
+    expected: &str,
+    help: &str,
     sink: &Sink<'_>,
-) -> Option<f64> {
-    let mut help = format!("write a number from {} to {}", bounds.start(), bounds.end());
-    let number = match value.get_ref() {
-        DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
-        DeValue::Integer(integer) => integer.as_str().parse::<f64>().ok().filter(|_| integer.radix() == 10),
-        other => {
-            // Such as "40/s": the key says in which unit it is.
-            let digits = other.as_str().map(|text| text.trim().trim_end_matches("/s").trim_end());
-            if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
-                help = format!("write {digits}, without quotes or a unit");
-            }
-            return wrong_type(value, "a number", &help, sink);
-        }
-    };
-    number.filter(|number| bounds.contains(number)).or_else(|| out_of_bounds(value, help, sink))
-}
-
-pub(super) fn expect_bool(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<bool> {
-    let help = "write true or false, without quotes";
-    value.get_ref().as_bool().or_else(|| wrong_type(value, "`true` or `false`", help, sink))
-}
-
-pub(super) fn expect_duration(
-    value: &TomlValue<'_>,
-    bounds: &RangeInclusive<Duration>,
-    sink: &Sink<'_>,
-) -> Option<Duration> {
-    let text = match value.get_ref() {
-        DeValue::String(text) => text,
-        DeValue::Integer(_) | DeValue::Float(_) => {
-            let number = sink.quoted(&value.span());
-            let help = format!("write \"{number}ms\" or \"{number}s\", in quotes and with a unit");
-            return wrong_type(value, "a duration", &help, sink);
-        }
-        _ => {
-            let help = "write it as text with a unit, such as \"20ms\" or \"1s\"";
-            return wrong_type(value, "a duration", help, sink);
-        }
-    };
-    match parse_duration(text) {
-        Err(reason) => {
-            let (message, help) = reason.split_once("; ").unwrap_or((&reason, ""));
-            sink.refuse(value.span(), message, help)
-        }
-        Ok(duration) if !bounds.contains(&duration) => {
-            let limits = (written(*bounds.start()), written(*bounds.end()));
-            let message = format!("`{}` is out of bounds", text.trim());
-            sink.refuse(value.span(), message, format!("write a duration from {} to {}", limits.0, limits.1))
-        }
-        Ok(duration) => Some(duration),
-    }
-}
-
-/// One of these words; reports the nearest.
-pub(super) fn expect_word<'w>(value: &TomlValue<'_>, words: &[&'w str], sink: &Sink<'_>) -> Option<&'w str> {
-    let all = listed(words.iter().copied());
-    let text = expect_text(value, &format!("one of {all}"), "write one of these words in quotes", sink)?;
-    let found = words.iter().copied().find(|word| *word == text);
+) -> Option<T> {
     if found.is_none() {
-        let message = format!("`{}` is not one of {all}", shortened(text));
-        sink.error(value.span(), message, did_you_mean(text, words.iter().copied(), "write one of them"));
+        sink.error(value.span(), format!("expected {expected}, found {}", a_type(value)), help);
     }
     found
 }
 
-pub(super) fn written(duration: Duration) -> String {
-    humantime::format_duration(duration).to_string()
-}
-
-/// A name short enough for a message.
-pub(super) fn shortened(name: &str) -> String {
-    shown(name, 60)
+/// The type of a value and, where that is short, the value: `an integer: 5`.
+fn a_type(value: &TomlValue<'_>) -> String {
+    let kind = value.get_ref().type_str();
+    let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
+    match plain(value) {
+        Ok(plain) => format!("{article} {kind}: `{}`", shown(&plain.to_string(), 40)),
+        Err(_) => format!("{article} {kind}"),
+    }
 }

@@ -2,64 +2,61 @@
 //!
 //! It says what one key may hold and the commonest impossible combinations; `validate` says everything.
 
-use std::ops::RangeInclusive;
-
 use serde_json::{Map, Value, json};
 
-use super::distribution::MeasuredTimes;
-use super::fields::{
-    CLIENT, DRAWN, ENSEMBLE, FAULT, Field, Form, GATE, KeyKind, Need, OPEN_KEYS, PROCESSES, SHAPES, Section,
-    SubKey, fields_of,
-};
+use super::fields::{CLIENT, ENSEMBLE, FAULT, Field, GATE, Section, definitions, fields_of};
 use zklockbench_core::catalog::fault::{Ends, FaultCard, Targets};
 use zklockbench_core::catalog::{LockCard, Param, ParamKind};
 
 /// Durations as [`zklockbench_core::units::parse_duration`] reads them.
 const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s*$";
-const SENSITIVITY_PATTERN: &str = r"^\s*0?\.[0-9]+\s*@\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
-const PERCENT_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
-const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 
 pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
-    let mut properties = properties(Section::Top, locks);
-    properties.insert(ENSEMBLE.to_owned(), ensemble(locks));
+    let mut properties = properties(Section::Top);
+    properties["strategies"]["items"] = strategies(locks);
+    properties["strategies"]["minItems"] = json!(1);
+    properties.insert(ENSEMBLE.to_owned(), ensemble());
     let clients = "The kinds of clients, where they are not all alike.";
     properties.insert(CLIENT.to_owned(), list(clients, &section(Section::Client)));
     let faults: Vec<_> = kinds.iter().map(fault).collect();
     let wrong = "What goes wrong on purpose in each trial.";
     properties.insert(FAULT.to_owned(), list(wrong, &json!({ "anyOf": faults })));
-    let gate = json!({ "anyOf": [kind(&KeyKind::Gate, &[]), section(Section::Gate)] });
+    let mut condition = json!({ "type": "string", "minLength": 1 });
+    condition["examples"] =
+        json!(["wait.p99 < 50ms", "throughput of baton > 1.2 * throughput of curator-mutex"]);
     let gates = "What the results must show for the run to end with exit code 0.";
+    let gate = json!({ "anyOf": [condition, section(Section::Gate)] });
     properties.insert(GATE.to_owned(), list(gates, &gate));
-    json!({
+    let mut definitions = definitions().clone();
+    let duration =
+        json!({ "type": "string", "pattern": DURATION_PATTERN, "examples": ["20ms", "1s", "2m 30s"] });
+    definitions.insert("duration".to_owned(), duration);
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "zklockbench scenario",
         "type": "object",
         "properties": properties,
         "required": required(Section::Top),
         "additionalProperties": false,
-        "if": load_is("open"),
-        "then": open(),
-        "else": {
-            "not": any_of(OPEN_KEYS),
-            "if": load_is("batch"),
-            "then": { "not": any_of(&["duration"]) },
-            "else": { "oneOf": [{ "required": ["duration"] }, { "required": ["acquisitions"] }] },
-        },
-        "$defs": {
-            "duration": {
-                "type": "string",
-                "pattern": DURATION_PATTERN,
-                "examples": ["20ms", "1s", "2m 30s"],
-            },
-            "distribution": distribution(),
-            "arrivals": arrivals(),
-        },
-    })
+        "$defs": definitions,
+    });
+    let combinations: Map<String, Value> =
+        serde_json::from_str(include_str!("combinations.json")).unwrap_or_default();
+    schema.as_object_mut().into_iter().for_each(|schema| schema.extend(combinations.clone()));
+    without_annotations(&mut schema);
+    schema
 }
 
-fn load_is(word: &str) -> Value {
-    json!({ "properties": { "load": { "const": word } }, "required": ["load"] })
+/// Removes what only the reader and the reference page need.
+fn without_annotations(schema: &mut Value) {
+    match schema {
+        Value::Object(keywords) => {
+            keywords.retain(|keyword, _| !keyword.starts_with("x-"));
+            keywords.values_mut().for_each(without_annotations);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_annotations),
+        _ => {}
+    }
 }
 
 fn any_of(names: &[&str]) -> Value {
@@ -67,81 +64,9 @@ fn any_of(names: &[&str]) -> Value {
     json!({ "anyOf": each })
 }
 
-fn open() -> Value {
-    let with_own_rates: Vec<_> = PROCESSES
-        .iter()
-        .filter(|process| !process.takes_rate)
-        .map(|process| json!({ "required": [process.name] }))
-        .collect();
-    let is_one_of = |choices: &[Value]| {
-        let table = json!({ "type": "object", "anyOf": choices });
-        json!({ "properties": { "arrivals": table }, "required": ["arrivals"] })
-    };
-    json!({
-        "not": any_of(&["acquisitions"]),
-        "allOf": [
-            {
-                "if": is_one_of(&with_own_rates),
-                "then": { "not": any_of(&["rate", "rate_each"]) },
-                "else": { "oneOf": [{ "required": ["rate"] }, { "required": ["rate_each"] }] },
-            },
-            {
-                "if": is_one_of(&[json!({ "required": ["replay"] })]),
-                "else": { "required": ["duration"] },
-            },
-        ],
-    })
-}
-
-fn arrivals() -> Value {
-    let words: Vec<_> =
-        PROCESSES.iter().filter(|process| process.form == Form::Word).map(|process| process.name).collect();
-    let mut choices = vec![json!({ "type": "string", "enum": words })];
-    choices.extend(PROCESSES.iter().filter_map(|one| named(one.name, one.doc, one.form)));
-    json!({ "anyOf": choices })
-}
-
-/// A process or shape that is written as a table; `None` for one that is a word.
-fn named(name: &str, doc: &str, form: Form) -> Option<Value> {
-    let inner = match form {
-        Form::Word => return None,
-        Form::Table(parts) => table_of(parts),
-        Form::List(parts) => json!({ "type": "array", "items": table_of(parts), "minItems": 1 }),
-        Form::Durations => json!({
-            "type": "array",
-            "items": kind(&KeyKind::Duration(DRAWN), &[]),
-            "minItems": 1,
-            "maxItems": MeasuredTimes::MOST,
-        }),
-        Form::File => kind(&KeyKind::Path, &[]),
-    };
-    Some(table_of_one(name, doc, &inner))
-}
-
-fn table_of(parts: &[SubKey]) -> Value {
-    let properties: Map<_, _> =
-        parts.iter().map(|part| (part.name.to_owned(), kind(&part.kind, &[]))).collect();
-    json!({
-        "type": "object",
-        "required": properties.keys().collect::<Vec<_>>(),
-        "properties": properties,
-        "additionalProperties": false,
-    })
-}
-
-fn table_of_one(name: &str, doc: &str, inner: &Value) -> Value {
-    json!({
-        "type": "object",
-        "description": doc,
-        "properties": { name: inner },
-        "required": [name],
-        "additionalProperties": false,
-    })
-}
-
-fn ensemble(cards: &[LockCard]) -> Value {
+fn ensemble() -> Value {
     // No file may say it.
-    let mut properties = properties(Section::Ensemble, cards);
+    let mut properties = properties(Section::Ensemble);
     properties.remove("compose");
     json!({
         "type": "object",
@@ -153,100 +78,31 @@ fn ensemble(cards: &[LockCard]) -> Value {
     })
 }
 
-fn properties(section: Section, cards: &[LockCard]) -> Map<String, Value> {
-    fields_of(section).map(|field| (field.name.to_owned(), property(field, cards))).collect()
+fn properties(section: Section) -> Map<String, Value> {
+    fields_of(section).map(|field| (field.name.to_owned(), property(field))).collect()
 }
 
 fn required(section: Section) -> Vec<&'static str> {
-    fields_of(section).filter(|field| field.need == Need::Required).map(|field| field.name).collect()
+    fields_of(section).filter(|field| field.is_required()).map(|field| field.name).collect()
 }
 
-fn property(field: &Field, cards: &[LockCard]) -> Value {
-    let mut value = kind(&field.kind, cards);
-    value["description"] = json!(field.doc);
-    if let Need::Default(text) = field.need {
+fn property(field: &Field) -> Value {
+    let mut schema = field.schema.clone();
+    if let Some(text) = field.default() {
         // Every default is written so that JSON reads it as TOML does.
-        value["default"] = serde_json::from_str(text).unwrap_or(Value::Null);
+        schema["default"] = serde_json::from_str(text).unwrap_or_default();
     }
-    value
-}
-
-fn kind(kind: &KeyKind, cards: &[LockCard]) -> Value {
-    match kind {
-        KeyKind::Name => json!({ "type": "string", "pattern": NAME_PATTERN }),
-        KeyKind::Text => json!({ "type": "string" }),
-        KeyKind::Path | KeyKind::Connect => json!({ "type": "string", "minLength": 1 }),
-        KeyKind::Strategies => strategies(cards),
-        KeyKind::Count(bounds) => count(bounds),
-        KeyKind::Counts(bounds) => json!({ "anyOf": [
-            count(bounds),
-            { "type": "array", "items": count(bounds), "minItems": 1, "uniqueItems": true },
-        ] }),
-        KeyKind::OneOfCounts(choices) => json!({ "type": "integer", "enum": choices }),
-        KeyKind::Duration(_) => json!({ "$ref": "#/$defs/duration" }),
-        KeyKind::Distribution => json!({ "$ref": "#/$defs/distribution" }),
-        KeyKind::Arrivals => json!({ "$ref": "#/$defs/arrivals" }),
-        KeyKind::Popularity(bounds) => json!({ "anyOf": [
-            { "const": "uniform" },
-            table_of_one("zipf", "the power by which popularity falls with the rank", &number(bounds)),
-        ] }),
-        KeyKind::Word(words) => json!({ "type": "string", "enum": words }),
-        KeyKind::Factor(bounds) => number(bounds),
-        KeyKind::Sensitivity => json!({ "type": "string", "pattern": SENSITIVITY_PATTERN }),
-        KeyKind::Percent(_) => json!({ "type": "string", "pattern": PERCENT_PATTERN }),
-        // What these hold depends on the fault.
-        KeyKind::Fault | KeyKind::Target => json!({ "type": "string" }),
-        KeyKind::Gate => json!({
-            "type": "string",
-            "minLength": 1,
-            "examples": ["wait.p99 < 50ms", "throughput of baton > 1.2 * throughput of curator-mutex"],
-        }),
-    }
-}
-
-fn count(bounds: &RangeInclusive<u64>) -> Value {
-    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() })
-}
-
-fn number(bounds: &RangeInclusive<f64>) -> Value {
-    json!({ "type": "number", "minimum": bounds.start(), "maximum": bounds.end() })
-}
-
-fn distribution() -> Value {
-    let mut choices = vec![json!({ "$ref": "#/$defs/duration" })];
-    choices.extend(SHAPES.iter().filter_map(|one| named(one.name, one.doc, one.form)));
-    json!({ "anyOf": choices })
+    schema
 }
 
 fn strategies(cards: &[LockCard]) -> Value {
     let names: Vec<_> = cards.iter().map(|card| card.name).collect();
     let mut choices = vec![json!({ "type": "string", "enum": names })];
     choices.extend(cards.iter().map(with_params));
-    choices.extend(of_drivers());
-    json!({ "type": "array", "items": { "anyOf": choices }, "minItems": 1 })
-}
-
-/// Locks of drivers, which are known only where they are named on the command line: nothing is said of their parameters.
-fn of_drivers() -> [Value; 2] {
-    [
-        json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9-]*:[A-Za-z0-9_.-]+$" }),
-        json!({
-            "type": "object",
-            "description": "a lock of another program, which --driver NAME=COMMAND names",
-            "properties": {
-                "driver": { "type": "string" },
-                "lock": { "type": "string" },
-                "processes": {
-                    "description": "over how many processes of the driver the contenders are spread",
-                    "anyOf": [
-                        { "type": "string", "enum": ["one", "per-contender"] },
-                        { "type": "integer", "minimum": 1, "maximum": 1000 },
-                    ],
-                },
-            },
-            "required": ["driver", "lock"],
-        }),
-    ]
+    // Locks of drivers are known only where they are named on the command line: nothing is said of their parameters.
+    let drivers: [Value; 2] = serde_json::from_str(include_str!("drivers.json")).unwrap_or_default();
+    choices.extend(drivers);
+    json!({ "anyOf": choices })
 }
 
 fn with_params(card: &LockCard) -> Value {
@@ -286,14 +142,14 @@ fn list(description: &str, items: &Value) -> Value {
 fn section(section: Section) -> Value {
     json!({
         "type": "object",
-        "properties": properties(section, &[]),
+        "properties": properties(section),
         "required": required(section),
         "additionalProperties": false,
     })
 }
 
 fn fault(card: &FaultCard) -> Value {
-    let mut properties = properties(Section::Fault, &[]);
+    let mut properties = properties(Section::Fault);
     properties.retain(|name, _| has_key(card, name));
     properties["kind"] = json!({ "const": card.name, "description": card.summary });
     if let Some(target) = properties.get_mut("target") {

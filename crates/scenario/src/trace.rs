@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use super::arrivals::TraceArrival;
 use super::diagnostic::did_you_mean;
-use super::fields::{CONTENDERS_MAX, ROWS_MAX};
-use super::read::shortened;
+
+use super::file::CONTENDERS_MAX;
 use zklockbench_core::clock::micros;
-use zklockbench_core::units::{format_duration, parse_duration};
+use zklockbench_core::units::{format_duration, parse_duration, shown};
 
 /// The longest time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 /// The latest time of a decimal number of seconds: later than any clock's, and exact in microseconds.
 const LATEST_S: f64 = 4e9;
+/// Most arrivals of a file.
+const ROWS_MAX: usize = 5_000_000;
 const COLUMNS: [&str; 3] = ["time", "lock", "hold"];
 
 /// Collects arrivals one after the other. Errors name the line, what is wrong with it and, after `; `, what to do.
@@ -120,7 +122,7 @@ pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
         if let Some(text) = cell(hold) {
             let hold = moment(text).map_err(|problem| at(format!("hold {problem}")))?;
             if hold > LONGEST_HOLD {
-                return Err(at(format!("hold `{}` is longer than a day; shorten it", shortened(text))));
+                return Err(at(format!("hold `{}` is longer than a day; shorten it", shown(text, 60))));
             }
             trace.held(number, hold);
         }
@@ -162,7 +164,7 @@ fn columns(header: &csv::StringRecord) -> Result<[Option<usize>; 3], String> {
         let Some(place) = column.and_then(|column| places.get_mut(column)) else {
             let otherwise = "the columns are `time`, `lock` and `hold`, and the first line names them";
             let help = did_you_mean(name, COLUMNS, otherwise);
-            return Err(format!("line 1: unknown column `{}`; {help}", shortened(name)));
+            return Err(format!("line 1: unknown column `{}`; {help}", shown(name, 60)));
         };
         if place.replace(at).is_some() {
             return Err(format!("line 1: two columns are named `{name}`; rename one of them"));
@@ -177,8 +179,8 @@ fn columns(header: &csv::StringRecord) -> Result<[Option<usize>; 3], String> {
 /// Seconds as a decimal number, or a duration with its unit.
 fn moment(text: &str) -> Result<Duration, String> {
     let wrong = || {
-        let shown = shortened(text);
-        format!("`{shown}` is neither a number of seconds nor a duration; write e.g. 1.25 or 1250ms")
+        let text = shown(text, 60);
+        format!("`{text}` is neither a number of seconds nor a duration; write e.g. 1.25 or 1250ms")
     };
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=LATEST_S).contains(&seconds) => {

@@ -24,7 +24,7 @@ use zklockbench_analysis::ab::{
 };
 use zklockbench_analysis::compare::{Terms, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
-use zklockbench_stats::SignedRank;
+use zklockbench_stats::{Design, Interval};
 
 use crate::run::series::{Folders, Opening, RunPlace, Series};
 use args::AbArgs;
@@ -67,6 +67,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         command: "ab",
         parent: &args.out,
         name: &name,
+        is_dated: true,
         resume: args.resume.as_deref(),
         asked: asked(&args, &a, &b),
         folders: FOLDERS,
@@ -127,10 +128,12 @@ fn terms(judging: &Judging) -> Terms {
 
 /// How many blocks, so that all of that many comparisons can be decided.
 fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
-    let needed = SignedRank::pairs_needed(comparisons, args.judging.alpha)
-        .and_then(|needed| u32::try_from(needed).ok());
+    let outside = args.judging.alpha;
+    let needed = |outside: f64| -> Option<u32> {
+        Design::Pairs.fewest(outside / comparisons.max(1) as f64)?.try_into().ok()
+    };
     // An even number, because every two blocks mirror each other.
-    let usual = needed.unwrap_or(BLOCKS).next_multiple_of(2).max(BLOCKS);
+    let usual = needed(outside).unwrap_or(BLOCKS).next_multiple_of(2).max(BLOCKS);
     let blocks = args.blocks.unwrap_or(usual);
     let at_most = match (args.until, args.blocks_at_most) {
         (None, _) => blocks,
@@ -143,14 +146,15 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
             )));
         }
     };
-    if let Some(needed) = needed.filter(|needed| *needed > at_most) {
+    let length = Length { blocks, until: args.until, at_most, outside };
+    if let Some(needed) = needed(length.share(at_most, 0)).filter(|needed| *needed > at_most) {
         output::note(&format!(
             "note: {} cannot decide {}: that takes at least {needed}, so all will be inconclusive",
             counted(at_most, "block", "blocks"),
             counted(comparisons, "comparison", "comparisons")
         ));
     }
-    Ok(Length { blocks, until: args.until, at_most })
+    Ok(length)
 }
 
 fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
@@ -457,8 +461,11 @@ impl ComparisonInProgress {
     }
 
     fn progress<'a>(&self, half_widths: &'a [Option<f64>]) -> Progress<'a> {
-        let done = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
-        Progress { done, spoiled: self.spoiled(), half_widths }
+        Progress { done: self.done(), spoiled: self.spoiled(), half_widths }
+    }
+
+    fn done(&self) -> u32 {
+        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
     /// How many blocks lack a pair because a run was spoiled.
@@ -501,7 +508,9 @@ impl ComparisonInProgress {
 
     #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
     fn file(&self, end: &SeriesEnd<Ending>) -> AbFile {
-        let comparisons = compare(&self.questions, &self.answers, self.length.blocks, &self.terms);
+        let outside = self.length.share(self.done(), self.spoiled());
+        let terms = Terms { alpha: outside, ..self.terms.clone() };
+        let comparisons = compare(&self.questions, &self.answers, self.length.blocks, &terms);
         let mut file = AbFile {
             schema_version: FILE.version,
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -528,9 +537,7 @@ impl ComparisonInProgress {
             blocks: self.blocks.clone(),
             resumed_after: self.series.resumed_after().iter().map(|runs| runs / Turn::ALL.len()).collect(),
         };
-        let half_widths = half_widths(&file);
-        let at_the_end = Progress { done: u32::MAX, ..self.progress(&half_widths) };
-        file.asked.reached = self.length.until.map(|_| self.length.after(at_the_end) == Next::Enough);
+        file.asked.reached = self.length.is_reached(&half_widths(&file));
         file
     }
 
@@ -584,5 +591,5 @@ impl ComparisonInProgress {
 
 fn half_widths(file: &AbFile) -> Vec<Option<f64>> {
     let with_pairs = file.comparisons.iter().filter(|one| one.pairs > 0);
-    with_pairs.map(|one| one.ratio.and_then(|ratio| ratio.half_width)).collect()
+    with_pairs.map(|one| one.ratio.as_ref().and_then(Interval::half_width)).collect()
 }

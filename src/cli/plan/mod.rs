@@ -61,6 +61,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         command: "plan",
         parent: &args.out,
         name: "plan",
+        is_dated: true,
         resume: args.resume.as_deref(),
         asked: asked(&args, &question, &strategies),
         folders: Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" },

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -212,8 +212,14 @@ fn answer(request: &Request<Incoming>, shared: &MetricsShared) -> Response<Strin
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
+    let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let reads_openmetrics = accepted
+        .flat_map(|value| value.split(','))
+        .any(|one| one.trim().starts_with("application/openmetrics-text"));
+    let content_type =
+        if reads_openmetrics { openmetrics::CONTENT_TYPE } else { openmetrics::PLAIN_CONTENT_TYPE };
     let mut response = Response::new(shared.text());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(openmetrics::CONTENT_TYPE));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -265,7 +271,6 @@ mod tests {
         let endpoint = endpoint();
         let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
-        assert!(found.contains("content-type: application/openmetrics-text; version=1.0.0"), "{found}");
         assert!(
             found.contains("\nzklockbench_trials_planned{} 4.0\n") && found.ends_with("# EOF\n"),
             "{found}"
@@ -278,6 +283,24 @@ mod tests {
         ] {
             let answer = ask(&endpoint, request);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+        }
+    }
+
+    #[test]
+    fn only_clients_that_accept_openmetrics_get_its_content_type() {
+        let endpoint = endpoint();
+        for (accept, content_type) in [
+            ("", "text/plain; version=0.0.4"),
+            ("Accept: */*\r\n", "text/plain; version=0.0.4"),
+            ("Accept: text/plain;version=0.0.4\r\n", "text/plain; version=0.0.4"),
+            ("Accept: application/openmetrics-text\r\n", "application/openmetrics-text; version=1.0.0"),
+            (
+                "Accept: text/html;q=0.1, application/openmetrics-text;version=1.0.0;q=0.8\r\n",
+                "application/openmetrics-text; version=1.0.0",
+            ),
+        ] {
+            let answer = ask(&endpoint, &format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{accept}\r\n"));
+            assert!(answer.contains(&format!("content-type: {content_type}")), "{accept}: {answer}");
         }
     }
 

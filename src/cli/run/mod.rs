@@ -373,7 +373,6 @@ impl RunInProgress {
             let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
             ready.map_err(|failed| failed.error())?;
         }
-        self.writer.compare_with(floor.clone());
         if let Some(stored) = &stored {
             resume::same_ground(&stored.run, &Run { ensemble: ensemble.clone(), ..stored.run.run.clone() })?;
         }

@@ -476,8 +476,6 @@ async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> 
         servers: environment.servers.clone(),
         place: place.clone(),
         keep_awake: environment.keep_awake,
-        logs: Vec::new(),
-        processes: Vec::new(),
         throttle: environment.limits.throttle.clone(),
     };
     let floor = calibrate::floor(site, FLOOR_WITHIN, stop).await;

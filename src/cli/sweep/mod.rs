@@ -1,39 +1,39 @@
 //! `sweep`: a scenario measured over a range, point by point, on an ensemble that is kept for all of them.
 //!
 //! Every run is a process of its own and leaves an ordinary directory, as in `ab`. What is measured next follows from what
-//! was measured alone (`zklockbench_analysis::sweep`), so a sweep that was killed goes on where it was.
+//! was measured alone (`zklockbench_analysis::sweep`). The series lists each run with the point that it measured, so a sweep
+//! that was killed goes on where it was.
 
-#![expect(clippy::disallowed_methods, reason = "when it began is a label, and a budget is no measurement")]
+#![expect(clippy::disallowed_methods, reason = "when it was written is a label")]
 
 pub mod question;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command as Process;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::output;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
-    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, expected, leading, own_program,
-    tell_resumed, to_resume,
+    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, expected, how_to_resume, leading,
+    own_program, tell_resumed, to_resume,
 };
-use super::shared_args::{GeneratorArgs, PlaceArgs};
-use super::{drivers, output};
 use zklockbench_analysis::sweep::{
-    Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, Why, find, next, read,
-    samples,
+    Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, Why, find, next, samples,
 };
 use zklockbench_locks::DrivenLocks;
 
-use crate::run::series::{DoneRun, Folders, RunPlace, SeriesDirectory};
+use crate::run::series::{DoneRun, Folders, Opening, RunPlace, Series};
 use question::{SweepArgs, SweepQuestion, announcement};
 use zklockbench_core::clock::micros;
 use zklockbench_core::error::{Error, Exit};
-use zklockbench_core::units::{as_a_word, format_duration, whole_seconds};
+use zklockbench_core::units::{format_duration, whole_seconds};
+use zklockbench_record::EnsembleInfo;
 use zklockbench_scenario::EnsembleChoice;
 use zklockbench_zk::Target;
 
@@ -41,48 +41,43 @@ const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
 /// The share of the budget that covering the range once may take, where there is a choice.
 const COVERING: f64 = 0.3;
-/// How far the interval of a throughput may reach to be precise enough.
+/// Half the range of the throughputs of a point, as a share, from which on there are more repetitions.
 const PRECISE: f64 = 0.1;
-/// Where a run's directory grows until it is whole.
-const UNDER_WAY: &str = ".under-way";
 const FOLDERS: Folders = Folders { runs: POINTS, logs: "logs", scenarios: "scenarios" };
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let named =
-        args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE.name).is_file());
-    let (question, file, directory) = match args.resume.clone().or(named) {
-        Some(directory) => resume(&args, directory)?,
-        None => begin(&args)?,
-    };
-    let directory = SeriesDirectory::take(directory, FOLDERS)?;
-    directory.check(&format!("{POINTS}/{UNDER_WAY}"))?;
-    let grid = file.grid.clone();
-    if !args.opening.quiet {
-        output::note(&announcement(&question, &grid, Duration::from_micros(file.budget_us)));
-    }
-    tell_resumed(file.runs.len(), args.opening.quiet);
+    let question = SweepQuestion::read(&args)?;
+    let (scenario, driven) = (&question.scenario, DrivenLocks::registered());
+    Needs::of(scenario).check(scenario, driven, &args.generator, &args.opening.access)?;
+    args.opening.access.access(args.overrides.unnamed(scenario))?;
+    let budget = args.budget.unwrap_or(BUDGET);
+    let points_at_most = usize::from(args.points_at_most);
     let ask = Ask {
         over: question.over[0].clone(),
-        grid,
+        grid: grid(&question, budget, points_at_most),
         beside: question.beside(),
         strategies: question.strategies.clone(),
         objective: question.objective.clone(),
-        points_at_most: file.points_at_most,
+        points_at_most,
         precise: PRECISE,
     };
-    let spent_before = file.spent_us;
-    let name = format!("sweep-{:08x}", rand::random::<u32>());
-    let mut under_way = SweepInProgress {
-        args,
-        question,
-        ask,
-        file,
-        directory,
-        ensemble: None,
-        began: Instant::now(),
-        spent_before,
-        name,
-    };
+    let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.is_dir());
+    let series = Series::open(&Opening {
+        command: "sweep",
+        parent: &args.out,
+        name: &args.run_id.clone().unwrap_or_else(|| format!("sweep-{}", scenario.name)),
+        is_dated: args.run_id.is_none(),
+        resume: args.resume.as_deref().or(named.as_deref()),
+        asked: asked(&args, &question),
+        folders: FOLDERS,
+        shares_ensemble: true,
+    })?;
+    if !args.opening.quiet {
+        output::note(&announcement(&question, &ask.grid, budget));
+    }
+    tell_resumed(series.count(), args.opening.quiet);
+    let file = begun(&question, &ask, budget, series.started_at(), args.generator.threads);
+    let mut under_way = SweepInProgress { args, question, ask, file, series, ensemble: None };
     let measured = leading(&under_way.args.job.clone(), under_way.target(), under_way.measure(stop)).await;
     under_way.conclude(
         measured
@@ -90,15 +85,20 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     )
 }
 
-fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
-    let question = SweepQuestion::read(args)?;
-    let (scenario, driven) = (&question.scenario, DrivenLocks::registered());
-    Needs::of(scenario).check(scenario, driven, &args.generator, &args.opening.access)?;
-    args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
-    let budget = args.budget.unwrap_or(BUDGET);
-    let points_at_most = usize::from(args.points_at_most);
-    let now = SystemTime::now();
-    let file = SweepFile {
+/// What has to be the same for the sweep to go on: how long it takes may change.
+fn asked(args: &SweepArgs, question: &SweepQuestion) -> Value {
+    let SweepQuestion { text, over, objective, .. } = question;
+    json!({ "scenario": text, "over": over, "objective": objective, "threads": args.generator.threads })
+}
+
+fn begun(
+    question: &SweepQuestion,
+    ask: &Ask,
+    budget: Duration,
+    started_at: SystemTime,
+    threads: Option<u16>,
+) -> SweepFile {
+    SweepFile {
         schema_version: FILE.version,
         tool_version: env!("CARGO_PKG_VERSION").into(),
         tool_commit: tool_commit(),
@@ -106,70 +106,24 @@ fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error>
         scenario_text: question.text.clone(),
         load: question.scenario.load.name().into(),
         over: question.over.clone(),
-        grid: grid(&question, budget, points_at_most),
-        strategies: question.strategies.clone(),
-        objective: question.objective.clone(),
+        grid: ask.grid.clone(),
+        strategies: ask.strategies.clone(),
+        objective: ask.objective.clone(),
         seed: question.scenario.seed,
         budget_us: micros(budget),
         spent_us: 0,
-        points_at_most,
-        threads: args.generator.threads,
+        points_at_most: ask.points_at_most,
+        threads,
         host: host::describe(),
         ensembles: Vec::new(),
-        started_at: now,
-        written_at: now,
+        started_at,
+        written_at: started_at,
         ending: Ending::GoingOn,
         why: None,
         findings: Vec::new(),
         runs: Vec::new(),
         samples: Vec::new(),
-    };
-    let directory = match &args.run_id {
-        None => zklockbench_results::create_dated(&args.out, &format!("sweep-{}", file.scenario), now)?,
-        Some(name) => {
-            let path = args.out.join(name);
-            let created = fs::create_dir_all(&args.out).and_then(|()| fs::create_dir(&path));
-            created.map_err(Error::cannot("create", &path))?;
-            path
-        }
-    };
-    file.write(&directory)?;
-    Ok((question, file, directory))
-}
-
-fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
-    let mut file = read(&directory)?;
-    let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE.name).display()));
-    let question = SweepQuestion::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
-    // Where it goes on is named once more where that takes trust, and can be no other place.
-    let PlaceArgs { connect, compose, .. } = &args.overrides.place;
-    let is_elsewhere = match &question.scenario.ensemble {
-        EnsembleChoice::Connect(same) => compose.is_some() || connect.as_ref().is_some_and(|one| one != same),
-        EnsembleChoice::Compose(same) => connect.is_some() || compose.as_ref().is_some_and(|one| one != same),
-        EnsembleChoice::Local { .. } => connect.is_some() || compose.is_some(),
-    };
-    if args.resume.is_some() && (is_elsewhere || args.overrides.change_more_than_the_place()?) {
-        return Err(at("a sweep resumes as it was started: leave out the options that change its scenario"));
     }
-    args.overrides.check_containers(&directory.join(FILE.name).display().to_string(), &question.scenario)?;
-    args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
-    if question.strategies != file.strategies {
-        return Err(at("its strategies are not those of its scenario"));
-    }
-    if args.resume.is_none() {
-        let asked = SweepQuestion::read(args)?;
-        let is_same = asked.text == question.text
-            && asked.over == question.over
-            && asked.objective == question.objective;
-        if !is_same {
-            return Err(at("another sweep has that name: choose another --run-id"));
-        }
-    }
-    if let Some(budget) = args.budget {
-        file.budget_us = micros(budget);
-    }
-    file.threads = args.generator.threads.or(file.threads);
-    Ok((question, file, directory))
 }
 
 /// The values to begin with: fewer where covering the range with all of them would take too much of the time.
@@ -203,8 +157,14 @@ fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
 struct SweepEnsemble {
     ready: ReadyEnsemble,
     servers: Option<usize>,
-    /// Its position among the ensembles of the sweep.
-    number: usize,
+}
+
+/// The point that a run measures, in the list of the series.
+#[derive(Serialize, Deserialize)]
+struct MeasuredPoint {
+    at: At,
+    strategies: Vec<String>,
+    ensemble: EnsembleInfo,
 }
 
 struct SweepInProgress {
@@ -212,12 +172,8 @@ struct SweepInProgress {
     question: SweepQuestion,
     ask: Ask,
     file: SweepFile,
-    directory: SeriesDirectory,
+    series: Series,
     ensemble: Option<SweepEnsemble>,
-    began: Instant,
-    spent_before: u64,
-    /// What the names of its runs begin with on the ensemble.
-    name: String,
 }
 
 impl SweepInProgress {
@@ -226,36 +182,22 @@ impl SweepInProgress {
             if stop.is_cancelled() {
                 return Err(Error::Interrupted);
             }
-            let left = (self.file.budget_us as f64 - self.spent() as f64) / 1e6;
+            let number = self.file.runs.last().map_or(1, |run| run.number + 1);
+            if let Some(point) = self.series.note(&key(number))? {
+                self.point(number, point, stop).await?;
+                continue;
+            }
+            let left = self.file.budget_us as f64 / 1e6 - self.series.spent().as_secs_f64();
             let step = match next(&self.ask, &self.file.samples, &|step| self.cost(step), left) {
                 Next::Run(step) => step,
                 Next::Enough => return Ok(Ending::Complete),
                 Next::NoTime { covered: true } => return Ok(Ending::OutOfTime),
                 Next::NoTime { covered: false } => return Ok(Ending::NotCovered),
             };
-            self.step(&step, stop).await?;
+            self.step(number, step, stop).await?;
             self.refresh(SeriesEnd::of(Ending::GoingOn));
-            self.file.write(self.directory.path())?;
+            self.file.write(self.series.path())?;
         }
-    }
-
-    /// The number of the next run: one that nothing in the directory has, neither a run nor what a killed sweep left of one,
-    /// nor what others put there. All of that stays as it is.
-    fn next_number(&self) -> Result<u32, Error> {
-        let mut last = self.file.runs.iter().map(|run| run.number).max().unwrap_or(0);
-        for folder in [FOLDERS.runs, FOLDERS.scenarios, FOLDERS.logs] {
-            let path = self.directory.folder(folder)?;
-            let cannot = Error::cannot("read", &path);
-            for entry in fs::read_dir(&path).map_err(&cannot)? {
-                let name = entry.map_err(&cannot)?.file_name();
-                let digits = name.to_str().and_then(|name| name.split('.').next()).unwrap_or_default();
-                last = last.max(digits.parse().unwrap_or(0));
-            }
-        }
-        last.checked_add(1).ok_or_else(|| {
-            let directory = self.directory.path().display();
-            Error::usage(format!("{directory}: a file in it has the last number that there is: move it away"))
-        })
     }
 
     /// The ensemble that others run, if it is on one.
@@ -265,11 +207,6 @@ impl SweepInProgress {
         };
         let access = self.args.opening.access.access(self.args.overrides.unnamed(&self.question.scenario))?;
         Ok(Target { connect: connect.clone(), access })
-    }
-
-    /// How long it has taken, in microseconds.
-    fn spent(&self) -> u64 {
-        self.spent_before.saturating_add(micros(self.began.elapsed()))
     }
 
     /// What a step is expected to take in seconds: by the scenario, corrected by what the nearest run took.
@@ -293,12 +230,10 @@ impl SweepInProgress {
         }
         self.leave();
         let (_, scenario) = self.question.step(step)?;
-        let number = self.file.ensembles.len();
-        let logs = self.directory.server_logs(&number.to_string());
+        let logs = self.series.server_logs("0");
         let access = self.args.opening.access.access(self.args.overrides.unnamed(&scenario))?;
         let ready = ReadyEnsemble::open(&scenario, &self.args.opening, access, logs, stop).await?;
-        self.file.ensembles.push(ready.ensemble.clone());
-        self.ensemble = Some(SweepEnsemble { ready, servers, number });
+        self.ensemble = Some(SweepEnsemble { ready, servers });
         Ok(())
     }
 
@@ -308,40 +243,56 @@ impl SweepInProgress {
         }
     }
 
-    async fn step(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
-        self.open(step, stop).await?;
-        let number = self.next_number()?;
-        self.tell(number, step);
-        let (text, _) = self.question.step(step)?;
-        let key = format!("{number:03}");
-        let scenario = self.directory.scenario(&key, &text)?;
+    async fn step(&mut self, number: u32, step: Step, stop: &CancellationToken) -> Result<(), Error> {
+        self.open(&step, stop).await?;
+        self.tell(number, &step);
+        let ensemble = self.opened()?.ensemble.clone();
+        self.point(number, MeasuredPoint { at: step.at, strategies: step.strategies, ensemble }, stop).await
+    }
+
+    /// Measures a point, unless that was done before the sweep was resumed.
+    async fn point(
+        &mut self,
+        number: u32,
+        point: MeasuredPoint,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let (key, step) = (key(number), point.step());
+        let (text, _) = self.question.step(&step)?;
+        let scenario = self.series.scenario(&key, &text)?;
         let seed = self.file.seed.wrapping_add(u64::from(number)) % super::shared_args::SEEDS;
-        let place = RunPlace { parent: self.under_way(), name: format!("{}-{key}", self.name) };
-        let run = self.directory.run(&place, &key, self.command(&scenario, &place, seed)?, stop).await?;
+        let Self { series, ensemble, args, .. } = self;
+        let command = |place: &RunPlace| command(ensemble.as_ref(), args, &scenario, place, seed);
+        let run = series.run_noting(&key, &point, command, stop).await?;
         let found = if run.directory.is_dir() {
-            let directory = self.directory.path().join(POINTS).join(&key);
-            fs::rename(&run.directory, &directory).map_err(Error::cannot("move", &directory))?;
-            let stored = zklockbench_results::read(&directory)?;
-            samples(
-                &stored,
-                number,
-                step.at,
-                self.question.objective.as_ref().map(|objective| objective.figure),
-            )
+            let stored = zklockbench_results::read(&run.directory)?;
+            let objective = self.question.objective.as_ref().map(|objective| objective.figure);
+            samples(&stored, number, step.at, objective)
         } else {
-            self.failed(step, number, &run)?
+            self.failed(&step, number, &run)?
         };
+        let known = self.file.ensembles.iter().position(|ensemble| *ensemble == point.ensemble);
+        let ensemble = known.unwrap_or(self.file.ensembles.len());
+        if known.is_none() {
+            self.file.ensembles.push(point.ensemble);
+        }
         self.file.samples.extend(found);
         self.file.runs.push(RunRecord {
             number,
+            directory: run.directory.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             at: step.at,
-            strategies: step.strategies.clone(),
+            strategies: step.strategies,
             seed,
             took_us: micros(run.ended.took),
             exit_code: run.ended.code,
-            ensemble: self.ensemble.as_ref().map_or(0, |open| open.number),
+            ensemble,
         });
         Ok(())
+    }
+
+    fn opened(&self) -> Result<&ReadyEnsemble, Error> {
+        let open = self.ensemble.as_ref().map(|open| &open.ready);
+        open.ok_or_else(|| Error::environment("no ensemble is open"))
     }
 
     /// A run that left no results. Where others had some, it is the load that was too much; otherwise the sweep ends.
@@ -367,23 +318,6 @@ impl SweepInProgress {
         Ok(step.strategies.iter().map(sample).collect())
     }
 
-    fn under_way(&self) -> PathBuf {
-        self.directory.path().join(POINTS).join(UNDER_WAY)
-    }
-
-    fn command(&self, scenario: &Path, place: &RunPlace, seed: u64) -> Result<Process, Error> {
-        let Some(SweepEnsemble { ready, .. }) = &self.ensemble else {
-            return Err(Error::environment("no ensemble is open"));
-        };
-        let generator = GeneratorArgs { threads: self.file.threads, ..self.args.generator.clone() };
-        let job = JobOptions::of(&self.args.job, &self.args.out);
-        let mut more = vec!["--seed".into(), seed.to_string().into()];
-        if let Some(hosts) = &self.args.overrides.hosts {
-            more.extend(["--hosts".into(), hosts.into()]);
-        }
-        Ok(ready.run(&own_program()?, scenario, place, generator, job, more))
-    }
-
     fn tell(&self, number: u32, step: &Step) {
         if self.args.opening.quiet {
             return;
@@ -393,7 +327,7 @@ impl SweepInProgress {
         if let (Some(second), Some(value)) = (over.get(1), step.at.beside) {
             place = format!("{place}, {} {}", second.variable.name(), second.variable.show(value));
         }
-        let spent = whole_seconds(Duration::from_micros(self.spent()));
+        let spent = whole_seconds(self.series.spent());
         let budget = format_duration(Duration::from_micros(self.file.budget_us));
         output::note(&format!(
             "[{number}] {place}: {} ({}; {spent} of {budget})",
@@ -403,7 +337,7 @@ impl SweepInProgress {
     }
 
     fn refresh(&mut self, SeriesEnd { ending, why }: SeriesEnd<Ending>) {
-        self.file.spent_us = self.spent();
+        self.file.spent_us = micros(self.series.spent());
         self.file.written_at = SystemTime::now();
         (self.file.ending, self.file.why) = (ending, why);
         self.file.findings = find(&self.ask, &self.file.samples);
@@ -412,10 +346,9 @@ impl SweepInProgress {
     fn conclude(mut self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         self.leave();
         self.refresh(end);
-        let directory = self.directory.path();
+        self.series.keep();
+        let directory = self.series.path();
         self.file.write(directory)?;
-        // Where a run was broken off, its trials are in there.
-        let _ = fs::remove_dir(self.under_way());
         let charts = if self.args.no_charts {
             Vec::new()
         } else {
@@ -428,17 +361,7 @@ impl SweepInProgress {
             self.file.ending,
             Ending::Interrupted | Ending::Aborted | Ending::NotCovered | Ending::OutOfTime
         );
-        let hint = goes_on.then(|| {
-            let place = match &self.question.scenario.ensemble {
-                EnsembleChoice::Connect(connect) => format!(" --connect {}", as_a_word(connect)),
-                EnsembleChoice::Compose(file) => {
-                    format!(" --compose {}", as_a_word(&file.display().to_string()))
-                }
-                EnsembleChoice::Local { .. } => String::new(),
-            };
-            let directory = as_a_word(&directory.display().to_string());
-            format!("zklockbench sweep --resume {directory}{place}{}", drivers::options())
-        });
+        let hint = goes_on.then(|| how_to_resume(directory));
         let error = (self.file.ending == Ending::Aborted)
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
         let found = || json!({ "results": directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
@@ -452,4 +375,30 @@ impl SweepInProgress {
             output::outcome(self.args.opening.quiet, &zklockbench_report::sweep_headline(&self.file), whole)
         })
     }
+}
+
+fn key(number: u32) -> String {
+    format!("{number:03}")
+}
+
+impl MeasuredPoint {
+    fn step(&self) -> Step {
+        Step { at: self.at, strategies: self.strategies.clone(), why: Why::Repeat }
+    }
+}
+
+fn command(
+    ensemble: Option<&SweepEnsemble>,
+    args: &SweepArgs,
+    scenario: &Path,
+    place: &RunPlace,
+    seed: u64,
+) -> Result<Process, Error> {
+    let open = ensemble.ok_or_else(|| Error::environment("no ensemble is open"))?;
+    let job = JobOptions::of(&args.job, &args.out);
+    let mut more = vec!["--seed".into(), seed.to_string().into()];
+    if let Some(hosts) = &args.overrides.hosts {
+        more.extend(["--hosts".into(), hosts.into()]);
+    }
+    Ok(open.ready.run(&own_program()?, scenario, place, args.generator.clone(), job, more))
 }

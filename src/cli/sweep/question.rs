@@ -23,11 +23,10 @@ use zklockbench_scenario::{Catalog, DISTANCE_NOTE, Load, Scenario, Stop, distanc
 pub struct SweepArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
-    #[arg(required_unless_present = "resume")]
-    pub scenario: Option<PathBuf>,
+    pub scenario: PathBuf,
     /// What to sweep, as a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s, locks=1..100, servers=1,3,5 or
     /// delay=0.2ms,1ms,5ms,50ms (added to every round trip); a second one gives a curve for each of its values
-    #[arg(long, value_name = "VARIABLE=VALUES", required_unless_present = "resume")]
+    #[arg(long, value_name = "VARIABLE=VALUES", required = true)]
     pub over: Vec<Over>,
     /// A condition to meet, e.g. 'wait.p99 < 100ms': finds out how far it is met
     #[arg(long, value_name = "CONDITION")]
@@ -38,8 +37,8 @@ pub struct SweepArgs {
     /// Most values of the first variable to try, for each strategy
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u16).range(2..=500))]
     pub points_at_most: u16,
-    /// Resume the sweep that left this directory, without repeating what is finished
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
+    /// Resume the sweep that left this directory; give the other options as they were
+    #[arg(long, value_name = "DIR", conflicts_with = "run_id")]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
     pub generator: GeneratorArgs,
@@ -77,15 +76,12 @@ pub struct SweepQuestion {
 
 impl SweepQuestion {
     pub fn read(args: &SweepArgs) -> Result<Self, Error> {
-        let path = args.scenario.as_deref().ok_or_else(|| Error::usage("name the scenario file"))?;
+        let path = args.scenario.as_path();
         refuse(&args.overrides, &args.over)?;
         let file = ScenarioFile::read(path, &args.overrides).map_err(|unusable| unusable.report(path))?;
         check(&file.parsed.scenario, &args.over)?;
-        Self::of(&file.text, args.over.clone(), args.objective.clone())
-    }
-
-    pub fn of(text: &str, over: Vec<Over>, objective: Option<Objective>) -> Result<Self, Error> {
-        let mut base: Table = text.parse().map_err(Error::usage)?;
+        let (over, objective) = (args.over.clone(), args.objective.clone());
+        let mut base: Table = file.text.parse().map_err(Error::usage)?;
         for key in DROPPED {
             base.remove(key);
         }

@@ -57,6 +57,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         command: "torture",
         parent: &args.out,
         name: "torture",
+        is_dated: true,
         resume: None,
         asked: json!({ "seed": seed }),
         folders: Folders { runs: ROUNDS, logs: ROUNDS, scenarios: ROUNDS },

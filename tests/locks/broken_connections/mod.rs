@@ -58,11 +58,6 @@ fn lock_survives_a_lost_reply_without_contention() {
 }
 
 #[test]
-fn lock_survives_a_lost_request_without_contention() {
-    lose_each_request(Story::Alone, Fate::RequestLost);
-}
-
-#[test]
 fn lock_survives_a_lost_reply_to_a_waiter() {
     lose_each_request(Story::Waits(Mode::Write), Fate::ReplyLost);
 }
@@ -77,11 +72,6 @@ fn lock_survives_a_lost_message_of_a_waiting_reader() {
     for fate in [Fate::ReplyLost, Fate::RequestLost] {
         lose_each_request(Story::Waits(Mode::Read), fate);
     }
-}
-
-#[test]
-fn lock_survives_the_end_of_a_waiters_session() {
-    tell(expected::all().map(story::waiters_session_ends));
 }
 
 #[test]

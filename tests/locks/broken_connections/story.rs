@@ -297,35 +297,6 @@ fn complaints(of: Way, ended: Result<Vec<String>, String>) -> Vec<String> {
     all.into_iter().map(|complaint| format!("{}: {complaint}", of.label())).collect()
 }
 
-/// The first waiter's session ends: it is notified, and the waiter behind it is admitted after the holder.
-pub async fn waiters_session_ends(of: Way) -> Vec<String> {
-    let story = async {
-        let mut complaints = Vec::new();
-        let scene = scene(shared()).await;
-        let mut holder = contender(shared(), of, 0, &scene).await;
-        let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
-        let proxy = Proxy::before(shared());
-        let waiter = contender(&proxy.connect, of, 1, &scene).await.queue_up().await;
-        let behind = contender(shared(), of, 2, &scene).await.queue_up().await;
-        proxy.end_session();
-        let (waiter, ended) = bounded("whose session has ended", waiter.over()).await?;
-        if !matches!(&ended, Err(AcquireError::Failed(failure)) if !failure.session_survives()) {
-            complaints.push(format!("{ended:?}"));
-        }
-        waiter.die().await;
-        reactor::sleep(SETTLE).await;
-        if behind.is_over() && excludes(of) {
-            complaints.push("let in beside the holder".into());
-        }
-        bounded("the holder's release", holder.release(held)).await?.unwrap();
-        Inside::default().is_visited(behind).await?;
-        holder.die().await;
-        is_empty(&scene).await?;
-        Ok(complaints)
-    };
-    complaints(of, story.await)
-}
-
 /// A holder's session ends: the waiters are admitted one by one, whatever the former holder does.
 pub async fn holders_session_ends(of: Way) -> Vec<String> {
     let story = async {

@@ -6,7 +6,7 @@ use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::{Failure, reactor};
 
-use crate::support::contender::{Contender, SETTLE, Waiting};
+use crate::support::contender::{Contender, SETTLE, Waiting, settled};
 use crate::support::proxy::Proxy;
 use crate::support::sessions::{behind_wire, each_behind_wire, each_on_scene, scene};
 
@@ -182,5 +182,24 @@ fn holder_without_a_node_does_not_hand_over() {
         next.release(next_held.unwrap()).await.unwrap();
         last.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");
+    });
+}
+
+#[test]
+fn apache_write_lock_checks_again_after_a_reconnect() {
+    behind_wire(async |scene, proxy| {
+        let (mut holder, held) = Contender::holding("apache-write-lock", &scene).await;
+        let waiting = Contender::by(&proxy.connect, "apache-write-lock", &scene).await.queue_up().await;
+        // When a waiter's connection is replaced
+        proxy.cut();
+        proxy.mend();
+        settled([&waiting]).await;
+        holder.release(held).await.unwrap();
+        // Then it has checked once more than usual
+        let look = ["exists", "get_children", "exists_watch"];
+        let sent = waiting.serve().await.kinds();
+        let looks = sent.windows(look.len()).filter(|window| *window == look).count();
+        assert!(looks >= 1, "{sent:?}");
+        assert_eq!(sent[sent.len() - 3..], ["exists", "get_children", "delete"]);
     });
 }

@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
-use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::{AcquireError, LockConfig, Patience, Strategy, find};
 use zklockbench_zk::{Failure, NodeKind, Session, reactor};
 
 use crate::support::contender::Contender;
 use crate::support::proxy::Fate;
-use crate::support::rehearsal::{lines, subject};
 use crate::support::sessions::{Scene, behind_wire, on_scene, patience, scene};
-use crate::support::trials;
 
 const SETTLE: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(60);
@@ -27,25 +24,6 @@ fn multi(scene: &Scene, contender: usize, members: u64, order: &str) -> Box<dyn 
         contender,
         drivers: None,
     })
-}
-
-#[test]
-fn members_are_taken_in_order_and_released_in_reverse() {
-    let lock = || subject("curator-multi").with("members", ParamValue::Count(2));
-    let member = |k: u64| {
-        format!(
-            "create member-{k}/_c_<id>-lock-\n exists member-{k}\n exists .\n create member-{k}\n \
-             create member-{k}/_c_<id>-lock-\n get_children member-{k}\n"
-        )
-    };
-    let released = "delete member-1/_c_<id>-lock-0\n delete member-0/_c_<id>-lock-0";
-    assert_eq!(lock().alone(), lines(&(member(0) + &member(1) + released)));
-    let [_, _, third, _] = lock().queue();
-    let expected = "create member-0/_c_<id>-lock-\n get_children member-0\n \
-                    get_data_watch member-0/_c_<id>-lock-1\n get_children member-0\n \
-                    create member-1/_c_<id>-lock-\n get_children member-1\n \
-                    delete member-1/_c_<id>-lock-2\n delete member-0/_c_<id>-lock-2";
-    assert_eq!(third, lines(expected));
 }
 
 #[test]
@@ -147,30 +125,6 @@ fn contenders_with_different_first_members_deadlock() {
 }
 
 #[test]
-fn all_queues_are_joined_and_left_at_once() {
-    let lock = || subject("atomic-multi").with("members", ParamValue::Count(2));
-    let joined = "multi create member-0/_c_<id>-lock-; create member-1/_c_<id>-lock-; setData member-0\n \
-                  get_children member-0\n get_children member-1\n";
-    let left =
-        |own: u64| format!("multi delete member-0/_c_<id>-lock-{own}; delete member-1/_c_<id>-lock-{own}");
-    // The first contender creates both directories.
-    let made =
-        "exists member-0\n exists .\n create member-0\n exists member-1\n exists .\n create member-1\n";
-    assert_eq!(lock().alone(), lines(&format!("{joined}{made}{joined}{}", left(0))));
-    let [_, second, third, last] = lock().queue();
-    for (waiter, own) in [(second, 1), (third, 2), (last, 3)] {
-        let before = own - 1;
-        let waited = format!(
-            "get_data_watch member-0/_c_<id>-lock-{before}\n get_children member-0\n get_children member-1\n"
-        );
-        assert_eq!(waiter, lines(&format!("{joined}{waited}{}", left(own))));
-    }
-    let (sent, nodes) = lock().timed_out();
-    let waited = "get_data_watch member-0/_c_<id>-lock-0\n";
-    assert_eq!((sent, nodes), (lines(&format!("{joined}{waited}{}", left(1))), 2));
-}
-
-#[test]
 fn token_of_atomic_multi_is_the_zxid_of_its_create() {
     /// Opcode of a multi.
     const MULTI: i32 = 14;
@@ -201,14 +155,4 @@ fn token_of_atomic_multi_is_the_zxid_of_its_create() {
             one.release(held).await.unwrap();
         }
     });
-}
-
-#[tokio::test]
-async fn atomic_multi_does_not_deadlock_in_any_order() {
-    let text = "strategies = [{ name = \"atomic-multi\", order = \"rotated\" }]\ncontenders = 6\n\
-                hold = \"5ms\"\nduration = \"2s\"\n";
-    let trial = trials::run_one(text).await;
-    assert_eq!(trial.judged.verdict, Verdict::Held);
-    assert!(trial.errors.is_empty(), "{:?}", trial.errors);
-    assert!(trial.measured.acquired() > 20, "{}", trial.measured.acquired());
 }

@@ -8,53 +8,13 @@ use zklockbench_locks::AcquireError;
 
 use crate::support::contender::Contender;
 use crate::support::proxy::Fate;
-use crate::support::rehearsal::{Lines, lines, subject};
 use crate::support::sessions::{behind_wire, on_scene};
 
 /// Opcode of the create whose reply contains the node's stat.
 const CREATE2: i32 = 15;
 
-/// Requests of a contender that is served after `lost` others.
-fn expected(own: &str, look: &str, lost: usize) -> Lines {
-    let losing = format!("create {own}\n {look}\n").repeat(lost);
-    lines(&format!("{losing} create {own}\n delete {own}"))
-}
-
 #[test]
-fn ephemeral_node_creates_again_at_each_release() {
-    for (watch, request) in [("exists", "exists_watch"), ("data", "get_data_watch")] {
-        let lock = || subject("ephemeral-node").word("watch", watch);
-        assert_eq!(lock().alone(), lines("create lock\n delete lock"));
-        let look = format!("{request} lock");
-        let served: [Lines; 4] = lock().race();
-        for (lost, sent) in served.into_iter().enumerate() {
-            assert_eq!(sent, expected("lock", &look, lost));
-        }
-        let (sent, left) = lock().timed_out();
-        assert_eq!((sent, left), (lines(&format!("create lock\n {look}")), 1));
-    }
-}
-
-#[test]
-fn ephemeral_child_creates_its_directory_once_and_watches_it() {
-    let lock = || subject("ephemeral-child");
-    let own = "exclusive_lock/lock";
-    let first = lines(&format!("create {own}\n create exclusive_lock\n create {own}\n delete {own}"));
-    assert_eq!(lock().alone(), first);
-    let look = "get_children_watch exclusive_lock";
-    let [holder, second, third, last] = lock().race();
-    assert_eq!(holder, first);
-    for (lost, sent) in [(1, second), (2, third), (3, last)] {
-        assert_eq!(sent, expected(own, look, lost));
-    }
-    let (sent, left) = lock().timed_out();
-    assert_eq!((sent, left), (lines(&format!("create {own}\n {look}")), 1));
-}
-
-#[test]
-fn persistent_node_costs_the_same_and_outlives_its_holder() {
-    let lock = subject("ephemeral-node").word("node", "persistent");
-    assert_eq!(lock.alone(), lines("create lock\n delete lock"));
+fn persistent_node_outlives_its_holder() {
     on_scene(async |scene| {
         // Given a holder that dies
         let params = Params::from([("node".to_owned(), ParamValue::Word("persistent".to_owned()))]);
@@ -73,7 +33,6 @@ fn persistent_node_costs_the_same_and_outlives_its_holder() {
 
 #[test]
 fn node_with_an_owner_id_is_recognised_after_a_lost_reply() {
-    assert_eq!(subject("ephemeral-node").word("owner", "value").alone(), lines("create lock\n delete lock"));
     for kind in ["ephemeral", "persistent"] {
         behind_wire(async |scene, proxy| {
             // Given a lock whose directories exist

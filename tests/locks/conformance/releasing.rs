@@ -7,7 +7,7 @@ use zklockbench_zk::{Failure, reactor};
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy};
-use crate::support::rehearsal::{Lines, lines, sent_by, subject};
+use crate::support::rehearsal::{Lines, lines, sent_by};
 use crate::support::sessions::{Scene, on_scene, scene};
 
 /// Opcode of a multi.
@@ -93,15 +93,6 @@ fn contender_grants_again_after_two_releases_that_counted_a_waiter() {
             own += 3;
         }
     });
-}
-
-#[test]
-fn handoffs_to_waiters_are_grants_with_and_without_counting() {
-    for name in ["count", "baton"] {
-        let counting = subject(name).word("release", "count");
-        assert_eq!(counting.queue(), subject(name).queue(), "{name}");
-        assert_eq!(counting.alone(), subject(name).alone(), "{name}");
-    }
 }
 
 #[test]

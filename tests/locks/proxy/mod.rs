@@ -10,7 +10,7 @@ use futures_util::future::join;
 use raw::Raw;
 use world::{by_proxy, eventually, fastest, in_session, timed};
 use zklockbench_core::measure::RequestKind;
-use zklockbench_ensemble::proxy::{Delay, Guard, LostMessage, Proxy, Who};
+use zklockbench_ensemble::proxy::{Delay, Direction, Guard, LostMessage, Proxy, Who};
 use zklockbench_zk::{Failure, NodeKind, reactor};
 
 use crate::support::ensemble;
@@ -24,35 +24,44 @@ const _: () = {
     is_shared::<LostMessage>();
 };
 
+/// The client of a test's first session.
+const ONE: Who = Who::Client(0);
+
 /// A delay without a random part.
 fn delay_of(latency: Duration) -> Delay {
-    Delay { latency, extra: Duration::ZERO, seed: 1 }
+    Delay { latency, extra: Duration::ZERO, seed: 1, only: None }
+}
+
+/// A delay of replies and notifications.
+fn to_client(latency: Duration) -> Delay {
+    Delay { only: Some(Direction::ToClient), ..delay_of(latency) }
 }
 
 #[test]
-fn session_works_through_the_proxy_and_is_identified_by_its_number() {
+fn session_works_through_the_proxy_and_counts_for_its_client() {
     by_proxy(async |scene, proxy| {
-        let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
+        let [one, _other] =
+            [world::session(&scene, &proxy, 0).await, world::session(&scene, &proxy, 1).await];
         let path = format!("{}-known", scene.lock);
         one.create(&path, b"data", NodeKind::Ephemeral).await.unwrap();
         assert_eq!(one.get_data(&path).await.unwrap().0, b"data");
-        let [mine, theirs] = [&one, &other].map(|session| Who::Session(session.id()));
+        let [mine, theirs] = [0, 1].map(Who::Client);
         assert_eq!([mine, theirs, Who::All].map(|who| proxy.connections(who)), [1, 1, 2]);
         let (sent, received) = proxy.passed(mine);
         let (sent_by_other, received_by_other) = proxy.passed(theirs);
         assert!(sent > sent_by_other && received > received_by_other && received_by_other > 0);
         assert_eq!(proxy.passed(Who::All), (sent + sent_by_other, received + received_by_other));
-        let unknown = Who::Session(i64::MAX);
+        let unknown = Who::Client(2);
         assert_eq!((proxy.connections(unknown), proxy.passed(unknown)), (0, (0, 0)));
     });
 }
 
 #[test]
-fn delay_applies_in_each_direction_to_its_session_alone_until_reverted() {
+fn delay_applies_in_each_direction_to_its_client_alone_until_reverted() {
     const LATENCY: Duration = Duration::from_millis(60);
     by_proxy(async |scene, proxy| {
-        let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
-        let knob = proxy.delay(Who::Session(one.id()), delay_of(LATENCY));
+        let [one, other] = [world::session(&scene, &proxy, 0).await, world::session(&scene, &proxy, 1).await];
+        let knob = proxy.delay(ONE, delay_of(LATENCY));
         for _ in 0..3 {
             let took = timed(one.exists("/")).await;
             assert!(took >= 2 * LATENCY, "{took:?}");
@@ -66,8 +75,8 @@ fn delay_applies_in_each_direction_to_its_session_alone_until_reverted() {
 #[test]
 fn request_waits_during_a_stall_and_is_answered_afterwards() {
     by_proxy(async |scene, proxy| {
-        let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
-        let who = Who::Session(one.id());
+        let [one, other] = [world::session(&scene, &proxy, 0).await, world::session(&scene, &proxy, 1).await];
+        let who = ONE;
         let knob = proxy.stall(who);
         let before = proxy.passed(who);
         let path = format!("{}-stalled", scene.lock);
@@ -115,14 +124,14 @@ fn session_continues_after_its_connection_was_reset_or_cut() {
         let (id, path) = (session.id(), format!("{}-goes-on", scene.lock));
         session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
         for breaks in [Proxy::reset, Proxy::cut] {
-            let sent = proxy.passed(Who::Session(id)).0;
-            assert_eq!(breaks(&proxy, Who::Session(id)), 1);
+            let sent = proxy.passed(ONE).0;
+            assert_eq!(breaks(&proxy, ONE), 1);
             world::answers(&session).await;
-            assert_eq!((session.id(), proxy.connections(Who::Session(id))), (id, 1));
-            assert!(proxy.passed(Who::Session(id)).0 > sent, "both connections count for the session");
+            assert_eq!((session.id(), proxy.connections(ONE)), (id, 1));
+            assert!(proxy.passed(ONE).0 > sent, "both connections count for the client");
             assert_eq!(session.exists(&path).await.unwrap().unwrap().owner, id);
         }
-        assert_eq!(proxy.reset(Who::Session(i64::MAX)), 0);
+        assert_eq!(proxy.reset(Who::Client(1)), 0);
     });
 }
 
@@ -144,10 +153,10 @@ fn client_sees_a_reset_as_reset_and_a_cut_as_end_of_stream() {
 fn refused_session_expires_while_others_connect() {
     by_proxy(async |scene, proxy| {
         let refused = world::short_session(&proxy).await;
-        let (who, path) = (Who::Session(refused.id()), format!("{}-refused", scene.lock));
+        let (who, path) = (ONE, format!("{}-refused", scene.lock));
         refused.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
         let knob = proxy.refuse(who);
-        let other = world::session(&scene, &proxy).await;
+        let other = world::session(&scene, &proxy, 1).await;
         world::is_gone(&other, &path).await;
         assert_eq!(proxy.connections(who), 0);
         drop(knob);
@@ -168,9 +177,9 @@ fn all_connections_are_refused_until_the_knob_is_reverted() {
 #[test]
 fn lost_reply_leaves_the_node_and_earlier_replies_arrive() {
     by_proxy(async |scene, proxy| {
-        let [one, other] = [world::session(&scene, &proxy).await, scene.session().await];
+        let [one, other] = [world::session(&scene, &proxy, 0).await, scene.session().await];
         let (id, path) = (one.id(), format!("{}-lost", scene.lock));
-        let lost = proxy.drop_reply(Who::Session(one.id()), &[RequestKind::Create, RequestKind::Multi]);
+        let lost = proxy.drop_reply(ONE, &[RequestKind::Create, RequestKind::Multi]);
         // Given requests of other kinds, the last of them sent together with the create
         one.get_data("/").await.unwrap();
         assert_eq!(lost.struck(), None);
@@ -194,8 +203,8 @@ fn lost_reply_leaves_the_node_and_earlier_replies_arrive() {
 #[test]
 fn cancelled_loss_strikes_no_request() {
     in_session(async |_scene, proxy, session| {
-        drop(proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]));
-        let lost = proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]);
+        drop(proxy.drop_reply(ONE, &[RequestKind::GetDataWatch]));
+        let lost = proxy.drop_reply(ONE, &[RequestKind::GetDataWatch]);
         session.get_data("/").await.unwrap();
         session.exists("/").await.unwrap();
         assert_eq!(lost.struck(), None);
@@ -212,7 +221,7 @@ fn bandwidth_limits_both_directions_until_reverted() {
     in_session(async |scene, proxy, session| {
         let path = format!("{}-wide", scene.lock);
         session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
-        let knob = proxy.bandwidth(Who::Session(session.id()), 200_000);
+        let knob = proxy.bandwidth(ONE, 200_000);
         let wrote = timed(session.set_data(&path, &[7; BYTES])).await;
         let read = timed(session.get_data(&path)).await;
         assert!(wrote >= LEAST && read >= LEAST, "{wrote:?} {read:?}");
@@ -222,12 +231,12 @@ fn bandwidth_limits_both_directions_until_reverted() {
 }
 
 #[test]
-fn slow_reader_gets_its_replies_late_until_reverted() {
+fn delay_of_replies_alone_applies_until_reverted() {
     const LAG: Duration = Duration::from_millis(100);
     in_session(async |_scene, proxy, session| {
-        let knob = proxy.slow_reader(Who::Session(session.id()), LAG);
-        let took = timed(session.exists("/")).await;
-        assert!(took >= LAG, "{took:?}");
+        let knob = proxy.delay(ONE, to_client(LAG));
+        let took = fastest(5, || session.exists("/")).await;
+        assert!(took >= LAG && took < 2 * LAG, "{took:?}");
         drop(knob);
         assert!(fastest(20, || session.exists("/")).await < LAG);
     });
@@ -236,13 +245,13 @@ fn slow_reader_gets_its_replies_late_until_reverted() {
 #[test]
 fn large_data_arrive_complete_with_several_knobs_on() {
     in_session(async |scene, proxy, session| {
-        let who = Who::Session(session.id());
+        let who = ONE;
         let extra = Duration::from_millis(5);
         let _knobs = [
-            proxy.delay(who, Delay { latency: Duration::from_millis(1), extra, seed: 3 }),
+            proxy.delay(who, Delay { latency: Duration::from_millis(1), extra, seed: 3, only: None }),
             proxy.delay(Who::All, delay_of(Duration::from_millis(1))),
             proxy.bandwidth(who, 20_000_000),
-            proxy.slow_reader(who, Duration::from_millis(1)),
+            proxy.delay(who, to_client(Duration::from_millis(1))),
         ];
         let path = format!("{}-large", scene.lock);
         let data: Vec<u8> = (0..500_000_u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
@@ -288,7 +297,7 @@ fn proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
         let servers = world::servers();
         let proxy = Proxy::before(&servers[..1]).unwrap();
         let direct = scene.traced_by(&servers[0]).await.0;
-        let by_proxy = world::session(&scene, &proxy).await;
+        let by_proxy = world::session(&scene, &proxy, 0).await;
         let (mut without, mut with) = (Vec::new(), Vec::new());
         for _ in 0..ROUND_TRIPS {
             without.push(timed(direct.exists("/")).await);

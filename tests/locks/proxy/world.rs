@@ -21,7 +21,7 @@ pub fn by_proxy(play: impl AsyncFnOnce(Scene, Proxy)) {
 /// Runs a test with a session through the proxy.
 pub fn in_session(play: impl AsyncFnOnce(Scene, Proxy, Session)) {
     by_proxy(async |scene, proxy| {
-        let session = session(&scene, &proxy).await;
+        let session = session(&scene, &proxy, 0).await;
         play(scene, proxy, session).await;
     });
 }
@@ -34,13 +34,14 @@ pub fn proxy() -> Proxy {
     Proxy::before(&servers()).unwrap()
 }
 
-pub async fn session(scene: &Scene, proxy: &Proxy) -> Session {
-    scene.traced_by(&proxy.connect()).await.0
+/// Opens a session as the client with this number.
+pub async fn session(scene: &Scene, proxy: &Proxy, client: usize) -> Session {
+    scene.traced_by(&proxy.connect_for(client).unwrap()).await.0
 }
 
-/// Opens a session that expires soon.
+/// Opens a session of the first client that expires soon.
 pub async fn short_session(proxy: &Proxy) -> Session {
-    let target = Target { connect: proxy.connect(), access: Access::default() };
+    let target = Target { connect: proxy.connect_for(0).unwrap(), access: Access::default() };
     target.open(Duration::from_secs(2), LONG, Observed::by_nobody()).await.unwrap()
 }
 

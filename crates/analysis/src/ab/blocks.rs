@@ -9,6 +9,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zklockbench_stats::{Design, Looks};
 
 /// What one run of a block is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -96,9 +97,10 @@ fn stream(seed: u64, purpose: Purpose, number: u32) -> ChaCha8Rng {
 
 /// How many blocks are run.
 ///
-/// Stopping as soon as a difference is significant finds one sooner or later, even between a program and itself. So nothing
-/// here looks at a p or a verdict: a comparison ends after a number of blocks that was fixed before it began, or when its
-/// intervals are as narrow as was asked for, whatever they hold. A block that the machine spoiled is made up for by another
+/// Stopping at the first difference finds one sooner or later, even between a program and itself. So nothing here depends on
+/// a verdict: a comparison ends after a number of blocks that was fixed before it began, or when its intervals are as narrow
+/// as was asked for, whatever they hold. That is checked at a few numbers of blocks only, which share the error probability
+/// ([`Looks`]). A block that the machine spoiled is made up for by another
 /// one, up to a bound. That looks at no value either: a trial is invalid by what was seen of the generator and the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
@@ -108,6 +110,8 @@ pub struct Length {
     pub until: Option<f64>,
     /// After so many blocks it ends even so.
     pub at_most: u32,
+    /// Error probability of an interval, whenever the comparison stops.
+    pub outside: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -139,16 +143,33 @@ impl Length {
         self.blocks.saturating_add(spoiled.min(self.made_up_at_most()))
     }
 
+    fn looks(&self) -> Looks {
+        Looks::growing(Design::Pairs, self.blocks, self.at_most, self.outside)
+    }
+
+    /// Error probability of the intervals after so many blocks, of which so many were spoiled.
+    pub fn share(&self, done: u32, spoiled: u32) -> f64 {
+        let made_up = self.planned(spoiled) - self.blocks;
+        if self.until.is_some() { self.looks().share(done.saturating_sub(made_up)) } else { self.outside }
+    }
+
+    /// Whether every interval is narrow enough; `None` where the blocks alone decide.
+    pub fn is_reached(&self, half_widths: &[Option<f64>]) -> Option<bool> {
+        let until = self.until?;
+        Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
+    }
+
     pub fn after(&self, so_far: Progress<'_>) -> Next {
         let planned = self.planned(so_far.spoiled);
         if so_far.done < planned {
             return Next::Another;
         }
-        let Some(share) = self.until else { return Next::Enough };
-        if so_far.half_widths.iter().all(|half| half.is_some_and(|half| half <= share)) {
+        let Some(reached) = self.is_reached(so_far.half_widths) else { return Next::Enough };
+        let made_up = planned - self.blocks;
+        if reached && self.looks().is_at(so_far.done.saturating_sub(made_up)) {
             return Next::Enough;
         }
-        let at_most = self.at_most.saturating_add(planned - self.blocks);
+        let at_most = self.at_most.saturating_add(made_up);
         if so_far.done >= at_most { Next::Cap } else { Next::Another }
     }
 }
@@ -200,7 +221,8 @@ mod tests {
         assert!(seeds.iter().all(|seed| i64::try_from(*seed).is_ok()));
     }
 
-    const UNTIL: Length = Length { blocks: 4, until: Some(0.03), at_most: 10 };
+    /// Looks after 8, 13 and 20 blocks.
+    const UNTIL: Length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     const NARROW: Option<f64> = Some(0.03);
     const WIDE: Option<f64> = Some(0.031);
 
@@ -211,36 +233,46 @@ mod tests {
     #[test]
     fn without_a_width_the_number_of_blocks_alone_decides() {
         let fixed = Length { until: None, ..UNTIL };
-        assert_eq!(fixed.after(so_far(3, &[NARROW])), Next::Another);
-        assert_eq!(fixed.after(so_far(4, &[WIDE, None])), Next::Enough);
+        assert_eq!(fixed.after(so_far(7, &[NARROW])), Next::Another);
+        assert_eq!(fixed.after(so_far(8, &[WIDE, None])), Next::Enough);
+        assert_eq!(fixed.share(8, 0), 0.05);
     }
 
     #[test]
     fn it_goes_on_until_the_widest_interval_is_narrow_enough() {
-        assert_eq!(UNTIL.after(so_far(3, &[NARROW])), Next::Another, "so many are run in any case");
-        assert_eq!(UNTIL.after(so_far(4, &[NARROW, NARROW])), Next::Enough);
-        assert_eq!(UNTIL.after(so_far(4, &[NARROW, WIDE])), Next::Another);
-        assert_eq!(UNTIL.after(so_far(4, &[NARROW, None])), Next::Another, "no interval is no narrow one");
-        assert_eq!(UNTIL.after(so_far(4, &[Some(f64::INFINITY)])), Next::Another);
-        assert_eq!(UNTIL.after(so_far(4, &[Some(f64::NAN)])), Next::Another);
+        assert_eq!(UNTIL.after(so_far(7, &[NARROW])), Next::Another, "so many are run in any case");
+        assert_eq!(UNTIL.after(so_far(8, &[NARROW, NARROW])), Next::Enough);
+        assert_eq!(UNTIL.after(so_far(8, &[NARROW, WIDE])), Next::Another);
+        assert_eq!(UNTIL.after(so_far(8, &[NARROW, None])), Next::Another, "no interval is no narrow one");
+        assert_eq!(UNTIL.after(so_far(8, &[Some(f64::INFINITY)])), Next::Another);
+        assert_eq!(UNTIL.after(so_far(8, &[Some(f64::NAN)])), Next::Another);
+    }
+
+    #[test]
+    fn it_stops_at_few_numbers_of_blocks_that_share_the_error() {
+        assert_eq!(UNTIL.after(so_far(12, &[NARROW])), Next::Another);
+        assert_eq!(UNTIL.after(so_far(13, &[NARROW])), Next::Enough);
+        let shares: f64 = [8, 13, 20].map(|done| UNTIL.share(done, 0)).iter().sum();
+        assert!((shares - 0.05).abs() < 1e-12 && UNTIL.share(14, 1) == UNTIL.share(13, 0));
     }
 
     #[test]
     fn it_ends_at_the_cap_and_says_so_only_where_the_width_was_not_reached() {
-        assert_eq!(UNTIL.after(so_far(10, &[WIDE])), Next::Cap);
-        assert_eq!(UNTIL.after(so_far(10, &[NARROW])), Next::Enough);
+        assert_eq!(UNTIL.after(so_far(20, &[WIDE])), Next::Cap);
+        assert_eq!(UNTIL.after(so_far(20, &[NARROW])), Next::Enough);
     }
 
     #[test]
     fn a_spoiled_block_is_made_up_for_up_to_half_of_what_was_asked() {
         let fixed = Length { until: None, ..UNTIL };
         let after = |done, spoiled| fixed.after(Progress { done, spoiled, half_widths: &[NARROW] });
-        assert_eq!(after(4, 1), Next::Another);
-        assert_eq!(after(5, 1), Next::Enough);
-        assert_eq!(after(5, 2), Next::Another, "the one that makes up for it can be spoiled, too");
-        assert_eq!(after(6, 6), Next::Enough, "there is no end of it otherwise");
-        // And the cap moves with it
-        assert_eq!(UNTIL.after(Progress { done: 10, spoiled: 1, half_widths: &[WIDE] }), Next::Another);
-        assert_eq!(UNTIL.after(Progress { done: 11, spoiled: 1, half_widths: &[WIDE] }), Next::Cap);
+        assert_eq!(after(8, 1), Next::Another);
+        assert_eq!(after(9, 1), Next::Enough);
+        assert_eq!(after(9, 2), Next::Another, "the one that makes up for it can be spoiled, too");
+        assert_eq!(after(12, 12), Next::Enough, "there is no end of it otherwise");
+        // And the looks and the cap move with it
+        let until = |done, half| UNTIL.after(Progress { done, spoiled: 1, half_widths: &[half] });
+        assert_eq!((until(13, NARROW), until(14, NARROW)), (Next::Another, Next::Enough));
+        assert_eq!((until(20, WIDE), until(21, WIDE)), (Next::Another, Next::Cap));
     }
 }

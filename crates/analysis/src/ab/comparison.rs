@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
 use crate::compare::{
-    self, Compared, ComparisonVerdict, Regression, Scale, StoredRatio, Terms, Test, better_of, judge_family,
-    reading, unit_of,
+    self, Compared, ComparisonVerdict, Regression, Scale, Terms, Test, better_of, judge_family, reading,
+    unit_of,
 };
 use zklockbench_core::units::{cell_name, counted};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{CellKey, Figure, Missing, Reading, Unit, usual_samples};
 use zklockbench_results::StoredRun;
+use zklockbench_stats::Interval;
 
 /// What is compared with what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -214,17 +215,13 @@ pub struct Comparison {
     #[serde(default)]
     pub scale: Scale,
     /// B divided by A, with the interval of this comparison alone.
-    pub ratio: Option<StoredRatio>,
+    pub ratio: Option<Interval>,
     /// The same with an interval that is widened for the number of comparisons: what is worse or better lies wholly beyond
     /// the margin by it. `None` in files of older versions.
     #[serde(default)]
-    pub in_family: Option<StoredRatio>,
-    /// The probability of a difference that is as clear, when nothing differs: Wilcoxon's signed ranks.
-    pub p: Option<f64>,
-    /// The same, corrected for the number of comparisons (Holm).
-    pub p_adjusted: Option<f64>,
+    pub in_family: Option<Interval>,
     /// A again divided by A: what noise does here.
-    pub itself: Option<StoredRatio>,
+    pub itself: Option<Interval>,
     /// What was found out.
     pub verdict: ComparisonVerdict,
     /// Whether B is worse by more than the margin.
@@ -300,7 +297,7 @@ pub fn compare(
     let judge = |family: Vec<usize>| {
         let measured = family.iter().map(|at| Measured::of(&questions[*at], answers(*at), asked, terms));
         let (measured, tests): (Vec<_>, Vec<_>) = measured.unzip();
-        let each = family.iter().zip(measured).zip(judge_family(tests));
+        let each = family.iter().zip(measured).zip(judge_family(&tests));
         each.map(|((at, measured), compared)| measured.judge(&questions[*at], compared)).collect::<Vec<_>>()
     };
     // What was lost is a family of its own: how large it is depends on what was seen, and it must not take from the sharpness of
@@ -372,11 +369,9 @@ impl Measured {
             pairs: self.pairs,
             margin: compared.margin,
             scale: compared.scale,
-            ratio: compared.ratio.map(Into::into),
-            in_family: compared.in_family.map(Into::into),
-            p: compared.p,
-            p_adjusted: compared.p_adjusted,
-            itself: self.itself.ratio.map(Into::into),
+            ratio: compared.ratio,
+            in_family: compared.in_family,
+            itself: self.itself.ratio,
             verdict,
             regression,
             why,

@@ -37,8 +37,12 @@ pub struct Claim {
     pub claim: String,
     /// What decides it, fixed before the runs.
     pub decided_by: String,
-    /// The runs that it needs, by the names of their scenarios, and [`BEHAVIOUR`], [`CALIBRATIONS`] or [`CURATOR`].
+    /// The runs that it needs, by the names of their scenarios, and [`CALIBRATIONS`] or [`CURATOR`].
+    #[serde(default)]
     pub needs: Vec<String>,
+    /// Tests that show what ZooKeeper itself does, each as `file::name` below [`TESTS`].
+    #[serde(default)]
+    pub tests: Vec<String>,
     #[serde(default)]
     pub figures: Vec<FigureLine>,
     /// What is reckoned from these runs beside its figures, by the name of a function.
@@ -57,7 +61,7 @@ fn undecided() -> String {
 
 impl Claim {
     pub fn scenarios(&self) -> Vec<String> {
-        let is_run = |need: &&String| ![BEHAVIOUR, CALIBRATIONS, CURATOR].contains(&need.as_str());
+        let is_run = |need: &&String| ![CALIBRATIONS, CURATOR].contains(&need.as_str());
         self.needs.iter().filter(is_run).cloned().collect()
     }
 }
@@ -80,8 +84,8 @@ pub struct FigureLine {
 #[serde(deny_unknown_fields)]
 pub struct Case {
     pub answer: Answer,
-    /// In the grammar of [`super::figure`].
-    pub when: String,
+    /// In the grammar of [`super::figure`]; `None` if the claim's tests decide.
+    pub when: Option<String>,
     /// One sentence without a full stop, with `{id}` for figures.
     pub says: String,
 }
@@ -105,8 +109,8 @@ pub fn sources() -> &'static [Source] {
     &BOOK.article
 }
 
-/// Stands among the needs for a calibration with `--behaviour`.
-pub const BEHAVIOUR: &str = "behaviour";
+/// Folder of the tests that claims name.
+pub const TESTS: &str = "tests/zookeeper";
 /// Stands among the needs for what Java's Curator was seen to do.
 pub const CURATOR: &str = "curator";
 /// Stands among the needs for calibrations of 1, 3 and 5 servers.
@@ -147,6 +151,9 @@ pub struct Decision {
     pub figures: Vec<Figure>,
     /// From which runs and calibrations they come, by the names of their directories.
     pub runs: Vec<String>,
+    /// Tests that decide it, as in [`Claim::tests`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<String>,
 }
 
 impl Decision {

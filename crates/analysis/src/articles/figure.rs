@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::units::{format_micros, number};
 use zklockbench_scenario::gate::{Quantity, Relation, Written};
-use zklockbench_stats::{Interval, Pair, SignedRank, median, median_interval};
+use zklockbench_stats::{Design, Interval, median, median_interval, range_interval};
 
 /// What an interval may leave out.
 const LEFT_OUT: f64 = 0.05;
@@ -60,7 +60,7 @@ impl Figure {
 
     /// The median of what repetitions measured; `None` of none.
     pub fn median(what: impl Into<String>, values: &[f64], of: Of) -> Option<Self> {
-        let bounds = Bounds::of(values, median_interval(values));
+        let bounds = Bounds::of(values, median_interval(values, LEFT_OUT)?);
         Some(Self { bounds, ..Self::new(what, median(values)?, of) })
     }
 
@@ -69,12 +69,9 @@ impl Figure {
         if over.len() != under.len() {
             return None;
         }
-        let pairs: Vec<Pair> =
-            over.iter().zip(under).map(|(new, base)| Pair { base: *base, new: *new }).collect();
-        let ranks = SignedRank::of(&pairs, LEFT_OUT).filter(|ranks| ranks.ratio.ratio.is_finite())?;
-        let each: Vec<f64> = pairs.iter().map(|pair| pair.new / pair.base).collect();
-        let bounds = Bounds::of(&each, ranks.ratio.interval);
-        Some(Self { bounds, ..Self::new(what, ranks.ratio.ratio, Of::Amount) })
+        let found = Design::Pairs.interval(under, over, LEFT_OUT).filter(|found| found.value.is_finite())?;
+        let each: Vec<f64> = over.iter().zip(under).map(|(new, base)| new / base).collect();
+        Some(Self { bounds: Bounds::of(&each, found), ..Self::new(what, found.value, Of::Amount) })
     }
 
     pub fn low(&self) -> f64 {
@@ -114,14 +111,11 @@ impl Of {
 }
 
 impl Bounds {
-    fn of(values: &[f64], interval: Option<Interval>) -> Option<Self> {
-        let repetitions = values.len();
-        if let Some(Interval { low, high, coverage }) = interval {
-            return Some(Self { low, high, coverage: Some(coverage), repetitions });
-        }
-        let low = values.iter().copied().reduce(f64::min)?;
-        let high = values.iter().copied().reduce(f64::max)?;
-        (repetitions > 1).then_some(Self { low, high, coverage: None, repetitions })
+    /// Those of an interval or, where too few values have none, of their range.
+    fn of(values: &[f64], found: Interval) -> Option<Self> {
+        let coverage = found.is_bounded().then_some(found.coverage);
+        let Interval { low, high, .. } = if found.is_bounded() { found } else { range_interval(values)? };
+        high.is_finite().then_some(Self { low, high, coverage, repetitions: values.len() })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `claims.toml` has the claims: the runs that each needs, the figures that decide it, the conditions on these, and what is
 //! then said. Nothing is measured here. Where a run is missing, the claim is not decided, and says what makes the run.
-//! [`page`] shows the decisions; `docs/articles.md` is that page of `results/articles/decisions.json`.
+//! `docs/articles.md` ([`overview`]) and `docs/reference/articles.md` ([`evidence_page`]) show `results/articles/decisions.json`.
 
 mod claim;
 mod figure;
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 
 use reading::Trials;
 use zklockbench_core::units::{counted, grouped};
-use zklockbench_record::{Behaviour, Calibration};
+use zklockbench_record::Calibration;
 use zklockbench_results::StoredRun;
 
-pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, claims, sources};
+pub use claim::{Answer, Article, CALIBRATIONS, CURATOR, Claim, Decision, TESTS, claims, sources};
 pub use figure::{Bounds, Figure, Of};
-pub use page::{DECISIONS_VERSION, Decisions, page, text};
+pub use page::{DECISIONS_VERSION, Decisions, evidence_page, overview, text};
 
 /// What was seen of Java's Curator, in a directory of its own.
 pub const CURATOR_FACTS: &str = "curator-facts.json";
@@ -45,6 +45,7 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
         sentence,
         figures: known.map(ClaimFigures::into_figures).unwrap_or_default(),
         runs,
+        tests: claim.tests.clone(),
     }
 }
 
@@ -63,10 +64,6 @@ impl Needed {
         let mut all = Self::default();
         for need in &claim.needs {
             match need.as_str() {
-                BEHAVIOUR => {
-                    let found = evidence.behaviour().map(|(one, _)| &one.name);
-                    all.look(found, "`zklockbench calibrate --behaviour`");
-                }
                 CALIBRATIONS => [1, 3, 5].into_iter().for_each(|servers| {
                     let found = evidence.calibration(servers).map(|one| &one.name);
                     all.look(found, &format!("`zklockbench calibrate --servers {servers}`"));
@@ -128,7 +125,8 @@ impl ClaimFigures {
     fn answer(&self, claim: &Claim) -> Result<(Answer, String), String> {
         let find = |name: &str| self.figures.get(name);
         for case in &claim.cases {
-            if figure::holds(&case.when, &find)? == Some(true) {
+            let holds = case.when.as_ref().map_or(Ok(Some(true)), |when| figure::holds(when, &find))?;
+            if holds == Some(true) {
                 return Ok((case.answer, figure::filled(&case.says, &find)?));
             }
         }
@@ -195,12 +193,6 @@ impl Evidence {
         told.collect()
     }
 
-    /// The newest calibration for which ZooKeeper's own behaviour was tried.
-    pub fn behaviour(&self) -> Option<(&Named<Calibration>, &Behaviour)> {
-        let tried = self.calibrations.iter().filter_map(|one| Some((one, one.what.behaviour.as_ref()?)));
-        tried.max_by_key(|(one, _)| one.what.started_at)
-    }
-
     /// What Java's Curator was seen to do, of what was given the last.
     pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
         self.curators.last()
@@ -228,7 +220,8 @@ mod tests {
                 assert_eq!(reading::read(line, claim, &Evidence::default()), Ok(None), "{}", claim.number);
             }
             for case in &claim.cases {
-                let read = figure::holds(&case.when, &find).and(figure::filled(&case.says, &find));
+                let holds = case.when.as_ref().map_or(Ok(None), |when| figure::holds(when, &find));
+                let read = holds.and(figure::filled(&case.says, &find));
                 assert!(read.is_ok(), "claim {}: {read:?}", claim.number);
             }
             let otherwise = figure::filled(&claim.otherwise, &find);

@@ -5,7 +5,7 @@
 //! reading  = [ "sum" | "most" | "least" | "median" ] name { scope } | document
 //! scope    = "of" strategy { "or" strategy } | "at" number ( "contenders" | "contender" ) | "in" scenario { "or" scenario }
 //! strategy = word | '"' label '"'
-//! document = ( "behaviour" | "curator" ) { "." key }
+//! document = "curator" { "." key }
 //! ```
 //!
 //! A name is one of the table of trials below, one of that of faults with their kind behind a full stop (`gap.kill`), or one
@@ -28,8 +28,10 @@ use zklockbench_scenario::Stop;
 pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Option<Figure>, String> {
     let readings: Vec<&str> = line.of.split(" / ").collect();
     match readings.as_slice() {
-        [document] if is_document(document) => Ok(of_document(document, line, evidence)),
         [one] => {
+            if let Some(keys) = one.strip_prefix("curator.") {
+                return Ok(seen_of_curator(keys, line, evidence));
+            }
             let one = TrialReading::parse(one, claim)?;
             let unit = line.unit.unwrap_or(one.measured.of);
             Ok(one.values(evidence).and_then(|values| one.aggregate.figure(&line.shown, &values, unit)))
@@ -43,19 +45,9 @@ pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Opt
     }
 }
 
-fn is_document(text: &str) -> bool {
-    ["behaviour.", "curator."].iter().any(|name| text.starts_with(name))
-}
-
-/// A number, or yes or no, in what a calibration tried or what was seen of Curator.
-fn of_document(path: &str, line: &FigureLine, evidence: &Evidence) -> Option<Figure> {
-    let (document, keys) = path.split_once('.')?;
-    let document = if document == "curator" {
-        evidence.curator()?.what.clone()
-    } else {
-        serde_json::to_value(evidence.behaviour()?.1).ok()?
-    };
-    let found = document.pointer(&format!("/{}", keys.replace('.', "/")))?;
+/// A number, or yes or no, in what was seen of Curator.
+fn seen_of_curator(keys: &str, line: &FigureLine, evidence: &Evidence) -> Option<Figure> {
+    let found = evidence.curator()?.what.pointer(&format!("/{}", keys.replace('.', "/")))?;
     let (value, of) = match found.as_bool() {
         Some(is) => (f64::from(u8::from(is)), Of::YesNo),
         None => (found.as_f64()?, Of::Amount),

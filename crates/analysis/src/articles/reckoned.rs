@@ -1,4 +1,4 @@
-//! What decides a claim and is no figure of trials: what is counted over cells, rounds, servers, or lines of a lock's source.
+//! What decides a claim and is no figure of trials: what is counted over cells, servers, or lines of a lock's source.
 
 use super::figure::{Figure, Of};
 use super::reading::{Needs, Trials};
@@ -6,7 +6,7 @@ use super::{ClaimFigures, Evidence, reading};
 use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::measure::RequestKind;
 use zklockbench_core::units::{counted, number};
-use zklockbench_record::{Bystander, Calibration, Change, RawRequest, Trial, WatchedBy};
+use zklockbench_record::{Calibration, RawRequest, Trial};
 use zklockbench_scenario::Distribution;
 
 /// Adds its figures to those that are known; `None` where the evidence lacks something.
@@ -15,8 +15,6 @@ type Reckon = fn(&Evidence, &mut ClaimFigures) -> Option<()>;
 pub fn named(name: &str) -> Option<Reckon> {
     match name {
         "servers" => Some(servers),
-        "watches" => Some(watches),
-        "bystander" => Some(bystander),
         "network-cost" => Some(network_cost),
         "complexity" => Some(complexities),
         _ => None,
@@ -63,69 +61,6 @@ fn write_alone(calibration: &Calibration) -> Option<u64> {
         Some(write.alone?.p50_us)
     });
     each.min()
-}
-
-fn watches(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
-    const CHANGES: [(Change, &str); 4] = [
-        (Change::ChildCreated, "child created"),
-        (Change::DataSet, "data set"),
-        (Change::ChildDeleted, "child deleted"),
-        (Change::Deleted, "node deleted"),
-    ];
-    const WATCHES: [(WatchedBy, &str, &str); 3] = [
-        (WatchedBy::GetData, "by_data", "getData"),
-        (WatchedBy::Exists, "by_exists", "exists"),
-        (WatchedBy::GetChildren, "by_children", "getChildren"),
-    ];
-    let cells = evidence.behaviour()?.1.watches.as_ref()?;
-    let (mut seen, mut all) = ([false; CHANGES.len()], 0);
-    for (watch, name, request) in WATCHES {
-        let mut by_it = 0;
-        for ((change, said), seen) in CHANGES.into_iter().zip(&mut seen) {
-            let cell = cells.iter().find(|cell| cell.watch == watch && cell.change == change)?;
-            let fires = cell.event.is_some();
-            *seen |= fires;
-            by_it += usize::from(fires);
-            let what = format!("{request} fires: {said}");
-            known.put(&what, yes_no(&what, fires));
-        }
-        all += by_it;
-        known.put(name, amount(format!("{request}: changes seen"), by_it));
-    }
-    known.put("fired", amount("cells of 12 that fire", all));
-    known.put(
-        "changes",
-        amount("changes that some watch sees", seen.into_iter().filter(|seen| *seen).count()),
-    );
-    Some(())
-}
-
-/// What the wake-up of all does to a bystander, against that of one, round by round.
-fn bystander(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
-    let situations = evidence.behaviour()?.1.bystander.as_ref()?;
-    let herd = situations.iter().map(|one| one.woken).max().filter(|herd| *herd > 1)?;
-    let rounds = situations.iter().map(|one| one.round).max()?;
-    let beside = |woken: u64, figure: &dyn Fn(&Bystander) -> Option<f64>| -> Option<Vec<f64>> {
-        let of = |round| situations.iter().find(|one| (one.round, one.woken) == (round, woken));
-        (0..=rounds).map(|round| figure(of(round)?)).collect()
-    };
-    let mut put = |id: &str, what: &str, figure: &dyn Fn(&Bystander) -> Option<f64>| {
-        let (one, all) = (beside(1, figure)?, beside(herd, figure)?);
-        for (woken, values) in [("one", &one), ("all", &all)] {
-            let what = format!("{what}, {woken} woken");
-            known.put(&what, Figure::median(&what, values, Of::Us)?);
-        }
-        let factor = format!("{what}: by which factor it is longer");
-        known.put(id, Figure::ratio(factor, &all, &one)?);
-        Some(())
-    };
-    put("update", "a write, by the server's clock", &|one| one.server_update_us)?;
-    put("read", "a read, by the client's clock, p90", &|one| Some(one.read?.p90_us as f64))?;
-    put("write", "a write, by the client's clock, p90", &|one| Some(one.write?.p90_us as f64))?;
-    known.put("herd", Figure::new("sessions woken at once", herd as f64, Of::Amount));
-    let apart = situations.iter().all(|one| one.processors_apart);
-    known.put("apart", yes_no("servers and clients on processors of their own", apart));
-    Some(())
 }
 
 const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];

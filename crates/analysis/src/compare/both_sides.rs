@@ -34,10 +34,11 @@ impl Planned {
         Self::Done(Box::new(compared))
     }
 
-    pub fn p(&self) -> Option<f64> {
+    /// The verdict as one of so many comparisons.
+    pub fn conclude(self, family: usize) -> Compared {
         match self {
-            Self::Done(_) => None,
-            Self::Tested(test) => test.p(),
+            Self::Done(compared) => *compared,
+            Self::Tested(test) => test.judge(family),
         }
     }
 
@@ -57,11 +58,7 @@ impl<'a> BothSides<'a> {
     /// Compares one figure as one of `family` comparisons: for callers that ask for no more, such as a gate. Trials that are
     /// not sound do not count, and what they leave unknown is.
     pub fn compare(&self, figure: Figure, terms: &Terms, family: usize) -> Compared {
-        let found = match self.plan(figure, terms) {
-            Planned::Done(compared) => *compared,
-            Planned::Tested(test) => test.alone(family),
-        };
-        self.caveats.allow(figure, found)
+        self.caveats.allow(figure, self.plan(figure, terms).conclude(family))
     }
 
     pub(super) fn plan(&self, figure: Figure, terms: &Terms) -> Planned {
@@ -130,7 +127,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
         },
         // How often a lock fails that does not exclude is chance, so it takes a test to tell.
         (true, true) => {
-            let found = Test::unpaired(&was, &is, Better::Lower, terms.of(VIOLATIONS)).alone(1);
+            let found = Test::unpaired(&was, &is, Better::Lower, terms.of(VIOLATIONS)).judge(1);
             let broken = Some("the lock does not exclude on either side".to_owned());
             let why = [broken, found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
             Compared { why: Some(why), ..found }

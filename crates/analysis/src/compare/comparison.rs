@@ -16,9 +16,8 @@ use super::side::{CellUnderLoad, LINE, Loaded, Repetitions, Side};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{self, counted, grouped, shown};
 use zklockbench_record::{Figure, Statistic, Trial, Unit};
-use zklockbench_stats::holm;
 
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
@@ -32,7 +31,7 @@ pub struct Ask {
 /// Two sides, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// The version of this layout: 2.
+    /// The version of this layout: 3.
     pub schema_version: u32,
     /// What it comes to.
     pub conclusion: Conclusion,
@@ -299,27 +298,13 @@ impl Family {
 /// The verdicts, and how many comparisons that decide were corrected together.
 fn conclude(planned: Vec<PlannedRow>) -> (Vec<Row>, usize) {
     // What is only shown is a family of its own: it must not take from the sharpness of what decides.
-    let [mut deciding, mut shown] = [Role::Decides, Role::Shown].map(|role| Correction::of(&planned, role));
-    let tested = deciding.size;
+    let [deciding, shown] = [Role::Decides, Role::Shown]
+        .map(|role| planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test()).count());
     let row = |row: PlannedRow| match row.chosen.role {
-        Role::Decides => row.conclude(&mut deciding),
-        Role::Shown => row.conclude(&mut shown),
+        Role::Decides => row.conclude(deciding),
+        Role::Shown => row.conclude(shown),
     };
-    (planned.into_iter().map(row).collect(), tested)
-}
-
-/// Holm's correction of a family, in the order in which it was planned.
-struct Correction {
-    size: usize,
-    adjusted: std::vec::IntoIter<Option<f64>>,
-}
-
-impl Correction {
-    fn of(planned: &[PlannedRow], role: Role) -> Self {
-        let tested = planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test());
-        let p: Vec<Option<f64>> = tested.map(|row| row.planned.p()).collect();
-        Self { size: p.len(), adjusted: holm(&p).into_iter() }
-    }
+    (planned.into_iter().map(row).collect(), deciding)
 }
 
 impl PlannedRow {
@@ -327,13 +312,9 @@ impl PlannedRow {
         self.planned.takes_a_test(self.chosen.figure)
     }
 
-    fn conclude(self, correction: &mut Correction) -> Row {
+    fn conclude(self, family: usize) -> Row {
         let Chosen { figure, role } = self.chosen;
-        let adjusted = if self.takes_a_test() { correction.adjusted.next().flatten() } else { None };
-        let compared = match self.planned {
-            Planned::Done(compared) => *compared,
-            Planned::Tested(test) => test.conclude(adjusted, correction.size),
-        };
+        let compared = self.planned.conclude(family);
         let unit = unit_of(figure);
         Row {
             cell: self.cell,
@@ -394,7 +375,7 @@ impl About {
         let deciding = rows.iter().filter(|row| row.role == Role::Decides);
         let by_runs = deciding.clone().any(|row| row.compared.method == Some(Method::Runs));
         let by_repetitions =
-            deciding.filter(differs).any(|row| row.compared.method == Some(Method::MannWhitney));
+            deciding.filter(differs).any(|row| row.compared.method == Some(Method::Repetitions));
         if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
     }
 
@@ -455,7 +436,7 @@ fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
         Regression::Unknown => return None,
     };
     let changed = deciding.iter().filter(|row| row.compared.verdict == wanted);
-    let ratios = changed.filter_map(|row| Some((row, row.compared.ratio?.ratio)));
+    let ratios = changed.filter_map(|row| Some((row, row.compared.ratio?.value)));
     let (row, ratio) = farthest_from_one(ratios)?;
     let change = match row.compared.scale {
         Scale::Values => units::changed(ratio),

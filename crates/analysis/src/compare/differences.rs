@@ -398,7 +398,7 @@ impl FloorRise {
             return found;
         };
         let explained = requests.map(|share| (1.0 + margin) * (1.0 + share * self.share()));
-        let surely = found.in_family.and_then(|ratio| Some(ratio.low?.max(1.0 / ratio.high?)));
+        let surely = found.in_family.map(|ratio| ratio.low.max(1.0 / ratio.high));
         let is_more = surely.zip(explained).is_some_and(|(surely, explained)| surely > explained);
         if self.share() <= margin || is_more {
             return found;

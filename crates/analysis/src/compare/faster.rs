@@ -48,19 +48,18 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     let limits = Limits { alpha, ..Limits::default() };
     let pairs: Vec<StrategyPair> = groups(side).iter().flat_map(|group| pairs(side, group)).collect();
     let test = |pair: &StrategyPair| Test::of_blocks(&pair.blocks, Better::Higher, limits, pairs.len());
-    let tests = pairs.iter().map(test).collect();
-    let judged = pairs.iter().zip(judge_family(tests));
+    let tests: Vec<Test> = pairs.iter().map(test).collect();
+    let judged = pairs.iter().zip(judge_family(&tests));
     judged
         .filter(|(pair, _)| pair.of_the_fastest)
         .filter_map(|(StrategyPair { one: fastest, other, .. }, compared)| {
             let ratio = compared.in_family?;
-            let (low, high) = (ratio.low?, ratio.high?);
             // Against one that stood still in a repetition there is no upper end.
-            (low > 1.0 && high.is_finite()).then(|| Faster {
+            (ratio.low > 1.0 && ratio.high.is_finite()).then(|| Faster {
                 strategy: fastest.clone(),
                 than: other.strategy.clone(),
-                times: ratio.ratio,
-                plus_minus: (high - low) / 2.0,
+                times: ratio.value,
+                plus_minus: (ratio.high - ratio.low) / 2.0,
                 repetitions: compared.new.values.len(),
             })
         })

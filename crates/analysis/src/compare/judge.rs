@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use zklockbench_core::units::percent;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Better, Figure, Reading, RunEnding, Statistic};
-use zklockbench_stats::{Interval, RatioEstimate, median};
+use zklockbench_stats::{Interval, Position, median};
 
 /// What is asked of a comparison of many figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,14 +90,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The ratio at which the margin ends above.
-    pub(super) fn above(self) -> f64 {
-        1.0 + self.margin
+    /// Each comparison's share of the error probability, of so many.
+    pub fn share(self, comparisons: usize) -> f64 {
+        self.alpha / comparisons.max(1) as f64
     }
 
-    /// The ratio at which it ends below.
-    fn below(self) -> f64 {
-        1.0 / self.above()
+    /// Ratios that differ by no more than the margin.
+    pub(super) fn range(self) -> RangeInclusive<f64> {
+        1.0 / (1.0 + self.margin)..=1.0 + self.margin
     }
 }
 
@@ -120,69 +121,9 @@ impl Sample {
     }
 }
 
-/// New divided by base.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct SideRatio {
-    /// The ratio, as the method estimates it; null where it is infinite, because the base is 0.
-    #[schemars(with = "Option<f64>")]
-    pub ratio: f64,
-    /// Lower end of its interval; null where there are too few repetitions for one.
-    pub low: Option<f64>,
-    /// Upper end; null where there are too few repetitions for one, or where it is infinite.
-    pub high: Option<f64>,
-    /// With which probability the interval holds the ratio; null where there is no interval.
-    pub coverage: Option<f64>,
-}
-
-impl SideRatio {
-    pub(super) fn of(ratio: f64, interval: Option<Interval>) -> Self {
-        let end = |end: fn(Interval) -> f64| interval.map(end);
-        Self {
-            ratio,
-            low: end(|interval| interval.low),
-            high: end(|interval| interval.high),
-            coverage: end(|interval| interval.coverage),
-        }
-    }
-
-    /// How far the interval reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %.
-    pub fn half_width(&self) -> Option<f64> {
-        let (low, high) = (self.low?, self.high?);
-        Some(if low == high { 0.0 } else { (high / low).sqrt() - 1.0 })
-    }
-}
-
 /// What changed the most by its ratio, up or down; `None` where nothing did.
 pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(T, f64)> {
     changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
-}
-
-/// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StoredRatio {
-    /// The middle: the median of the Walsh averages of the pairs' log ratios.
-    pub ratio: Option<f64>,
-    /// The lower end of the interval; `None` of too few pairs for any.
-    pub low: Option<f64>,
-    /// The upper end.
-    pub high: Option<f64>,
-    /// With which probability the interval holds the ratio.
-    pub coverage: Option<f64>,
-    /// How far it reaches to either side of its middle, as a share.
-    pub half_width: Option<f64>,
-}
-
-impl From<SideRatio> for StoredRatio {
-    fn from(ratio: SideRatio) -> Self {
-        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
-        Self {
-            ratio: finite(ratio.ratio),
-            low: ratio.low.and_then(finite),
-            high: ratio.high.and_then(finite),
-            coverage: ratio.coverage,
-            half_width: ratio.half_width().and_then(finite),
-        }
-    }
 }
 
 /// What a ratio is of.
@@ -216,17 +157,17 @@ pub fn more_lost(ratio: f64) -> String {
     format!("{} more of all", percent(ratio - 1.0))
 }
 
-/// What repetitions were compared by.
+/// Unit of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Mann–Whitney's U test and the Hodges–Lehmann ratio, of repetitions.
-    MannWhitney,
-    /// Student's t of the logarithms of the runs' medians, where both sides have enough runs to tell how much these differ.
+    /// Independent repetitions.
+    Repetitions,
+    /// Repetitions measured side by side.
+    Pairs,
+    /// Medians of independent runs.
     Runs,
-    /// Wilcoxon's signed ranks of log ratios, and the median of their Walsh averages.
-    SignedRank,
-    /// As counts: each repetition of a side has the same, because the load determines it.
+    /// Counts: each repetition of a side has the same, because the load determines it.
     Exact,
 }
 
@@ -239,7 +180,7 @@ pub struct Compared {
     pub regression: Regression,
     /// What must be said of the verdict, in a sentence without a full stop; null where it speaks for itself.
     pub why: Option<String>,
-    /// What it was compared by; null of what was not measured.
+    /// Unit of the comparison; null of what was not measured.
     pub method: Option<Method>,
     /// The readings of the base.
     pub base: Sample,
@@ -249,16 +190,12 @@ pub struct Compared {
     pub scale: Scale,
     /// The smallest difference that matters, as a share; null of counts, of which any matters, and of what was not measured.
     pub margin: Option<f64>,
-    /// New divided by base, with the interval of this comparison alone: what lies within the margin by it is not worse. Null
-    /// of what was not measured.
-    pub ratio: Option<SideRatio>,
-    /// The same with an interval that is widened for how many figures were compared: what lies beyond the margin by it is
-    /// worse, or better.
-    pub in_family: Option<SideRatio>,
-    /// The probability of a difference as clear or clearer if there is none; null where there was no test.
-    pub p: Option<f64>,
-    /// The same after Holm's correction for the family.
-    pub p_adjusted: Option<f64>,
+    /// New divided by base, with the interval of this comparison alone: entirely within the margin, it is the same. Null of
+    /// what was not measured.
+    pub ratio: Option<Interval>,
+    /// The same with an interval that is widened for the number of comparisons: entirely beyond the margin, it is worse or
+    /// better.
+    pub in_family: Option<Interval>,
     /// How many repetitions a side, or pairs, it would take about; null where the verdict needs no more, or where more than
     /// 500 would not suffice.
     pub repetitions_needed: Option<usize>,
@@ -270,19 +207,12 @@ pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
     let (Some(before), Some(after)) = (was.median, is.median) else {
         return Compared::not_measured(was, is, "a side has no repetition with that count".into());
     };
-    let verdict = match (after.total_cmp(&before), better) {
-        _ if after == before => ComparisonVerdict::Same,
-        (_, Better::Neither) => ComparisonVerdict::Differs,
-        (std::cmp::Ordering::Less, Better::Lower) | (std::cmp::Ordering::Greater, Better::Higher) => {
-            ComparisonVerdict::Improved
-        }
-        _ => ComparisonVerdict::Regressed,
-    };
-    let regression = if verdict == ComparisonVerdict::Regressed { Regression::Yes } else { Regression::No };
-    let ratio = if after == before { 1.0 } else { after / before };
+    let ratio = if after == before { 1.0 } else { (after / before).abs() };
+    let ratio = Interval { value: ratio, low: ratio, high: ratio, coverage: 1.0 };
+    let (verdict, regression) = decide(&ratio, &ratio, better, Limits { margin: 0.0, alpha: 0.0 });
     Compared {
         method: Some(Method::Exact),
-        ratio: Some(SideRatio::of(ratio, None)),
+        ratio: Some(ratio),
         ..Compared::untested(was, is, verdict, regression)
     }
 }
@@ -305,8 +235,6 @@ impl Compared {
             margin: None,
             ratio: None,
             in_family: None,
-            p: None,
-            p_adjusted: None,
             repetitions_needed: None,
         }
     }
@@ -322,65 +250,56 @@ impl Compared {
     }
 }
 
-/// A ratio by the two intervals that decide.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Judged {
-    pub alone: RatioEstimate,
-    /// Widened for how many were compared.
-    pub in_family: Option<Interval>,
-    /// That there is a difference at all, by p after the correction.
-    pub significant: bool,
-}
-
-impl Judged {
-    /// What lies beyond the margin has to do so by the interval of the family: among many, some lie there by chance. That
-    /// all lie within is claimed of each, so that no correction makes it more certain.
-    pub fn verdict(&self, better: Better, limits: Limits) -> ComparisonVerdict {
-        let Some(alone) = self.alone.interval else { return ComparisonVerdict::Inconclusive };
-        if limits.below() <= alone.low && alone.high <= limits.above() {
-            return ComparisonVerdict::Same;
+/// The verdict by the interval of a comparison alone, and by the one that is widened for the number of comparisons.
+///
+/// Among many comparisons some lie beyond the margin by chance, so the wider interval decides about worse and better. "Same"
+/// requires every interval inside its margin, so no correction applies.
+pub(super) fn decide(
+    alone: &Interval,
+    in_family: &Interval,
+    better: Better,
+    limits: Limits,
+) -> (ComparisonVerdict, Regression) {
+    let range = limits.range();
+    let verdict = match (alone.against(&range), in_family.against(&range), better) {
+        (Position::Within, ..) => ComparisonVerdict::Same,
+        (_, Position::Above, Better::Lower) | (_, Position::Below, Better::Higher) => {
+            ComparisonVerdict::Regressed
         }
-        let is_above = self.in_family.is_some_and(|interval| interval.low > limits.above());
-        let is_below = self.in_family.is_some_and(|interval| interval.high < limits.below());
-        match better {
-            Better::Lower if is_above => ComparisonVerdict::Regressed,
-            Better::Lower if is_below => ComparisonVerdict::Improved,
-            Better::Higher if is_below => ComparisonVerdict::Regressed,
-            Better::Higher if is_above => ComparisonVerdict::Improved,
-            _ if self.significant => ComparisonVerdict::Differs,
-            _ => ComparisonVerdict::Inconclusive,
+        (_, Position::Below, Better::Lower) | (_, Position::Above, Better::Higher) => {
+            ComparisonVerdict::Improved
         }
-    }
-
-    pub fn regression(&self, verdict: ComparisonVerdict, better: Better, limits: Limits) -> Regression {
-        let not_worse = self.alone.interval.is_some_and(|interval| match better {
-            Better::Lower => interval.high <= limits.above(),
-            Better::Higher => interval.low >= limits.below(),
-            Better::Neither => verdict == ComparisonVerdict::Same || verdict == ComparisonVerdict::Differs,
-        });
-        match verdict {
-            ComparisonVerdict::Regressed => Regression::Yes,
-            _ if not_worse => Regression::No,
-            _ => Regression::Unknown,
-        }
-    }
+        (_, Position::Below | Position::Above, Better::Neither) => ComparisonVerdict::Differs,
+        _ => ComparisonVerdict::Inconclusive,
+    };
+    let not_worse = match better {
+        Better::Lower => alone.high <= *range.end(),
+        Better::Higher => alone.low >= *range.start(),
+        Better::Neither => verdict != ComparisonVerdict::Inconclusive,
+    };
+    let regression = match verdict {
+        ComparisonVerdict::Regressed => Regression::Yes,
+        _ if not_worse => Regression::No,
+        _ => Regression::Unknown,
+    };
+    (verdict, regression)
 }
 
 /// What the comparison of one figure came to. The order is that of tables: what calls for a person comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparisonVerdict {
-    /// It is worse, significantly and by more than the margin: the whole interval lies beyond it.
+    /// It is worse by more than the margin: the whole interval lies beyond it.
     Regressed,
     /// A side has no figure, so that nothing can be said.
     NotMeasured,
-    /// Neither a difference nor that there is none could be shown.
+    /// The interval lies partly within the margin and partly beyond it.
     Inconclusive,
-    /// It differs significantly, but not surely by more than the margin; or surely, and neither way is better.
+    /// It differs by more than the margin, and neither way is better.
     Differs,
-    /// It is better, significantly and by more than the margin.
+    /// It is better by more than the margin: the whole interval lies beyond it.
     Improved,
-    /// Whatever the difference is, it is smaller than the margin: the whole interval lies within it.
+    /// The difference is smaller than the margin: the whole interval lies within it.
     Same,
 }
 

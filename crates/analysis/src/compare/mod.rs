@@ -1,7 +1,7 @@
 //! Was it really slower? Two sides of runs, cell by cell and figure by figure, with a verdict on each.
 //!
-//! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the tests,
-//! `test` makes one, `judge` says what follows from it, `figures` names those that are compared and which of them decide,
+//! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the intervals,
+//! `test` makes one, `judge` decides by it, `figures` names those that are compared and which of them decide,
 //! `comparison` has the family of them; `docs/comparing-runs.md` says the same for users.
 
 mod both_sides;
@@ -20,8 +20,8 @@ pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
 pub use figures::{Role, better_of, losses, losses_under, reading, unit_of, without_twins};
 pub use judge::{
-    Compared, ComparisonVerdict, Limits, Method, Regression, Sample, Scale, SideRatio, StoredRatio, Terms,
-    exactly, farthest_from_one, more_lost,
+    Compared, ComparisonVerdict, Limits, Method, Regression, Sample, Scale, Terms, exactly,
+    farthest_from_one, more_lost,
 };
 pub use power::{Power, PowerRow, power};
 pub use side::{CellUnderLoad, Loaded, Repetitions, Side};

@@ -11,7 +11,7 @@ use super::judge::Sample;
 use super::side::{CellUnderLoad, Side};
 use super::test::MOST;
 use zklockbench_record::{Figure, Reading, Unit};
-use zklockbench_stats::{Logs, MannWhitney};
+use zklockbench_stats::Design;
 
 /// How often a change of that size is to be seen.
 const SEEN: f64 = 0.8;
@@ -94,15 +94,17 @@ fn spread(readings: &[Reading]) -> Option<f64> {
     if readings.len() < 2 || readings.iter().any(|reading| reading.at_least) {
         return None;
     }
-    let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
-    let logs = Logs::of(&values)?;
-    Some((logs.squares / (logs.count - 1) as f64).sqrt())
+    let logs: Vec<f64> = readings.iter().map(|reading| reading.value.ln()).collect();
+    let count = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    Some((squares / (count - 1.0)).sqrt()).filter(|spread| spread.is_finite())
 }
 
 /// As many as the sum of the errors of both kinds takes of normal values, and as many as the family demands.
 fn needed(spread: f64, change: f64, alpha: f64, family: usize) -> Option<usize> {
     let normal = Normal::new(0.0, 1.0).ok()?;
-    let demanded = MannWhitney::repetitions_needed(family, alpha)?;
+    let demanded = Design::Independent.fewest(alpha / family.max(1) as f64)?;
     let both = normal.inverse_cdf(1.0 - alpha / (2.0 * family.max(1) as f64)) + normal.inverse_cdf(SEEN);
     let by_spread = 2.0 * (both * spread / change.ln_1p()).powi(2) / EFFICIENCY;
     let needed = (by_spread.ceil() as usize).max(demanded);
@@ -127,8 +129,9 @@ mod tests {
             let mut side = |middle: f64| -> Vec<f64> {
                 (0..count).map(|_| middle * (spread * rng.sample::<f64, _>(StandardNormal)).exp()).collect()
             };
-            let test = MannWhitney::of(&side(1.0), &side(1.0 + change), 0.05).unwrap();
-            test.p * family as f64 <= 0.05
+            let outside = 0.05 / family as f64;
+            let found = Design::Independent.interval(&side(1.0), &side(1.0 + change), outside).unwrap();
+            !found.contains(1.0)
         });
         let share = seen.count() as f64 / 400.0;
         assert!((0.72..0.9).contains(&share), "{share} with {count}");
@@ -136,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_never_differs_takes_as_many_as_the_family_demands_and_what_always_does_has_no_number() {
-        assert_eq!(needed(0.0, 0.05, 0.05, 24), MannWhitney::repetitions_needed(24, 0.05));
+        assert_eq!(needed(0.0, 0.05, 0.05, 24), Design::Independent.fewest(0.05 / 24.0));
         assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
         let reading = Reading::exact;
         assert_eq!(spread(&[reading(1.0)]), None);

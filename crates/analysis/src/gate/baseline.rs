@@ -13,6 +13,7 @@ use zklockbench_core::units::{number, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::CellKey;
 use zklockbench_scenario::gate::Scope;
+use zklockbench_stats::Interval;
 
 /// A run, and those that it is compared with, whose repetitions are taken together.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +89,7 @@ fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
 
 /// How many times as bad it is: below 1 where it is better.
 fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
-    let ratio = compared.ratio.map_or(1.0, |ratio| ratio.ratio);
+    let ratio = compared.ratio.map_or(1.0, |ratio| ratio.value);
     match figure.better() {
         Better::Higher => 1.0 / ratio,
         Better::Lower | Better::Neither => ratio,
@@ -96,20 +97,19 @@ fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
 }
 
 fn ratio(compared: &Compared) -> Option<String> {
-    let ratio = compared.ratio.filter(|ratio| ratio.ratio.is_finite())?;
+    let Interval { value, low, high, coverage } = compared.ratio.filter(|ratio| ratio.value.is_finite())?;
     let end = |ratio: f64| match compared.scale {
         Scale::Values => number(ratio),
         Scale::SharesLost => percent(ratio - 1.0),
     };
-    let interval = match (ratio.low, ratio.high, ratio.coverage) {
-        (Some(low), Some(high), Some(coverage)) if high.is_finite() => {
-            format!(" (between {} and {} with {})", end(low), end(high), percent(coverage))
-        }
-        _ => String::new(),
+    let interval = if high.is_finite() && compared.method != Some(Method::Exact) {
+        format!(" (between {} and {} with {})", end(low), end(high), percent(coverage))
+    } else {
+        String::new()
     };
     let said = match compared.scale {
-        Scale::Values => format!("{} times that", number(ratio.ratio)),
-        Scale::SharesLost => more_lost(ratio.ratio),
+        Scale::Values => format!("{} times that", number(value)),
+        Scale::SharesLost => more_lost(value),
     };
     Some(said + &interval)
 }

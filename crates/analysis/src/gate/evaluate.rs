@@ -7,6 +7,7 @@ use super::baseline::{ComparedFigure, GateFamily, Sides};
 use super::observe::{CellReadings, Worst};
 use super::{Check, Limit, Observed, Outcome, rank};
 use crate::compare::{Block, Compared, Limits, Test};
+use crate::objective;
 use zklockbench_core::measure::{Better, Figure, Measure};
 use zklockbench_core::units::{cell_name, counted, distinct, format_micros, number};
 use zklockbench_core::verdict::Verdict;
@@ -15,7 +16,7 @@ use zklockbench_results::StoredRun;
 use zklockbench_scenario::gate::{
     Across, Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
 };
-use zklockbench_stats::MannWhitney;
+use zklockbench_stats::{Design, Interval, Position};
 
 /// What a run was to show, and what it left.
 pub struct Evaluation<'a> {
@@ -134,7 +135,7 @@ impl Evaluation<'_> {
             return found;
         }
         let (limits, family) = (Limits::default(), self.between_cells());
-        let compared = Test::of_blocks(&blocks, Better::Neither, limits, family).alone(family);
+        let compared = Test::of_blocks(&blocks, Better::Neither, limits, family).judge(family);
         let (holds, said) = cells.decide(&compared, blocks.len(), family);
         let sentence = format!("{}; {said}", found.check.sentence);
         Weighed { check: Check { verdict: verdict(holds, &sentence), sentence, ..found.check }, ..found }
@@ -260,29 +261,20 @@ impl ComparedCells<'_> {
     /// Whether the relation holds, by the interval of the ratio of so many repetitions; and that in words. What fails has to
     /// by an interval that is widened for how many were compared.
     fn decide(&self, compared: &Compared, repetitions: usize, family: usize) -> (Option<bool>, String) {
-        let Some((ratio, (low, high))) =
-            compared.ratio.and_then(|ratio| Some((ratio, (ratio.low?, ratio.high?))))
-        else {
-            let needed = MannWhitney::repetitions_needed(family, Limits::default().alpha);
+        let alone = compared.ratio.filter(Interval::is_bounded);
+        let Some((alone, in_family)) = alone.zip(compared.in_family) else {
+            let needed = Design::Independent.fewest(Limits::default().share(family));
             let needed = needed.map_or_else(String::new, |needed| format!(": that takes {needed}"));
             let has = counted(repetitions, "repetition is", "repetitions are");
             return (None, format!("{has} too few to tell it from chance{needed}"));
         };
-        let said =
-            format!("the ratio is {}, between {} and {}", number(ratio.ratio), number(low), number(high));
-        let (worst, best) = match self.relation {
-            Relation::Less | Relation::AtMost => (high, compared.in_family.and_then(|ratio| ratio.low)),
-            Relation::More | Relation::AtLeast | Relation::Equal => {
-                (low, compared.in_family.and_then(|ratio| ratio.high))
-            }
-        };
-        let holds = |ratio| self.relation.holds(ratio, self.factor);
-        match (holds(worst), best.is_some_and(|best| !holds(best))) {
-            (true, _) => (Some(true), said),
-            (false, true) => (Some(false), said),
-            (false, false) => {
-                (None, format!("{said}, so it may be on either side: more repetitions would tell"))
-            }
+        let Interval { value, low, high, .. } = alone;
+        let said = format!("the ratio is {}, between {} and {}", number(value), number(low), number(high));
+        let range = objective::range(self.relation, self.factor);
+        match (alone.against(&range), in_family.against(&range)) {
+            (Position::Within, _) => (Some(true), said),
+            (_, Position::Below | Position::Above) => (Some(false), said),
+            _ => (None, format!("{said}, so it may be on either side: more repetitions would tell")),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `sweep.json`: what was swept, how far it got, and what was found; `sweep.csv`: its points as rows.
 //!
 //! Both are written anew after every run, beside the old ones, which they then replace: a killed sweep leaves all runs
-//! that had ended, and `--resume` goes on from there.
+//! that had ended.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -18,6 +18,7 @@ use zklockbench_core::units::{as_utc, shown};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{EnsembleInfo, HostInfo, RunEnding};
 use zklockbench_results::VersionedFile;
+use zklockbench_stats::Interval;
 
 const CSV: &str = "sweep.csv";
 pub const POINTS: &str = "points";
@@ -27,7 +28,7 @@ pub const FILE: VersionedFile = VersionedFile {
     of: "sweep",
     name: "sweep.json",
     version: 1,
-    remedy: "the file is incomplete or damaged: start the sweep again without --resume",
+    remedy: "the file is incomplete or damaged: sweep again, or resume the sweep",
 };
 
 /// How a sweep ended.
@@ -61,8 +62,11 @@ impl Ending {
 /// One run: a repetition of some strategies at one place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
-    /// From 1; its directory is `points/NNN`.
+    /// From 1.
     pub number: u32,
+    /// Name of its directory in `points`.
+    #[serde(default)]
+    pub directory: String,
     /// Where.
     pub at: At,
     /// The labels of its strategies.
@@ -200,11 +204,9 @@ fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
             row.extend([point.repetitions.to_string(), point.sound.to_string()]);
             let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
             for found in [point.throughput, point.wait_p50, point.wait_p99] {
-                let ends = [
-                    found.map(|one| one.value),
-                    found.and_then(|one| one.low),
-                    found.and_then(|one| one.high),
-                ];
+                let bounded = found.filter(Interval::is_bounded);
+                let ends =
+                    [found.map(|one| one.value), bounded.map(|one| one.low), bounded.map(|one| one.high)];
                 row.extend(ends.map(text));
             }
             row.extend([point.wait_p50_at_least, point.wait_p99_at_least].map(|bound| bound.to_string()));

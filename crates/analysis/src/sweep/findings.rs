@@ -140,10 +140,10 @@ fn collapse(variable: Variable, series: &Series) -> Collapse {
     let measured = series.sound().filter_map(|point| Some((point.at.x, point.throughput?)));
     let mut best = 0.0;
     for (x, found) in measured {
-        best = found.low.unwrap_or(0.0).max(best);
+        best = found.low.max(best);
         // A longer hold or round trip lowers it by itself.
         let is_crowd = matches!(variable, Variable::Contenders | Variable::Rate);
-        if is_crowd && found.high.is_some_and(|high| high < COLLAPSED * best) {
+        if is_crowd && found.high < COLLAPSED * best {
             let why = "throughput is less than half of its best".to_owned();
             return Collapse::Between { held: held(x), broke: x, why };
         }

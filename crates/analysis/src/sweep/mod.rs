@@ -13,4 +13,4 @@ pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, read};
 pub use findings::{Collapse, Edge, Finding, find};
 pub use next::{Ask, Next, Step, Why, next};
 pub use over::{Over, Values, Variable};
-pub use series::{At, Decision, Estimate, Point, Sample, Series, State, samples};
+pub use series::{At, Decision, Point, Sample, Series, State, samples};

@@ -3,8 +3,9 @@
 //! The same samples always lead to the same step, so a sweep that was interrupted goes on as if it had not been.
 
 use super::over::Over;
-use super::series::{AT_LEAST, AT_MOST, At, Decision, Estimate, Point, Sample, Series};
+use super::series::{AT_LEAST, AT_MOST, At, Decision, Point, Sample, Series};
 use crate::objective::Objective;
+use zklockbench_stats::Interval;
 
 #[derive(Debug, Clone)]
 pub struct Ask {
@@ -16,7 +17,7 @@ pub struct Ask {
     pub objective: Option<Objective>,
     /// Values of the first variable at most, of each strategy.
     pub points_at_most: usize,
-    /// How far the interval of the throughput may reach, as a share.
+    /// Half the range of a point's throughputs, as a share, from which on there are more repetitions.
     pub precise: f64,
 }
 
@@ -76,8 +77,6 @@ pub enum Next {
 const NEAR_EDGE: f64 = 1.1;
 /// The same around the collapse.
 const NEAR: f64 = 1.35;
-/// Repetitions at the edge of the objective: the answer is not left to two.
-const AT_EDGE: usize = 3;
 
 /// What follows from these samples. `cost` is what a step is expected to take in seconds, `left` what is left.
 pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Next {
@@ -157,45 +156,39 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
 
 type Placed<'a> = &'a dyn Fn(f64, f64, f64) -> Option<f64>;
 
-/// Around where the objective's decision changes: a value between, or one more repetition where it is open.
+/// Around where the side of the objective changes: one more repetition where they disagree, a value between, or one more
+/// repetition of what has too few for a decision.
 fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
-    let decided: Vec<(&Point, Decision)> =
-        series.points.iter().filter_map(|point| Some((point, point.decision?))).collect();
-    let open = |point: &Point, decision| {
-        decision == Decision::Undecided
+    let leaning: Vec<(&Point, Decision)> =
+        series.points.iter().filter_map(|point| Some((point, point.leaning?))).collect();
+    let is_open = |point: &Point| {
+        point.decision == Some(Decision::Undecided)
             && point.repetitions < AT_MOST
             && point.sound > 0
             && !point.too_few_samples
     };
-    for pair in decided.windows(2) {
+    let mut changes = leaning.windows(2).filter(|pair| pair[0].1 != pair[1].1).peekable();
+    if changes.peek().is_none() {
+        // All are on one side: the end that is nearest to the other decides.
+        let end = match leaning.first()?.1 {
+            Decision::Missed => leaning.first(),
+            Decision::Kept | Decision::Undecided => leaning.last(),
+        };
+        return end.filter(|(point, _)| is_open(point)).map(|(point, _)| point.at.x);
+    }
+    for pair in changes {
         let [(one, before), (other, behind)] = pair else { continue };
-        if before == behind && *before != Decision::Undecided {
-            continue;
-        }
-        if let Some((point, _)) = pair.iter().find(|(point, decision)| open(point, *decision)) {
-            return Some(point.at.x);
-        }
-        let near =
-            if *before == Decision::Undecided || *behind == Decision::Undecided { NEAR } else { NEAR_EDGE };
-        if before != behind
-            && let Some(x) = placed(one.at.x, other.at.x, near)
+        let open = |lean: fn(Decision) -> bool| {
+            pair.iter().find(|(point, side)| lean(*side) && is_open(point)).map(|(point, _)| point.at.x)
+        };
+        let is_mixed = [before, behind].contains(&&Decision::Undecided);
+        let between = || placed(one.at.x, other.at.x, if is_mixed { NEAR } else { NEAR_EDGE });
+        if let Some(x) = open(|side| side == Decision::Undecided).or_else(between).or_else(|| open(|_| true))
         {
             return Some(x);
         }
-        let hasty = pair.iter().find(|(point, decision)| {
-            before != behind
-                && *decision != Decision::Undecided
-                && point.repetitions < AT_EDGE
-                && !point.is_dead()
-        });
-        if let Some((point, _)) = hasty {
-            return Some(point.at.x);
-        }
     }
-    decided
-        .iter()
-        .find(|(point, decision)| decided.len() == 1 && open(point, *decision))
-        .map(|(point, _)| point.at.x)
+    None
 }
 
 /// Between the last point that held and the first that broke down.
@@ -207,7 +200,7 @@ fn collapse(series: &Series, placed: Placed<'_>) -> Option<f64> {
 
 /// The point whose throughput is least certain, if it is not certain enough.
 fn widest(ask: &Ask, series: &Series) -> Option<f64> {
-    let width = |point: &Point| point.throughput.and_then(|found: Estimate| found.half_width());
+    let width = |point: &Point| point.throughput.as_ref().and_then(Interval::half_width);
     let open = series.points.iter().filter(|point| point.repetitions < AT_MOST && point.sound > 0);
     let wide = open.filter_map(|point| Some((point.at.x, width(point)?)));
     let widest =

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::objective::Objective;
 use zklockbench_core::measure::{Figure, Measure, Statistic};
@@ -11,7 +10,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Missing, Reading, Trial};
 use zklockbench_results::StoredRun;
-use zklockbench_stats::{Logs, Looks};
+use zklockbench_stats::{Interval, Position, range_interval};
 
 /// A place in the sweep: a value of each variable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -126,94 +125,20 @@ fn state(trial: &Trial) -> (State, Option<String>) {
     (State::Sound, None)
 }
 
-/// Of how many repetitions a point's own spread says something.
-const OWN_FROM: usize = 3;
-/// Repetitions are not trusted to lie nearer to each other than this.
-const LEAST: f64 = 0.02;
-
-/// A value, and between which two it lies.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Estimate {
-    /// The geometric mean of the repetitions.
-    pub value: f64,
-    /// The lower end; `None` where there are too few repetitions for any.
-    pub low: Option<f64>,
-    /// The upper end.
-    pub high: Option<f64>,
-}
-
-impl Estimate {
-    /// How far it reaches up, as a share of the value; `None` where there are too few repetitions.
-    pub fn half_width(&self) -> Option<f64> {
-        Some(self.high? / self.value - 1.0)
-    }
-}
-
-/// How far the logarithms of repetitions lie apart: what disturbs a repetition makes it slower by a share.
-///
-/// Two repetitions alone say next to nothing of that (Student's factor is 12.7), so the points of a series share what they say
-/// of it: the pooled spread. A point whose own repetitions lie further apart is taken by its own.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct LogDeviation {
-    deviation: f64,
-    degrees: f64,
-}
-
-impl LogDeviation {
-    /// Of groups of repetitions of the same thing; `None` where no group has two that are above 0.
-    fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
-        let (mut squares, mut degrees) = (0.0, 0.0);
-        for logs in groups.into_iter().filter_map(logarithms).filter(|logs| logs.count > 1) {
-            squares += logs.squares;
-            degrees += (logs.count - 1) as f64;
-        }
-        (degrees > 0.0).then(|| Self { deviation: (squares / degrees).sqrt().max(LEAST), degrees })
-    }
-
-    /// The interval of the mean of these repetitions that leaves out so much on both sides together; `None` of none.
-    fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
-        let logs = logarithms(values)?;
-        let half = Self::of_a_point(pooled, values)
-            .and_then(|spread| spread.student(outside).map(|factor| factor * spread.deviation))
-            .map(|half| half / (logs.count as f64).sqrt());
-        let end = |sign: f64| half.map(|half| (logs.mean + sign * half).exp());
-        Some(Estimate { value: logs.mean.exp(), low: end(-1.0), high: end(1.0) })
-    }
-
-    fn of_a_point(pooled: Option<Self>, values: &[f64]) -> Option<Self> {
-        let own = Self::pooled([values]).filter(|_| values.len() >= OWN_FROM);
-        match (own, pooled) {
-            (Some(own), Some(pooled)) if own.deviation > pooled.deviation => Some(own),
-            (own, None) => own,
-            (_, pooled) => pooled,
-        }
-    }
-
-    fn student(self, outside: f64) -> Option<f64> {
-        let student = StudentsT::new(0.0, 1.0, self.degrees).ok()?;
-        Some(student.inverse_cdf(1.0 - outside / 2.0))
-    }
-}
-
-/// Of those that have one.
-fn logarithms(values: &[f64]) -> Option<Logs> {
-    Logs::of(&values.iter().copied().filter(|value| *value > 0.0).collect::<Vec<f64>>())
-}
-
 pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
-/// How often an interval may miss what it is to hold.
-const OUTSIDE: f64 = 0.05;
+/// A range of this coverage decides. It is on the wrong side of a limit with at most half the rest: 5 %.
+const DECIDES: f64 = 0.9;
 
 /// Whether a point keeps the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// The whole interval lies on the right side of the limit.
+    /// The whole range lies on the right side of the limit.
     Kept,
-    /// The whole interval lies on the other side, or the lock broke down.
+    /// The whole range lies on the other side, or the lock broke down.
     Missed,
-    /// The interval spans the limit, or there is none.
+    /// The range spans the limit, or there are too few repetitions.
     Undecided,
 }
 
@@ -241,19 +166,22 @@ pub struct Point {
     /// Why the first that does not count does not.
     pub why: Option<String>,
     /// Acquisitions a second.
-    pub throughput: Option<Estimate>,
+    pub throughput: Option<Interval>,
     /// The median wait in microseconds.
-    pub wait_p50: Option<Estimate>,
+    pub wait_p50: Option<Interval>,
     /// The 99th percentile of the wait in microseconds.
-    pub wait_p99: Option<Estimate>,
+    pub wait_p99: Option<Interval>,
     /// Whether that is a lower bound: more waited than the trial could see the end of.
     pub wait_p50_at_least: bool,
     /// The same of the 99th percentile.
     pub wait_p99_at_least: bool,
     /// The figure of the objective.
-    pub objective: Option<Estimate>,
+    pub objective: Option<Interval>,
     /// Whether it keeps the objective; `None` where there is none.
     pub decision: Option<Decision>,
+    /// The side on which all repetitions so far are, however few: where to measure next.
+    #[serde(default)]
+    pub leaning: Option<Decision>,
     /// Whether even the most repetitions would give too few samples to say that the objective's percentile is kept.
     pub too_few_samples: bool,
 }
@@ -305,7 +233,7 @@ impl Series {
             .iter()
             .map(|x| own.iter().copied().filter(|sample| sample.at.x.total_cmp(x).is_eq()).collect())
             .collect();
-        let points = groups.iter().map(|group| point(group, &groups, objective)).collect();
+        let points = groups.iter().map(|group| point(group, objective)).collect();
         Self { strategy: strategy.to_owned(), beside, points }
     }
 
@@ -337,15 +265,8 @@ fn values(group: &[&Sample], figure: fn(&Sample) -> Option<f64>) -> Vec<f64> {
     sound(group).filter_map(figure).collect()
 }
 
-fn point(group: &[&Sample], all: &[Vec<&Sample>], objective: Option<&Objective>) -> Point {
-    let pooled = |figure: fn(&Sample) -> Option<f64>| {
-        let each: Vec<Vec<f64>> = all.iter().map(|group| values(group, figure)).collect();
-        LogDeviation::pooled(each.iter().map(Vec::as_slice))
-    };
-    let interval = |figure: fn(&Sample) -> Option<f64>| {
-        LogDeviation::interval(pooled(figure), &values(group, figure), OUTSIDE)
-    };
-    let of_objective: fn(&Sample) -> Option<f64> = |sample| Some(sample.objective?.value);
+fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
+    let range = |figure: fn(&Sample) -> Option<f64>| range_interval(&values(group, figure));
     let bounded = |figure: fn(&Sample) -> Option<Reading>| {
         sound(group).any(|one| figure(one).is_some_and(|reading| reading.at_least))
     };
@@ -364,13 +285,14 @@ fn point(group: &[&Sample], all: &[Vec<&Sample>], objective: Option<&Objective>)
         sound: counting,
         state,
         why: first_unsound.and_then(|sample| sample.why.clone()),
-        throughput: interval(|sample| sample.throughput),
-        wait_p50: interval(|sample| Some(sample.wait_p50?.value)),
-        wait_p99: interval(|sample| Some(sample.wait_p99?.value)),
+        throughput: range(|sample| sample.throughput),
+        wait_p50: range(|sample| Some(sample.wait_p50?.value)),
+        wait_p99: range(|sample| Some(sample.wait_p99?.value)),
         wait_p50_at_least: bounded(|sample| sample.wait_p50),
         wait_p99_at_least: bounded(|sample| sample.wait_p99),
-        objective: interval(of_objective),
-        decision: objective.map(|objective| decide(group, pooled(of_objective), objective)),
+        objective: range(|sample| Some(sample.objective?.value)),
+        decision: objective.map(|objective| decide(group, objective, DECIDES)),
+        leaning: objective.map(|objective| decide(group, objective, 0.0)),
         too_few_samples: objective.is_some_and(|objective| {
             let readings: Vec<Reading> = group.iter().filter_map(|sample| sample.objective).collect();
             let most = AT_MOST as f64 / readings.len().max(1) as f64;
@@ -379,41 +301,23 @@ fn point(group: &[&Sample], all: &[Vec<&Sample>], objective: Option<&Objective>)
     }
 }
 
-/// What the interval of a decision leaves out: the error is spent over one look after each repetition.
-fn outside(repetitions: usize) -> f64 {
-    Looks::each(AT_LEAST as u32, AT_MOST as u32).outside(repetitions as u32, OUTSIDE)
-}
-
-fn decide(group: &[&Sample], pooled: Option<LogDeviation>, objective: &Objective) -> Decision {
+/// The decision by a range of at least that coverage.
+fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
     if broken == group.len() && broken >= AT_LEAST {
         return Decision::Missed;
     }
     let readings: Vec<Reading> = sound(group).filter_map(|sample| sample.objective).collect();
-    let found: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
-    if broken > 0 || found.len() < AT_LEAST {
-        return Decision::Undecided;
-    }
-    let Some(Estimate { low: Some(low), high: Some(high), .. }) =
-        LogDeviation::interval(pooled, &found, outside(found.len()))
+    let found = range_interval(&readings.iter().map(|reading| reading.value).collect::<Vec<_>>());
+    let Some(found) = found.filter(|found| broken == 0 && found.is_bounded() && found.coverage >= coverage)
     else {
-        // A figure of nothing but zeros has no logarithm.
-        let all_kept = found.iter().all(|value| objective.holds(*value));
-        let is_zero = found.iter().all(|value| *value <= 0.0);
-        return match (is_zero, all_kept) {
-            (true, true) => Decision::Kept,
-            (true, false) => Decision::Missed,
-            (false, _) => Decision::Undecided,
-        };
+        return Decision::Undecided;
     };
-    let high = if readings.iter().any(|reading| reading.at_least) { f64::INFINITY } else { high };
-    // The interval is of those that have a logarithm; a repetition that gave nothing must lie on its side of the limit.
-    let nothing = found.iter().copied().filter(|value| *value <= 0.0);
-    let mut ends = [low, high].into_iter().chain(nothing);
-    match ends.clone().all(|end| objective.holds(end)) {
-        true if has_samples(objective.figure, &readings, 1.0) => Decision::Kept,
-        false if !ends.any(|end| objective.holds(end)) => Decision::Missed,
-        _ => Decision::Undecided,
+    let high = if readings.iter().any(|reading| reading.at_least) { f64::INFINITY } else { found.high };
+    match (Interval { high, ..found }).against(&objective.range()) {
+        Position::Within if has_samples(objective.figure, &readings, 1.0) => Decision::Kept,
+        Position::Below | Position::Above => Decision::Missed,
+        Position::Within | Position::Across => Decision::Undecided,
     }
 }
 

@@ -45,7 +45,12 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let seed = draw.random();
-    let delay = Delay { latency: wire::time(choice, "latency"), extra: wire::time(choice, "extra"), seed };
+    let delay = Delay {
+        latency: wire::time(choice, "latency"),
+        extra: wire::time(choice, "extra"),
+        seed,
+        only: None,
+    };
     let measure = move |since: &wire::Since<'_>| wire::waited(since.kept(), delay.latency, "passed on");
     Ok(wire::set(hit, move |proxy, who| proxy.delay(who, delay), measure).await)
 }

@@ -1,17 +1,20 @@
-//! `slow-consumer`: a contender reads replies and events late.
+//! `slow-consumer`: a contender gets replies and events late.
+
+use std::time::Duration;
 
 use super::{Active, FaultEntry, Firing, wire};
+use crate::proxy::{Delay, Direction};
 use zklockbench_core::catalog::fault::FaultCard;
 use zklockbench_core::catalog::{Param, ParamKind};
 
 pub const CARD: FaultCard = FaultCard {
     name: "slow-consumer",
-    summary: "a contender reads replies and events late",
+    summary: "a contender gets replies and events late",
     source: "ZooKeeper Programmer's Guide, Java binding: callbacks that hold up the event thread",
     details: "\
-Inject: the proxy reads what a server sends to the contender `lag` late, 16 KiB at a time.
-Proof: what has come since was read `lag` late at least, on average; looked at again before it is healed.
-Heal: nothing is held back any more.
+Inject: the proxy passes on what a server sends to the contender `lag` late, as `delay` does in both directions.
+Proof: what has come since was passed on `lag` late at least, on average; looked at again before it is healed.
+Heal: what is held back goes at once.
 
 A correct lock: the contender's own handoffs get longer by `lag` for each look it takes; those of the others stay as
 they are. A release must not wait for a notification that the slow one has yet to look at.
@@ -20,7 +23,7 @@ Where it misleads: the lag is the proxy's; the contender itself is as fast as be
         name: "lag",
         kind: ParamKind::Duration,
         default: "100ms",
-        doc: "How late it reads each reply and event.",
+        doc: "How late it gets each reply and event.",
     }],
     ..FaultCard::CONNECTIONS
 };
@@ -30,6 +33,7 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let lag = wire::time(choice, "lag");
-    let measure = move |since: &wire::Since<'_>| wire::waited(since.unread(), lag, "read");
-    Ok(wire::set(hit, move |proxy, who| proxy.slow_reader(who, lag), measure).await)
+    let delay = Delay { latency: lag, extra: Duration::ZERO, seed: 0, only: Some(Direction::ToClient) };
+    let measure = move |since: &wire::Since<'_>| wire::waited(since.kept_replies(), lag, "passed on");
+    Ok(wire::set(hit, move |proxy, who| proxy.delay(who, delay), measure).await)
 }

@@ -64,17 +64,20 @@ impl<'a> Since<'a> {
 
     /// Messages that the proxy held back and then passed on.
     pub fn kept(&self) -> Waits {
-        Self::counted(self.proxy, &self.who).kept - self.before.kept
+        let Passed { to_server, .. } = Self::counted(self.proxy, &self.who);
+        let mut all = self.kept_replies();
+        all += to_server.kept - self.before.to_server.kept;
+        all
     }
 
-    /// Messages that a slow reader read late.
-    pub fn unread(&self) -> Waits {
-        Self::counted(self.proxy, &self.who).unread - self.before.unread
+    /// The same of replies and notifications only.
+    pub fn kept_replies(&self) -> Waits {
+        Self::counted(self.proxy, &self.who).to_client.kept - self.before.to_client.kept
     }
 
     pub fn bytes(&self) -> u64 {
-        let Passed { to_server, to_client, .. } = Self::counted(self.proxy, &self.who);
-        to_server + to_client - self.before.to_server - self.before.to_client
+        let all = |passed: Passed| passed.to_server.bytes + passed.to_client.bytes;
+        all(Self::counted(self.proxy, &self.who)) - all(self.before)
     }
 
     pub fn lasts(&self) -> Duration {

@@ -1,11 +1,11 @@
-//! The packets of client and server on one connection, as far as the proxy understands them: to which session
-//! the connection belongs, and which request or reply must be lost.
+//! The packets of client and server on one connection, as far as the proxy understands them: which session they
+//! negotiate, and which request or reply must be lost.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
+use super::protocol::{self, ClientRequest, Frames, NotFrames};
 use super::setting::{LostPart, Struck};
-use super::table::{Registration, SessionTimeouts};
+use super::table::Registration;
 use super::traffic::Traffic;
 
 use zklockbench_core::locked::locked;
@@ -21,14 +21,11 @@ pub struct LostRequest {
 
 #[derive(Debug, Default)]
 struct ConversationState {
-    traffic: Arc<Traffic>,
     requests: Frames,
     replies: Frames,
     /// Whether the client has sent its connect request, so that frames follow.
     asked: bool,
     answered: bool,
-    /// Session timeout of the connect request, in milliseconds.
-    asked_ms: i32,
     /// Request whose reply must be lost, and the number of the loss.
     doomed: Option<(ClientRequest, u64)>,
 }
@@ -41,13 +38,11 @@ pub struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     pub fn new(registration: &'a Registration) -> Self {
-        let state =
-            ConversationState { traffic: registration.identify(None), ..ConversationState::default() };
-        Self { registration, state: Mutex::new(state) }
+        Self { registration, state: Mutex::default() }
     }
 
-    pub fn traffic(&self) -> Arc<Traffic> {
-        Arc::clone(&locked(&self.state).traffic)
+    pub fn traffic(&self) -> &Traffic {
+        &self.registration.traffic
     }
 
     /// Reads bytes from the client. Returns the first request that must be lost, and reads nothing after it.
@@ -64,14 +59,13 @@ impl<'a> Conversation<'a> {
                 lost = Some(LostRequest { loss, struck: Struck::now(request, 0), start: frame.start });
                 return Err(NotFrames);
             }
-            let Negotiated { session, timeout_ms } =
-                protocol::session_asked_for(frame.head).ok_or(NotFrames)?;
+            if !protocol::is_connect_request(frame.head) {
+                return Err(NotFrames);
+            }
             state.asked = true;
-            state.asked_ms = timeout_ms;
             if let Some(own) = self.registration.counted_by() {
                 own.wire.connects(own.client, frame.bytes);
             }
-            state.belongs_to(self.registration, session);
             Ok(())
         });
         state.requests = requests;
@@ -88,14 +82,11 @@ impl<'a> Conversation<'a> {
         let mut replies = std::mem::take(&mut state.replies);
         replies.read(bytes, |frame| {
             if !state.answered {
-                let Negotiated { session, timeout_ms } =
-                    protocol::session_granted(frame.head).ok_or(NotFrames)?;
+                protocol::session_granted(frame.head).ok_or(NotFrames)?;
                 state.answered = true;
                 if let Some(own) = self.registration.counted_by() {
                     own.wire.connected(own.client, frame.bytes);
                 }
-                state.belongs_to(self.registration, session);
-                self.registration.negotiated(session, SessionTimeouts::of(state.asked_ms, timeout_ms));
                 return Ok(());
             }
             if let Some(own) = self.registration.counted_by() {
@@ -122,10 +113,6 @@ impl<'a> Conversation<'a> {
 }
 
 impl ConversationState {
-    fn belongs_to(&mut self, registration: &Registration, session: i64) {
-        self.traffic = registration.identify((session != 0).then_some(session));
-    }
-
     /// Checks whether a request or its reply must be lost. Returns the request to withhold and the number of
     /// the loss.
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, u64)> {
@@ -140,6 +127,8 @@ impl ConversationState {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::proxy::setting::Who;
     use crate::proxy::table::ProxyTable;
@@ -167,32 +156,6 @@ mod tests {
     }
 
     #[test]
-    fn connection_belongs_to_the_session_it_asks_for_until_that_is_over() {
-        let table = Arc::new(ProxyTable::default());
-        let registration = table.join(None);
-        let conversation = Conversation::new(&registration);
-        conversation.requested(&asks_for(7));
-        assert_eq!(table.connections(Who::Session(7)), 1);
-        conversation.replied(&grants(0));
-        assert_eq!((table.connections(Who::Session(7)), table.connections(Who::All)), (0, 1));
-    }
-
-    #[test]
-    fn session_timeout_is_the_one_that_the_server_grants() {
-        let table = Arc::new(ProxyTable::default());
-        let registration = table.join(None);
-        let conversation = Conversation::new(&registration);
-        let with_timeout = |mut packet: Vec<u8>, at: usize, ms: i32| {
-            packet[at..at + 4].copy_from_slice(&ms.to_be_bytes());
-            packet
-        };
-        conversation.requested(&with_timeout(asks_for(0), 16, 30_000));
-        assert_eq!(table.timeouts(7), None);
-        conversation.replied(&with_timeout(grants(7), 8, 20_000));
-        assert_eq!(table.timeouts(7), Some(SessionTimeouts::of(30_000, 20_000)));
-    }
-
-    #[test]
     fn lost_reply_begins_after_the_earlier_replies() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
@@ -200,7 +163,7 @@ mod tests {
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         conversation.requested(&create(1));
-        let (_, told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
+        let (_, told) = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
         let lost = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat()).unwrap();
@@ -218,7 +181,7 @@ mod tests {
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, _told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
+        let (_, _told) = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
         assert!(conversation.replied(&refusal).is_none());
@@ -233,7 +196,7 @@ mod tests {
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, told) = table.arm(Who::Session(7), LostPart::Request, &[RequestKind::Create]);
+        let (_, told) = table.arm(Who::All, LostPart::Request, &[RequestKind::Create]);
         let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
         let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
         assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));
@@ -244,13 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn connection_without_a_connect_request_belongs_to_no_session() {
+    fn connection_without_a_connect_request_has_no_frames() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
+        let (_, _told) = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         conversation.requested(&asks_for(7));
-        assert!(conversation.replied(&[grants(7), reply(1, 5)].concat()).is_none());
-        assert_eq!(table.connections(Who::Session(7)), 0);
+        conversation.requested(&create(2));
+        assert!(conversation.replied(&[grants(7), reply(2, 5)].concat()).is_none());
     }
 }

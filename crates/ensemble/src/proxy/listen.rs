@@ -15,6 +15,7 @@ use super::conversation::Conversation;
 use super::pump::{Pump, has_hung_up};
 use super::setting::{ConnectionEnd, Orders};
 use super::table::{ProxyTable, Registration};
+use super::traffic::Direction;
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 
@@ -155,9 +156,9 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     }
     let conversation = Conversation::new(registration);
     let sockets = [client, &server];
-    let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number);
-    let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number);
-    let ended = tokio::try_join!(requests.run(), replies.run());
+    let pump =
+        |direction| Pump::new(direction, sockets, &conversation, registration.orders(), registration.number);
+    let ended = tokio::try_join!(pump(Direction::ToServer).run(), pump(Direction::ToClient).run());
     if ended == Err(ConnectionEnd::Reset) {
         reset_at_close(&server);
     }

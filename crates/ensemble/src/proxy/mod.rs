@@ -3,8 +3,8 @@
 //!
 //! The proxy knows clients by the address they connect to: each may have its own listeners
 //! ([`Proxy::connect_for`]). So a client's settings hold from the first byte of any connection, also in a new
-//! session. The proxy knows sessions by reading the frames that pass, and changes none of them. Anything else
-//! (four-letter commands, TLS) passes untouched and belongs to no session.
+//! session. The proxy reads the frames that pass and changes none of them. Anything else (four-letter commands,
+//! TLS) passes untouched.
 //!
 //! All work is done on one thread. Timers are late by about a millisecond, never early. The sockets between
 //! proxy and client are not those of a network: a server that is down shows as a reset instead of a refusal.
@@ -19,14 +19,12 @@ mod traffic;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
 pub use protocol::ClientRequest;
 pub use setting::{Delay, Settings, Struck, Who};
-pub use table::SessionTimeouts;
-pub use traffic::{Passed, Waits};
+pub use traffic::{Direction, Passed, Waits};
 pub use wire::{FanOut, Wire, Wired};
 
 use listen::Listening;
@@ -85,7 +83,7 @@ impl Proxy {
     pub fn close(self) {}
 
     /// Delays data by `delay.latency` and a random part of `delay.extra` in each direction, so a round trip
-    /// takes twice that longer. Order is kept. The random parts depend on the seed and the connection's
+    /// takes twice that longer, unless `delay.only` names one. Order is kept. The random parts depend on the seed and the connection's
     /// number. Healing releases all waiting data at once.
     pub fn delay(&self, who: Who, delay: Delay) -> Guard {
         Guard::set(&self.table, who, Setting::Delay(delay))
@@ -103,18 +101,12 @@ impl Proxy {
         Guard::set(&self.table, who, Setting::Stall)
     }
 
-    /// Resets connections, and new ones at once. Those of [`Who::All`] and of a client are reset as they are
-    /// accepted; those of a session once the connect request has named it, which does not reach the server.
+    /// Resets connections, and new ones as they are accepted.
     pub fn refuse(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Refuse)
     }
 
-    /// Makes the client a slow reader: data from the server are read `lag` late, 16 KiB at a time.
-    pub fn slow_reader(&self, who: Who, lag: Duration) -> Guard {
-        Guard::set(&self.table, who, Setting::SlowReader(lag))
-    }
-
-    /// Combined settings of the target's next connection, before that has named a session.
+    /// Combined settings of the target's next connection.
     pub fn in_force(&self, who: Who) -> Settings {
         self.table.in_force(who)
     }
@@ -144,15 +136,10 @@ impl Proxy {
         LostMessage::arm(&self.table, who, LostPart::Request, kinds)
     }
 
-    /// Timeouts of a session as negotiated on its latest connection.
-    pub fn session_timeouts(&self, session: i64) -> Option<SessionTimeouts> {
-        self.table.timeouts(session)
-    }
-
     /// Bytes passed on so far, to servers and to clients, on all connections of the target.
     pub fn passed(&self, who: Who) -> (u64, u64) {
         let passed = self.table.passed(who);
-        (passed.to_server, passed.to_client)
+        (passed.to_server.bytes, passed.to_client.bytes)
     }
 
     pub fn counted(&self, who: Who) -> Passed {

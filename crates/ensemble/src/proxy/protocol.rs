@@ -87,27 +87,20 @@ pub const NOTIFICATION: i32 = -1;
 /// Opcodes of multi and multiRead.
 const MULTI: [i32; 2] = [14, 22];
 
-/// A session as client and server negotiate it: its number, and its timeout in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Negotiated {
-    pub session: i64,
-    pub timeout_ms: i32,
-}
-
-/// Session that a connect request asks for; 0 for a new one. `None` if it is no connect request.
-pub fn session_asked_for(head: &[u8]) -> Option<Negotiated> {
+/// Whether the first frame of a connection asks for a session.
+pub fn is_connect_request(head: &[u8]) -> bool {
     let mut reader = Reader(head);
-    let (_version, _last_zxid, timeout_ms) = (reader.int()?, reader.long()?, reader.int()?);
-    let session = reader.long()?;
+    let fixed = (reader.int(), reader.long(), reader.int(), reader.long());
     // Length of the password; `-1` means none.
-    (-1..=64).contains(&reader.int()?).then_some(Negotiated { session, timeout_ms })
+    matches!(fixed, (Some(_), Some(_), Some(_), Some(_)))
+        && reader.int().is_some_and(|length| (-1..=64).contains(&length))
 }
 
 /// Session that a connect response grants; 0 if the requested one is over.
-pub fn session_granted(head: &[u8]) -> Option<Negotiated> {
+pub fn session_granted(head: &[u8]) -> Option<i64> {
     let mut reader = Reader(head);
-    let (_version, timeout_ms) = (reader.int()?, reader.int()?);
-    Some(Negotiated { session: reader.long()?, timeout_ms })
+    let (_version, _timeout_ms) = (reader.int()?, reader.int()?);
+    reader.long()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -369,12 +362,11 @@ mod tests {
     #[test]
     fn connect_request_names_the_session_to_resume() {
         let timeout = 4_000_i32.to_be_bytes();
-        let negotiated = Some(Negotiated { session: 5, timeout_ms: 4_000 });
         let asks = [&[0; 12][..], &timeout, &5_i64.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat();
-        assert_eq!(session_asked_for(&asks), negotiated);
-        assert_eq!(session_asked_for(&asks[..27]), None);
+        assert!(is_connect_request(&asks));
+        assert!(!is_connect_request(&asks[..27]));
         let grants = [&[0; 4][..], &timeout, &5_i64.to_be_bytes()].concat();
-        assert_eq!(session_granted(&grants), negotiated);
+        assert_eq!(session_granted(&grants), Some(5));
     }
 
     fn header(opcode: i32) -> Vec<u8> {
@@ -436,7 +428,7 @@ mod tests {
         #[test]
         fn garbage_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (request(&garbage), reply(&garbage));
-            let _ = (session_asked_for(&garbage), session_granted(&garbage));
+            let _ = (is_connect_request(&garbage), session_granted(&garbage));
             let _ = (operations(opcode, &garbage), created(opcode, &garbage));
         }
     }

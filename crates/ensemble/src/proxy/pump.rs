@@ -38,9 +38,6 @@ pub struct Pump<'a> {
     settings: Arc<Settings>,
     buffer: Vec<u8>,
     queue: Queue,
-    /// Time at which a slow reader reads the data that have come.
-    reads_at: Option<Instant>,
-    came_at: Option<Instant>,
     ended: bool,
     /// Whether the input ended because the connection broke.
     broken: bool,
@@ -50,39 +47,33 @@ pub struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    /// Pump from the client to the server; `number` sets its random delays apart from those of other pumps.
-    pub fn to_server(
+    /// Pump of one direction between the client's socket and the server's; `number` sets its random delays apart
+    /// from those of other pumps.
+    pub fn new(
+        direction: Direction,
         [client, server]: [&'a TcpStream; 2],
         conversation: &'a Conversation<'a>,
         orders: watch::Receiver<Orders>,
         number: u64,
     ) -> Self {
+        let (from, to, number) = match direction {
+            Direction::ToServer => (client, server, number),
+            Direction::ToClient => (server, client, !number),
+        };
         Self {
-            direction: Direction::ToServer,
-            from: client,
-            to: server,
+            direction,
+            from,
+            to,
             conversation,
             orders,
             settings: Arc::default(),
             buffer: vec![0; BUFFER],
-            queue: Queue::new(number, Instant::now()),
-            reads_at: None,
-            came_at: None,
+            queue: Queue::new(direction, number, Instant::now()),
             ended: false,
             broken: false,
             lost: None,
             has_passed: false,
         }
-    }
-
-    pub fn to_client(
-        [client, server]: [&'a TcpStream; 2],
-        conversation: &'a Conversation<'a>,
-        orders: watch::Receiver<Orders>,
-        number: u64,
-    ) -> Self {
-        let other_way = Self::to_server([server, client], conversation, orders, !number);
-        Self { direction: Direction::ToClient, ..other_way }
     }
 
     pub async fn run(mut self) -> Result<(), ConnectionEnd> {
@@ -93,7 +84,7 @@ impl<'a> Pump<'a> {
             }
             let goes_on = match self.turn().await {
                 PumpTurn::Look => true,
-                PumpTurn::Read => self.read()?,
+                PumpTurn::Read => self.read(),
                 PumpTurn::Write => self.write(),
             };
             if !goes_on {
@@ -109,9 +100,8 @@ impl<'a> Pump<'a> {
         let moves = !self.settings.stalled;
         let reads = moves && !self.ended && self.queue.has_room();
         let due = self.queue.due().filter(|_| moves);
-        let reads_at = self.reads_at.filter(|_| reads);
         let is_over = |at: Instant| at <= now;
-        let later = [due, reads_at].into_iter().flatten().filter(|at| !is_over(*at)).min();
+        let later = due.filter(|at| !is_over(*at));
         tokio::select! {
             biased;
             _ = orders.changed() => {
@@ -120,7 +110,7 @@ impl<'a> Pump<'a> {
                 PumpTurn::Look
             }
             _ = to.writable(), if due.is_some_and(is_over) => PumpTurn::Write,
-            _ = from.readable(), if reads && reads_at.is_none_or(is_over) => PumpTurn::Read,
+            _ = from.readable(), if reads => PumpTurn::Read,
             () = sleep_until(later.unwrap_or(now)), if later.is_some() => PumpTurn::Look,
         }
     }
@@ -135,8 +125,6 @@ impl<'a> Pump<'a> {
         }
         let moves_again = self.settings.stalled && !orders.settings.stalled;
         self.settings = orders.settings;
-        // A shorter lag than before allows an earlier read.
-        self.reads_at = self.reads_at.zip(self.settings.lag).map(|(at, lag)| at.min(Instant::now() + lag));
         self.queue.set(&self.settings, Instant::now());
         // A connection that its client has given up must not take over the session.
         let is_fresh = self.direction == Direction::ToServer && !self.has_passed;
@@ -146,50 +134,33 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    fn read(&mut self) -> Result<bool, ConnectionEnd> {
-        if let Some(lag) = self.lag().filter(|_| self.reads_at.is_none()) {
-            let now = Instant::now();
-            (self.came_at, self.reads_at) = (Some(now), Some(now + lag));
-            return Ok(true);
-        }
-        self.reads_at = None;
-        let came_at = self.came_at.take();
+    /// Reads what has come; returns whether the receiver is still there.
+    fn read(&mut self) -> bool {
         match self.from.try_read(&mut self.buffer) {
             Ok(0) => self.ended = true,
-            Ok(count) => {
-                if let Some(came_at) = came_at {
-                    self.conversation.traffic().unread(came_at.elapsed());
-                }
-                return self.arrived(count);
-            }
+            Ok(count) => return self.arrived(count),
             Err(error) if is_for_later(&error) => {}
             Err(_) => (self.ended, self.broken) = (true, true),
         }
-        Ok(true)
-    }
-
-    fn lag(&self) -> Option<Duration> {
-        self.settings.lag.filter(|_| self.direction == Direction::ToClient)
+        true
     }
 
     /// Passes the buffer on or queues it; returns whether the receiver is still there.
-    fn arrived(&mut self, count: usize) -> Result<bool, ConnectionEnd> {
+    fn arrived(&mut self, count: usize) -> bool {
         self.lost = self.understand(count);
         let passes = self.lost.as_ref().map_or(count, |lost| lost.start);
         self.ended |= self.lost.is_some();
-        // These bytes may have identified the connection's session.
-        self.obey()?;
         let mut gone = 0;
         if self.queue.is_direct() && !self.settings.stalled {
-            let Some(written) = self.pass(&self.buffer[..passes]) else { return Ok(false) };
+            let Some(written) = self.pass(&self.buffer[..passes]) else { return false };
             gone = written;
             if gone == passes {
-                self.conversation.traffic().kept(Duration::ZERO);
+                self.conversation.traffic().kept(self.direction, Duration::ZERO);
             }
             self.has_passed |= gone > 0;
         }
         self.queue.push(&self.buffer[gone..passes], Instant::now());
-        Ok(true)
+        true
     }
 
     fn understand(&self, count: usize) -> Option<LostRequest> {
@@ -205,7 +176,7 @@ impl<'a> Pump<'a> {
         let Some(part) = self.queue.part() else { return true };
         let Some(written) = self.pass(part) else { return false };
         if let Some(lasted) = self.queue.gone(written, Instant::now()) {
-            self.conversation.traffic().kept(lasted);
+            self.conversation.traffic().kept(self.direction, lasted);
         }
         self.has_passed |= written > 0;
         true
@@ -285,6 +256,7 @@ struct Piece {
 /// Pieces in the order in which they came and will go.
 #[derive(Debug)]
 struct Queue {
+    direction: Direction,
     pieces: VecDeque<Piece>,
     bytes: usize,
     delays: Vec<(Delay, Rng)>,
@@ -297,9 +269,9 @@ struct Queue {
 
 impl Queue {
     /// An empty queue; queues with different numbers have different random delays.
-    fn new(number: u64, now: Instant) -> Self {
-        let pieces = VecDeque::new();
-        Self { pieces, bytes: 0, delays: Vec::new(), bandwidth: None, idle_from: now, number }
+    fn new(direction: Direction, number: u64, now: Instant) -> Self {
+        let (pieces, delays) = (VecDeque::new(), Vec::new());
+        Self { direction, pieces, bytes: 0, delays, bandwidth: None, idle_from: now, number }
     }
 
     /// Applies changed settings. Waiting data are late by no more than the remaining delays.
@@ -307,12 +279,14 @@ impl Queue {
         self.bandwidth = settings.bandwidth;
         // Time in which nothing could move is not made up for.
         self.idle_from = self.idle_from.max(now);
-        if self.delays.iter().map(|(delay, _)| delay).eq(&settings.delays) {
+        let is_ours = |delay: &&Delay| delay.only.is_none_or(|only| only == self.direction);
+        let delays: Vec<Delay> = settings.delays.iter().filter(is_ours).copied().collect();
+        if self.delays.iter().map(|(delay, _)| delay).eq(&delays) {
             return;
         }
         let random =
             |delay: &Delay| Rng::with_seed(delay.seed.wrapping_add(Rng::with_seed(self.number).u64(..)));
-        self.delays = settings.delays.iter().map(|delay| (*delay, random(delay))).collect();
+        self.delays = delays.iter().map(|delay| (*delay, random(delay))).collect();
         let mut before = None;
         for piece in &mut self.pieces {
             // As if it had come under these delays only, but never later than it was due before.
@@ -398,13 +372,13 @@ mod tests {
 
     fn set(settings: Settings) -> (Queue, Instant) {
         let now = Instant::now();
-        let mut queue = Queue::new(1, now);
+        let mut queue = Queue::new(Direction::ToServer, 1, now);
         queue.set(&settings, now);
         (queue, now)
     }
 
     fn delayed(latency: Duration, extra: Duration, seed: u64) -> Settings {
-        Settings { delays: vec![Delay { latency, extra, seed }], ..Settings::default() }
+        Settings { delays: vec![Delay { latency, extra, seed, only: None }], ..Settings::default() }
     }
 
     #[test]
@@ -440,8 +414,8 @@ mod tests {
     #[test]
     fn longest_delay_does_not_panic() {
         let now = Instant::now();
-        let mut queue = Queue::new(1, now);
-        let longest = Delay { latency: Duration::MAX, extra: Duration::MAX, seed: 1 };
+        let mut queue = Queue::new(Direction::ToServer, 1, now);
+        let longest = Delay { latency: Duration::MAX, extra: Duration::MAX, seed: 1, only: None };
         queue.set(&Settings::of([Setting::Delay(longest); 3].into_iter()), now);
         queue.push(b"a", now);
         assert!(queue.due().unwrap() > now + Duration::from_secs(365 * 24 * 3600));
@@ -471,6 +445,18 @@ mod tests {
         queue.push(b"b", now + 2 * MS);
         queue.gone(1, now + 20 * MS);
         assert_eq!(queue.due(), Some(now + 22 * MS));
+    }
+
+    #[test]
+    fn delay_of_the_other_direction_holds_nothing_back() {
+        let one_way = |only| Delay { latency: 20 * MS, extra: Duration::ZERO, seed: 1, only: Some(only) };
+        let settings = Settings { delays: vec![one_way(Direction::ToClient)], ..Settings::default() };
+        let (queue, now) = set(settings.clone());
+        assert!(queue.is_direct());
+        let mut queue = Queue::new(Direction::ToClient, 1, now);
+        queue.set(&settings, now);
+        queue.push(b"a", now);
+        assert_eq!(queue.due(), Some(now + 20 * MS));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::protocol::ClientRequest;
+use super::traffic::Direction;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::RequestKind;
 
@@ -19,38 +20,18 @@ const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
 pub enum Who {
     /// All connections, also those without a session.
     All,
-    /// Connections of the client with this number, whatever its session; see [`Proxy::connect_for`].
+    /// Connections of the client with this number; see [`Proxy::connect_for`].
     ///
     /// [`Proxy::connect_for`]: super::Proxy::connect_for
     Client(usize),
-    /// Connections of this session, however often it reconnects, but not of the client's next session.
-    Session(i64),
-}
-
-/// Owner of a connection, as far as known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Owner {
-    /// Client of the listener; known from the first byte on.
-    pub client: Option<usize>,
-    /// Session that the connect request named or the server granted.
-    pub session: Option<i64>,
 }
 
 impl Who {
-    /// Owner of a connection that only this target covers.
-    pub(super) fn owner(self) -> Owner {
-        match self {
-            Self::All => Owner::default(),
-            Self::Client(client) => Owner { client: Some(client), session: None },
-            Self::Session(session) => Owner { client: None, session: Some(session) },
-        }
-    }
-
-    pub fn covers(self, owner: Owner) -> bool {
+    /// Whether the target includes the connections of this client; `None` for those of the shared listeners.
+    pub fn covers(self, client: Option<usize>) -> bool {
         match self {
             Self::All => true,
-            Self::Client(meant) => owner.client == Some(meant),
-            Self::Session(meant) => owner.session == Some(meant),
+            Self::Client(meant) => client == Some(meant),
         }
     }
 }
@@ -63,6 +44,8 @@ pub struct Delay {
     /// Upper bound of an additional random delay.
     pub extra: Duration,
     pub seed: u64,
+    /// The only direction that is delayed; `None` for both.
+    pub only: Option<Direction>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +55,6 @@ pub enum Setting {
     Bandwidth(u64),
     Stall,
     Refuse,
-    /// Time by which data from the server are read late.
-    SlowReader(Duration),
 }
 
 /// Combination of all settings for one connection.
@@ -85,8 +66,6 @@ pub struct Settings {
     pub bandwidth: Option<u64>,
     pub stalled: bool,
     pub refused: bool,
-    /// Longest time by which data from the server are read late.
-    pub lag: Option<Duration>,
 }
 
 impl Settings {
@@ -94,15 +73,15 @@ impl Settings {
         let mut all = Self::default();
         for setting in settings {
             match setting {
-                Setting::Delay(Delay { latency, extra, seed }) => {
-                    all.delays.push(Delay { latency: latency.min(AGES), extra: extra.min(AGES), seed });
+                Setting::Delay(delay) => {
+                    let (latency, extra) = (delay.latency.min(AGES), delay.extra.min(AGES));
+                    all.delays.push(Delay { latency, extra, ..delay });
                 }
                 Setting::Bandwidth(rate) => {
                     all.bandwidth = Some(all.bandwidth.map_or(rate, |other| other.min(rate)));
                 }
                 Setting::Stall => all.stalled = true,
                 Setting::Refuse => all.refused = true,
-                Setting::SlowReader(lag) => all.lag = all.lag.max(Some(lag.min(AGES))),
             }
         }
         all
@@ -181,9 +160,14 @@ impl Losses {
     }
 
     /// Number and part of the pending loss that matches a request on this connection, if any.
-    pub fn find(&mut self, connection: u64, owner: Owner, kind: RequestKind) -> Option<(u64, LostPart)> {
+    pub fn find(
+        &mut self,
+        connection: u64,
+        client: Option<usize>,
+        kind: RequestKind,
+    ) -> Option<(u64, LostPart)> {
         let is_for = |armed: &Armed| {
-            armed.found_on.is_none() && armed.who.covers(owner) && armed.kinds.contains(&kind)
+            armed.found_on.is_none() && armed.who.covers(client) && armed.kinds.contains(&kind)
         };
         let (number, armed) = self.0.iter_mut().find(|(_, armed)| is_for(armed))?;
         armed.found_on = Some(connection);
@@ -226,44 +210,16 @@ mod tests {
 
     #[test]
     fn delays_add_up_and_the_worst_of_other_settings_counts() {
-        let delay = Delay { latency: Duration::from_millis(5), extra: Duration::ZERO, seed: 1 };
-        let lag = Duration::from_millis;
-        let settings = [
-            Setting::Delay(delay),
-            Setting::Bandwidth(10),
-            Setting::Bandwidth(20),
-            Setting::SlowReader(lag(3)),
-            Setting::SlowReader(lag(2)),
-            Setting::Delay(delay),
-        ];
-        let expected = Settings {
-            delays: vec![delay; 2],
-            bandwidth: Some(10),
-            lag: Some(lag(3)),
-            ..Settings::default()
-        };
+        let delay = Delay { latency: Duration::from_millis(5), extra: Duration::ZERO, seed: 1, only: None };
+        let settings =
+            [Setting::Delay(delay), Setting::Bandwidth(10), Setting::Bandwidth(20), Setting::Delay(delay)];
+        let expected = Settings { delays: vec![delay; 2], bandwidth: Some(10), ..Settings::default() };
         assert_eq!(Settings::of(settings.into_iter()), expected);
         assert!(Settings::of([Setting::Stall].into_iter()).stalled);
         assert!(Settings::of([Setting::Refuse].into_iter()).refused);
     }
 
-    #[test]
-    fn session_is_covered_once_known_and_client_in_any_session() {
-        let owner = |client, session| Owner { client, session };
-        assert!(Who::All.covers(Owner::default()) && Who::Session(1).covers(owner(None, Some(1))));
-        assert!(!Who::Session(1).covers(owner(Some(1), None)));
-        assert!(!Who::Session(1).covers(owner(Some(1), Some(2))));
-        assert!(
-            [None, Some(1), Some(2)].iter().all(|session| Who::Client(3).covers(owner(Some(3), *session)))
-        );
-        assert!(!Who::Client(3).covers(owner(None, Some(3))) && !Who::Client(3).covers(owner(Some(4), None)));
-    }
-
     const CREATE: RequestKind = RequestKind::Create;
-
-    fn of(session: i64) -> Owner {
-        Owner { client: None, session: Some(session) }
-    }
 
     fn struck() -> Struck {
         let request = ClientRequest { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
@@ -271,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn loss_matches_one_request_of_its_session_and_kind() {
+    fn loss_matches_one_request_of_its_client_and_kind() {
         let mut losses = Losses::default();
-        let told = losses.arm(1, Who::Session(10), LostPart::Reply, &[CREATE]);
-        assert_eq!(losses.find(1, of(11), CREATE), None);
-        assert_eq!(losses.find(1, of(10), RequestKind::Delete), None);
-        assert_eq!(losses.find(1, of(10), CREATE), Some((1, LostPart::Reply)));
-        assert_eq!(losses.find(1, of(10), CREATE), None);
+        let told = losses.arm(1, Who::Client(10), LostPart::Reply, &[CREATE]);
+        assert_eq!(losses.find(1, Some(11), CREATE), None);
+        assert_eq!(losses.find(1, Some(10), RequestKind::Delete), None);
+        assert_eq!(losses.find(1, Some(10), CREATE), Some((1, LostPart::Reply)));
+        assert_eq!(losses.find(1, Some(10), CREATE), None);
         assert!(told.borrow().is_none());
         losses.strike(1, struck());
         assert_eq!(told.borrow().as_ref().map(|struck| struck.zxid), Some(5));
@@ -287,12 +243,12 @@ mod tests {
     #[test]
     fn broken_connection_leaves_the_loss_to_the_next() {
         let mut losses = Losses::default();
-        let _told = losses.arm(1, Who::Session(10), LostPart::Reply, &[CREATE]);
-        assert_eq!(losses.find(1, of(10), CREATE), Some((1, LostPart::Reply)));
+        let _told = losses.arm(1, Who::Client(10), LostPart::Reply, &[CREATE]);
+        assert_eq!(losses.find(1, Some(10), CREATE), Some((1, LostPart::Reply)));
         losses.gone(2);
-        assert_eq!(losses.find(2, of(10), CREATE), None);
+        assert_eq!(losses.find(2, Some(10), CREATE), None);
         losses.gone(1);
-        assert_eq!(losses.find(2, of(10), CREATE), Some((1, LostPart::Reply)));
+        assert_eq!(losses.find(2, Some(10), CREATE), Some((1, LostPart::Reply)));
         losses.disarm(1);
         losses.strike(1, struck());
         assert_eq!(losses.len(), 0);

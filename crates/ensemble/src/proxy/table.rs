@@ -1,14 +1,13 @@
-//! Table of all connections: their owners, settings and traffic.
+//! Table of all connections: their clients, settings and traffic.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::setting::{ConnectionEnd, Losses, LostPart, Orders, Owner, Setting, Settings, Struck, Who};
+use super::setting::{ConnectionEnd, Losses, LostPart, Orders, Setting, Settings, Struck, Who};
 use super::traffic::{Passed, Traffic};
 use super::wire::Wire;
 use zklockbench_core::locked::locked;
@@ -16,45 +15,22 @@ use zklockbench_core::measure::RequestKind;
 
 #[derive(Debug)]
 struct Connection {
-    owner: Owner,
-    traffic: Arc<Traffic>,
+    client: Option<usize>,
     orders: watch::Sender<Orders>,
 }
 
-/// Traffic of one session, and its client.
 #[derive(Debug, Default)]
-struct OfSession {
-    client: Option<usize>,
+struct OfClient {
+    /// Traffic of all its connections, closed ones included.
     traffic: Arc<Traffic>,
-    timeouts: Option<SessionTimeouts>,
-}
-
-/// Session timeout that a client asked for, and the one that a server granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionTimeouts {
-    pub asked: Duration,
-    pub granted: Duration,
-}
-
-impl SessionTimeouts {
-    pub(super) fn of(asked_ms: i32, granted_ms: i32) -> Self {
-        let [asked, granted] =
-            [asked_ms, granted_ms].map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        Self { asked, granted }
-    }
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     settings: BTreeMap<u64, (Who, Setting)>,
     connections: HashMap<u64, Connection>,
-    /// Sessions stay, because they may reconnect. For a client with its own listeners, only the latest one
-    /// stays.
-    sessions: HashMap<i64, OfSession>,
-    /// Latest session of each client with its own listeners.
-    latest: HashMap<usize, i64>,
-    /// Traffic, by client, of closed connections whose session was never known or has been forgotten.
-    nameless: HashMap<Option<usize>, Traffic>,
+    /// Clients with their own listeners; `None` for all others.
+    clients: HashMap<Option<usize>, OfClient>,
     losses: Losses,
     numbers: u64,
 }
@@ -92,7 +68,11 @@ impl ProxyTable {
     }
 
     pub fn in_force(&self, who: Who) -> Settings {
-        Settings::clone(&locked(&self.inner).orders_for(who.owner()).settings)
+        let client = match who {
+            Who::All => None,
+            Who::Client(client) => Some(client),
+        };
+        Settings::clone(&locked(&self.inner).settings_for(client))
     }
 
     /// Makes connections end; returns how many were not ending before.
@@ -134,36 +114,22 @@ impl ProxyTable {
     /// Traffic so far, including closed connections.
     pub fn passed(&self, who: Who) -> Passed {
         let inner = locked(&self.inner);
-        let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic, .. })| {
-            who.covers(Owner { client: *client, session: Some(*session) }).then_some(&**traffic)
-        });
-        // A connection counts for its session, unless that has been forgotten.
-        let is_known = |session| inner.sessions.contains_key(&session);
-        let nameless =
-            inner.covered(who).filter(|connection| !connection.owner.session.is_some_and(is_known));
-        let nameless = nameless.map(|connection| &*connection.traffic);
-        let gone = inner.nameless.iter().filter_map(|(client, traffic)| {
-            who.covers(Owner { client: *client, session: None }).then_some(traffic)
-        });
-        let each = sessions.chain(nameless).chain(gone).map(Traffic::passed);
-        each.fold(Passed::default(), Passed::add)
-    }
-
-    pub fn timeouts(&self, session: i64) -> Option<SessionTimeouts> {
-        locked(&self.inner).sessions.get(&session)?.timeouts
+        let covered = inner.clients.iter().filter(|(client, _)| who.covers(**client));
+        covered.map(|(_, of)| of.traffic.passed()).fold(Passed::default(), Passed::add)
     }
 
     /// Adds a new connection, with its client if it came by the client's own listener.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = locked(&self.inner);
         let number = inner.number();
-        let owner = Owner { client, session: None };
-        let orders = watch::Sender::new(inner.orders_for(owner));
+        let orders = watch::Sender::new(Orders { settings: inner.settings_for(client), ending: None });
         let joined_stalled = orders.borrow().settings.stalled;
-        let (traffic, heard) = (Arc::new(Traffic::of_connection()), orders.subscribe());
-        inner.connections.insert(number, Connection { owner, traffic, orders });
+        let heard = orders.subscribe();
+        inner.connections.insert(number, Connection { client, orders });
+        let traffic = Arc::clone(&inner.clients.entry(client).or_default().traffic);
+        traffic.connected();
         drop(inner);
-        Registration { table: Arc::clone(self), number, client, joined_stalled, heard }
+        Registration { table: Arc::clone(self), number, client, traffic, joined_stalled, heard }
     }
 }
 
@@ -174,61 +140,22 @@ impl Inner {
     }
 
     fn covered(&self, who: Who) -> impl Iterator<Item = &Connection> {
-        self.connections.values().filter(move |connection| who.covers(connection.owner))
+        self.connections.values().filter(move |connection| who.covers(connection.client))
     }
 
-    fn orders_for(&self, owner: Owner) -> Orders {
-        let settings = self.settings.values().filter(|(who, _)| who.covers(owner));
-        let settings = Arc::new(Settings::of(settings.map(|(_, setting)| *setting)));
-        Orders { settings, ending: None }
+    fn settings_for(&self, client: Option<usize>) -> Arc<Settings> {
+        let settings = self.settings.values().filter(|(who, _)| who.covers(client));
+        Arc::new(Settings::of(settings.map(|(_, setting)| *setting)))
     }
 
     fn give_orders(&self, who: Who) {
-        self.covered(who).for_each(|connection| self.give(connection));
-    }
-
-    fn give(&self, connection: &Connection) {
-        let Orders { settings, .. } = self.orders_for(connection.owner);
-        connection.orders.send_if_modified(|orders| {
-            let differs = orders.settings != settings;
-            orders.settings = settings;
-            differs
-        });
-    }
-
-    /// Returns the connection's traffic from now on; `None` if it has left the table.
-    fn identify(&mut self, number: u64, session: Option<i64>) -> Option<Arc<Traffic>> {
-        let Self { connections, sessions, .. } = self;
-        let connection = connections.get_mut(&number)?;
-        if connection.owner.session == session {
-            return Some(Arc::clone(&connection.traffic));
-        }
-        let client = connection.owner.client;
-        let traffic = session.map(|session| {
-            let known =
-                sessions.entry(session).or_insert_with(|| OfSession { client, ..OfSession::default() });
-            Arc::clone(&known.traffic)
-        });
-        let traffic = traffic.unwrap_or_default();
-        if connection.owner.session.is_none() {
-            traffic.take_over(&connection.traffic);
-        }
-        connection.owner.session = session;
-        connection.traffic = Arc::clone(&traffic);
-        self.give(&self.connections[&number]);
-        if let Some((client, session)) = client.zip(session) {
-            self.is_latest(client, session);
-        }
-        Some(traffic)
-    }
-
-    /// Forgets the client's previous session, and keeps its traffic.
-    fn is_latest(&mut self, client: usize, session: i64) {
-        let Some(before) = self.latest.insert(client, session).filter(|before| *before != session) else {
-            return;
-        };
-        if let Some(over) = self.sessions.remove(&before) {
-            self.nameless.entry(Some(client)).or_default().take_over(&over.traffic);
+        for connection in self.covered(who) {
+            let settings = self.settings_for(connection.client);
+            connection.orders.send_if_modified(|orders| {
+                let differs = orders.settings != settings;
+                orders.settings = settings;
+                differs
+            });
         }
     }
 }
@@ -239,6 +166,8 @@ pub struct Registration {
     table: Arc<ProxyTable>,
     pub number: u64,
     client: Option<usize>,
+    /// Traffic of its client.
+    pub traffic: Arc<Traffic>,
     /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
     pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
@@ -263,26 +192,12 @@ impl Registration {
         heard
     }
 
-    /// Sets the connection's session, if any; returns the traffic in which it counts from now on.
-    pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
-        locked(&self.table.inner).identify(self.number, session).unwrap_or_default()
-    }
-
-    /// Records the timeouts of its session, if it has one.
-    pub fn negotiated(&self, session: i64, timeouts: SessionTimeouts) {
-        if let Some(known) = locked(&self.table.inner).sessions.get_mut(&session) {
-            known.timeouts = Some(timeouts);
-        }
-    }
-
     /// Number and part of the pending loss that matches a request, if any.
     pub fn loss_for(&self, kind: RequestKind) -> Option<(u64, LostPart)> {
         if self.table.armed.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        let mut inner = locked(&self.table.inner);
-        let owner = inner.connections.get(&self.number)?.owner;
-        inner.losses.find(self.number, owner, kind)
+        locked(&self.table.inner).losses.find(self.number, self.client, kind)
     }
 
     pub fn spare(&self, loss: u64) {
@@ -300,11 +215,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut inner = locked(&self.table.inner);
         inner.losses.gone(self.number);
-        let Some(connection) = inner.connections.remove(&self.number) else { return };
-        let Owner { client, session } = connection.owner;
-        if session.is_none_or(|session| !inner.sessions.contains_key(&session)) {
-            inner.nameless.entry(client).or_default().take_over(&connection.traffic);
-        }
+        inner.connections.remove(&self.number);
     }
 }
 
@@ -313,101 +224,46 @@ mod tests {
     use super::*;
     use crate::proxy::traffic::Direction;
 
-    const ONE: Who = Who::Session(1);
+    const ONE: Who = Who::Client(1);
 
     fn settings(registration: &Registration) -> Arc<Settings> {
         Arc::clone(&registration.orders().borrow().settings)
     }
 
-    fn sends(registration: &Registration, session: Option<i64>, bytes: usize) {
-        registration.identify(session).write(Direction::ToServer, || Ok(bytes)).unwrap();
+    fn sends(registration: &Registration, bytes: usize) {
+        registration.traffic.write(Direction::ToServer, || Ok(bytes)).unwrap();
     }
 
     #[test]
-    fn setting_applies_to_existing_and_new_connections_until_unset() {
+    fn setting_applies_to_existing_and_new_connections_of_its_client_until_unset() {
         let table = Arc::new(ProxyTable::default());
-        let [one, other] = [table.join(None), table.join(None)];
-        one.identify(Some(1));
+        let [one, other] = [table.join(Some(1)), table.join(Some(2))];
         let setting = table.set(ONE, Setting::Stall);
-        let again = table.join(None);
+        let [again, nameless] = [table.join(Some(1)), table.join(None)];
         assert_eq!(
-            [&one, &other, &again].map(|registration| settings(registration).stalled),
-            [true, false, false]
+            [&one, &other, &again, &nameless].map(|registration| settings(registration).stalled),
+            [true, false, true, false]
         );
-        again.identify(Some(1));
-        assert!(settings(&again).stalled);
-        again.identify(None);
-        assert!(!settings(&again).stalled, "the session is over");
         table.unset(setting);
-        assert!(!settings(&one).stalled);
+        assert!(!settings(&one).stalled && !settings(&again).stalled);
     }
 
     #[test]
-    fn setting_of_a_client_holds_for_all_its_sessions_and_before_them() {
+    fn bytes_of_closed_connections_count_for_their_client() {
         let table = Arc::new(ProxyTable::default());
-        let client = Who::Client(7);
-        let first = table.join(Some(7));
-        first.identify(Some(1));
-        let _setting = table.set(client, Setting::Refuse);
-        drop(first);
-        let next = table.join(Some(7));
-        assert!(settings(&next).refused, "before it has asked for its next session");
-        next.identify(Some(2));
-        assert!(settings(&next).refused);
-        assert!(!settings(&table.join(Some(8))).refused && !settings(&table.join(None)).refused);
-        assert_eq!((table.connections(client), table.connections(Who::Session(2))), (1, 1));
-    }
-
-    #[test]
-    fn bytes_of_all_sessions_count_for_their_client() {
-        let table = Arc::new(ProxyTable::default());
-        for session in [1, 2] {
-            let registration = table.join(Some(7));
-            sends(&registration, Some(session), 10);
+        for _ in 0..2 {
+            sends(&table.join(Some(1)), 10);
         }
-        sends(&table.join(Some(7)), None, 1);
-        sends(&table.join(Some(8)), Some(3), 100);
-        assert_eq!(table.passed(Who::Client(7)).to_server, 21);
-        assert_eq!(table.passed(Who::All).to_server, 121);
-    }
-
-    #[test]
-    fn replaced_session_is_forgotten_and_its_traffic_still_counts() {
-        let table = Arc::new(ProxyTable::default());
-        for session in 1..=1_000 {
-            sends(&table.join(Some(7)), Some(session), 10);
-        }
-        // Given a connection of the previous session that is not closed yet
-        let late = table.join(Some(7));
-        sends(&late, Some(1_001), 10);
-        let next = table.join(Some(7));
-        sends(&next, Some(1_002), 10);
-        sends(&late, Some(1_001), 1);
-        drop(late);
-        assert_eq!(locked(&table.inner).sessions.len(), 1);
-        assert_eq!(table.passed(Who::Client(7)).connections, 1_002);
-        assert_eq!(table.passed(Who::Client(7)).to_server, 10_021);
-        assert_eq!(table.passed(Who::Session(1_002)).to_server, 10);
-    }
-
-    #[test]
-    fn new_session_still_counts_when_the_old_one_reconnects_to_be_closed() {
-        let table = Arc::new(ProxyTable::default());
-        let next = table.join(Some(7));
-        sends(&next, Some(2), 10);
-        let late = table.join(Some(7));
-        sends(&late, Some(1), 100);
-        sends(&next, Some(2), 1_000);
-        assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
-        drop((late, next));
-        assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
+        sends(&table.join(Some(8)), 100);
+        sends(&table.join(None), 1_000);
+        assert_eq!((table.passed(ONE).to_server.bytes, table.passed(ONE).connections), (20, 2));
+        assert_eq!(table.passed(Who::All).to_server.bytes, 1_120);
     }
 
     #[test]
     fn connection_is_ended_once() {
         let table = Arc::new(ProxyTable::default());
-        let registrations = [table.join(None), table.join(None)];
-        registrations[0].identify(Some(1));
+        let registrations = [table.join(Some(1)), table.join(None)];
         assert_eq!(table.end(ONE, ConnectionEnd::Reset), 1);
         assert_eq!(table.end(Who::All, ConnectionEnd::Cut), 1);
         assert_eq!(registrations[0].orders().borrow().ending(), Some(ConnectionEnd::Reset));
@@ -416,26 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_for_the_session_from_the_start_of_each_connection() {
+    fn loss_matches_only_requests_of_its_client() {
         let table = Arc::new(ProxyTable::default());
-        for _ in 0..2 {
-            let registration = table.join(None);
-            sends(&registration, None, 3);
-            assert_eq!(table.passed(Who::All).to_server % 10, 3);
-            sends(&registration, Some(1), 7);
-        }
-        let nameless = table.join(None);
-        sends(&nameless, None, 5);
-        drop(nameless);
-        assert_eq!(table.passed(ONE).to_server, 20);
-        assert_eq!(table.passed(Who::All).to_server, 25);
-    }
-
-    #[test]
-    fn loss_matches_only_requests_of_its_session() {
-        let table = Arc::new(ProxyTable::default());
-        let registrations = [table.join(None), table.join(None)];
-        registrations[0].identify(Some(1));
+        let registrations = [table.join(Some(1)), table.join(None)];
         let (number, _told) = table.arm(ONE, LostPart::Reply, &[RequestKind::Create]);
         assert_eq!(registrations[1].loss_for(RequestKind::Create), None);
         assert_eq!(registrations[0].loss_for(RequestKind::Create), Some((number, LostPart::Reply)));

@@ -49,31 +49,46 @@ impl Sub for Waits {
     }
 }
 
-/// Traffic of one session.
+/// Data that passed in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passage {
+    pub bytes: u64,
+    /// Waits of data in the proxy, from the read until all had gone.
+    pub kept: Waits,
+}
+
+added_up!(Passage { bytes, kept });
+
+/// Traffic of one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Connections, closed ones included.
     pub connections: u64,
-    /// Bytes of requests.
-    pub to_server: u64,
-    /// Bytes of replies and notifications.
-    pub to_client: u64,
-    /// Waits of data in the proxy, from the read until all had gone.
-    pub kept: Waits,
-    /// Waits of incoming data until a slow reader read them.
-    pub unread: Waits,
+    /// Requests.
+    pub to_server: Passage,
+    /// Replies and notifications.
+    pub to_client: Passage,
 }
 
-added_up!(Passed { connections, to_server, to_client, kept, unread });
+added_up!(Passed { connections, to_server, to_client });
 
-/// Traffic of one session, or of one connection until its session is known.
+impl Passed {
+    fn way(&mut self, direction: Direction) -> &mut Passage {
+        match direction {
+            Direction::ToServer => &mut self.to_server,
+            Direction::ToClient => &mut self.to_client,
+        }
+    }
+}
+
+/// Traffic of one client.
 #[derive(Debug, Default)]
 pub struct Traffic(Mutex<Passed>);
 
 impl Traffic {
-    /// Traffic of a new connection.
-    pub fn of_connection() -> Self {
-        Self(Mutex::new(Passed { connections: 1, ..Passed::default() }))
+    /// Counts a new connection.
+    pub fn connected(&self) {
+        locked(&self.0).connections += 1;
     }
 
     /// Traffic so far, including everything that a client has received.
@@ -90,26 +105,13 @@ impl Traffic {
     ) -> io::Result<usize> {
         let mut passed = locked(&self.0);
         let written = write()?;
-        match direction {
-            Direction::ToServer => passed.to_server += written as u64,
-            Direction::ToClient => passed.to_client += written as u64,
-        }
+        passed.way(direction).bytes += written as u64;
         Ok(written)
     }
 
     /// Counts data that were held back for this long and have gone.
-    pub fn kept(&self, lasted: Duration) {
-        locked(&self.0).kept.count(lasted);
-    }
-
-    /// Counts data that were read this long after they had come.
-    pub fn unread(&self, lasted: Duration) {
-        locked(&self.0).unread.count(lasted);
-    }
-
-    pub fn take_over(&self, other: &Self) {
-        let other = std::mem::take(&mut *locked(&other.0));
-        *locked(&self.0) += other;
+    pub fn kept(&self, direction: Direction, lasted: Duration) {
+        locked(&self.0).way(direction).kept.count(lasted);
     }
 }
 
@@ -123,15 +125,5 @@ mod tests {
         let full = || Err(io::ErrorKind::WouldBlock.into());
         assert!(traffic.write(Direction::ToClient, full).is_err());
         assert_eq!(traffic.passed(), Passed::default());
-    }
-
-    #[test]
-    fn traffic_taken_over_is_counted_once() {
-        let (one, other) = (Traffic::default(), Traffic::default());
-        one.write(Direction::ToClient, || Ok(40)).unwrap();
-        other.write(Direction::ToServer, || Ok(5)).unwrap();
-        one.take_over(&other);
-        one.take_over(&other);
-        assert_eq!(one.passed(), Passed { to_server: 5, to_client: 40, ..Passed::default() });
     }
 }

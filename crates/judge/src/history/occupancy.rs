@@ -492,23 +492,6 @@ mod tests {
     }
 
     #[test]
-    fn expired_holder_explains_only_its_own_leases() {
-        let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
-        occupancy.enter(hold(1), moment(1));
-        occupancy.enter(hold(2), moment(2));
-        occupancy.lose(1, moment(3));
-        occupancy.enter(hold(3), moment(10));
-        occupancy.leave(1, moment(14), false);
-        assert_eq!(
-            (counts(&occupancy), occupancy.ignored_expiry, occupancy.zombies.longest_us),
-            ([0, 1, 0], 1, 4)
-        );
-        occupancy.leave(2, moment(15), false);
-        occupancy.leave(3, moment(16), false);
-        assert_eq!(counts(&occupancy), [0, 1, 0]);
-    }
-
-    #[test]
     fn expired_holder_without_overlap_is_no_ignored_expiry() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
         occupancy.enter(hold(1), moment(1));
@@ -671,49 +654,12 @@ mod tests {
     }
 
     #[test]
-    fn readers_do_not_share_a_mutex() {
-        let reader = |number| Hold { claim: LockClaim::READ, ..hold(number) };
-        for (kind, expected) in [(LockKind::Mutex, 1), (LockKind::ReadWrite, 0)] {
-            let mut occupancy = Occupancy::new(kind);
-            occupancy.enter(reader(1), moment(10));
-            occupancy.enter(reader(2), moment(20));
-            occupancy.close(30);
-            assert_eq!(occupancy.uncertain.count, expected, "{kind:?}");
-        }
-    }
-
-    #[test]
     fn possible_hold_causes_no_overlap_at_its_start() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(10));
         occupancy.enter(Hold { possible: true, ..hold(2) }, moment(20));
         occupancy.close(30);
         assert_eq!(counts(&occupancy), [0, 0, 0]);
-    }
-
-    #[test]
-    fn overlap_class_depends_on_grant_order_if_the_entering_session_expires() {
-        // Tokens of both; time of the second call, with the first inside since 10; class if the second
-        // session expires
-        let cases = [
-            ((Some(2), Some(1), Some(5)), [0, 1, 0]),
-            ((Some(1), Some(2), Some(5)), [1, 0, 0]),
-            ((Some(1), Some(1), Some(5)), [1, 0, 0]),
-            ((None, None, Some(5)), [0, 0, 1]),
-            ((None, None, Some(10)), [1, 0, 0]),
-            ((Some(2), Some(1), Some(10)), [1, 0, 0]),
-        ];
-        for ((inside, entering, asked_us), expected) in cases {
-            let mut occupancy = Occupancy::new(LockKind::Mutex);
-            occupancy.enter(Hold { token: inside, entered_us: 10, ..hold(1) }, moment(10));
-            occupancy.enter(Hold { token: entering, asked_us, ..hold(2) }, moment(20));
-            occupancy.expire(2, LinePosition::default());
-            occupancy.leave(2, moment(30), false);
-            occupancy.leave(1, moment(35), false);
-            occupancy.resolve(1, Soundness::Sound);
-            occupancy.close(40);
-            assert_eq!(counts(&occupancy), expected, "{inside:?} {entering:?} {asked_us:?}");
-        }
     }
 
     fn asked(t_us: u64) -> CalledAcquire {

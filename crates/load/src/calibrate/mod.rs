@@ -6,8 +6,6 @@
 //! `docs/capacity-planning.md` describes each measurement. Nodes are created below a directory of the caller, which
 //! also removes them.
 
-mod behaviour;
-mod bystander;
 mod handoff;
 mod requests;
 mod sessions;
@@ -23,9 +21,7 @@ use sessions::{Lists, Nodes, OPEN_WITHIN, On, ServerSessions};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Histogram, new_histogram};
-use zklockbench_record::{
-    Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing,
-};
+use zklockbench_record::{Floor, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
 use zklockbench_zk::{admin, reactor};
 
 pub use requests::{IN_FLIGHT, SESSIONS};
@@ -165,35 +161,6 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     }
     let missing = (!left_out.is_empty()).then(|| left_out.join("; "));
     Floor { missing, ..floor }
-}
-
-/// Tests ZooKeeper's behaviour where articles make claims about it.
-///
-/// # Errors
-/// Same errors as [`calibrate`]; other failures are listed in the result.
-pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Result<Behaviour, Error> {
-    let token = stop.clone();
-    let tried = with_sessions(site.clone(), SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
-        Ok(token.run_until_cancelled(behaviour::try_all(on)).await)
-    });
-    let mut tried = tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)?;
-    match one_shot(site).await {
-        Ok(one_shot) => tried.one_shot = Some(one_shot),
-        Err(why) => tried.missing.push(format!("one-shot watches: {why}")),
-    }
-    Ok(tried)
-}
-
-/// Number of events from several changes under one watch, by the server's own count.
-async fn one_shot(site: CalibrationSite) -> Result<OneShot, String> {
-    let server = site.servers.first().ok_or("no server")?.clone();
-    let before = behaviour::fired(&server).await?;
-    let changed = with_sessions(site, 2, OPEN_WITHIN, async |on: &On<'_>| {
-        behaviour::change_under_one_watch(on).await.map_err(|why| why.to_string())
-    });
-    let changes = changed.await?;
-    let fired = behaviour::fired(&server).await?.saturating_sub(before);
-    Ok(OneShot { changes, events: u64::try_from(fired).unwrap_or(0) })
 }
 
 /// Measures everything.

@@ -2,7 +2,6 @@
 //! that requests use.
 
 use std::fmt::Display;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use zklockbench_record::RawRequest;
 use zklockbench_zk::keep_awake::{Unread, keep_awake};
 use zklockbench_zk::reactor::Task;
 use zklockbench_zk::throttle::Throttle;
-use zklockbench_zk::{EventKind, Failure, NodeKind, Observed, Session, Target, Watch, reactor};
+use zklockbench_zk::{Failure, NodeKind, Observed, Session, Target, reactor};
 
 #[derive(Debug, Clone)]
 pub struct CalibrationSite {
@@ -24,10 +23,6 @@ pub struct CalibrationSite {
     pub place: String,
     /// Interval of reads that keep servers awake, if they are the suite's own and affected.
     pub keep_awake: Option<Duration>,
-    /// Data directories of the servers, if their transaction logs are readable.
-    pub logs: Vec<PathBuf>,
-    /// Process IDs of the servers, if they are the suite's own.
-    pub processes: Vec<u32>,
     /// Rate limiter of the requests, if there is one.
     pub throttle: Option<Arc<Throttle>>,
 }
@@ -56,9 +51,6 @@ impl CalibrationSite {
 /// Session timeout, long because a short one has no benefit.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
-/// Time after which an event is considered lost.
-pub(super) const EVENT_WITHIN: Duration = Duration::from_millis(500);
-pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit for closing all sessions together.
 const ALL_CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum number of servers that are measured.
@@ -146,11 +138,6 @@ async fn on_server(
     Ok(OnServer { address: address.to_owned(), sessions })
 }
 
-pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, Failure> {
-    // The caller measures the time.
-    target.open(SESSION_TIMEOUT, within, Observed::by_nobody()).await
-}
-
 /// Times a request until the arrival of its reply, in microseconds, excluding the lag of this thread.
 pub(super) async fn timed<T, Reply>(
     session: &Session,
@@ -169,30 +156,6 @@ where
 pub(super) struct On<'a> {
     pub(super) sessions: &'a ServerSessions,
     pub(super) site: &'a CalibrationSite,
-}
-
-impl On<'_> {
-    pub(super) fn first(&self) -> &Session {
-        self.sessions.session(0, 0)
-    }
-
-    pub(super) fn second(&self) -> &Session {
-        self.sessions.session(0, 1)
-    }
-
-    pub(super) async fn directory(&self, name: &str) -> Result<String, Failure> {
-        let path = format!("{}/{name}", self.site.place);
-        self.first().create(&path, &[], NodeKind::Persistent).await?;
-        Ok(path)
-    }
-
-    pub(super) async fn fresh_session(&self) -> Result<Session, Failure> {
-        open(&self.site.target.on(&self.sessions.servers[0].address), OPEN_WITHIN).await
-    }
-}
-
-pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
-    reactor::timeout(EVENT_WITHIN, watch.changed()).await
 }
 
 pub(super) const DATA: &[u8] = &[b'x'; 16];

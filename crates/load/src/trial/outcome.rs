@@ -20,8 +20,7 @@ use zklockbench_core::spool::Sorted;
 use zklockbench_core::units::{counted, format_micros};
 use zklockbench_record::{
     Arrived, Beside, CLOCKS_DIFFER_MS, DriverRecord, EchoTimes, Evidence, Excused, Facts, FullCrew, Grant,
-    Grants, Judged, Lives, Moments, Occurrences, Part, ServerCounters, Sessions, ShortHolds, Steady, Tally,
-    Trial,
+    Grants, Judged, Lives, Moments, Occurrences, Part, ServerCounters, Sessions, ShortHolds, Tally, Trial,
 };
 use zklockbench_scenario::{Load, Stop};
 use zklockbench_zk::Failure;
@@ -95,7 +94,7 @@ impl Conductor<'_> {
             full_crew: self.full_crew(window),
             arrived,
             dispersion: self.shared.open.as_ref().map(|open| open.dispersion(window)).unwrap_or_default(),
-            steady: Some(self.with_current_counts(steady)),
+            steady: Some(steady),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
             // Missing contenders were missing from all measurements; later causes come second.
@@ -160,13 +159,6 @@ impl Conductor<'_> {
         recorder.settle();
         arrived.backlog_us = loaded.backlog_us;
         Some(arrived)
-    }
-
-    /// The same course with current counts: if acquires are sent ahead, some of its last acquisitions have
-    /// become known since.
-    fn with_current_counts(&self, steady: Steady) -> Steady {
-        let (series, slots) = (&self.shared.series, steady.acquired.len());
-        Steady { acquired: series.acquisitions(slots), wait_us: series.waits_us(slots), ..steady }
     }
 
     /// Part of a phase ended by acquisitions in which no contender had finished.
@@ -350,10 +342,6 @@ fn driver_record(shared: &Shared) -> Option<DriverRecord> {
             processes: each.iter().filter(|contenders| **contenders > 0).count(),
             contenders_each: each.iter().copied().max().unwrap_or(0),
             clock_fits: pipe.clock_fits,
-            held_by_itself: shared.leaves_holds_to_driver(),
-            ahead: processes.ahead(),
-            out_of_order: shared.lock_states.used().map(LockState::out_of_order).sum::<u64>()
-                + processes.told_out_of_order(),
             echo: EchoTimes::of(pipe.reader),
             contender_echo: EchoTimes::of(pipe.contender),
             echo_under_load: EchoTimes::of(pipe.under_load),

@@ -77,17 +77,3 @@ impl EphemeralChild {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_first_contender_pays_for_the_directory() {
-        let alone = batch_cost(&Params::new(), 1);
-        assert_eq!((alone.requests_of(Create), alone.succeeding(Create)), (3, 2));
-        let ten = batch_cost(&Params::new(), 10);
-        assert_eq!((ten.requests_of(Create), ten.succeeding(Create)), (57, 11));
-        assert_eq!((ten.requests_of(GetChildrenWatch), ten.names_returned), (45, Some(45)));
-    }
-}

@@ -134,32 +134,3 @@ impl ParentWatch {
         reactor::spawn_detached(listing);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use zklockbench_core::catalog::ParamValue;
-
-    fn article() -> Params {
-        Params::from([("class".into(), ParamValue::Word("article".into()))])
-    }
-
-    #[test]
-    fn article_class_costs_n_squared_lists_and_notifications() {
-        for n in [1, 2, 10, 20, 50] {
-            let cost = batch_cost(&article(), n);
-            assert_eq!(cost.requests_of(GetChildrenWatch), n * n);
-            assert_eq!(cost.events.children_changed, n * n);
-            assert_eq!(cost.names_returned, Some(n * (2 * n * n + 1) / 3));
-        }
-    }
-
-    #[test]
-    fn textbook_class_saves_the_holders_lists() {
-        for n in [1, 2, 10, 50] {
-            let cost = batch_cost(&Params::new(), n);
-            assert_eq!(cost.requests_of(GetChildrenWatch), n * n - n + 1);
-            assert_eq!(cost.events.children_changed, n * n - n + 1);
-        }
-    }
-}

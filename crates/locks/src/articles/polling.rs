@@ -134,12 +134,4 @@ mod tests {
         assert!((Duration::from_millis(500)..Duration::from_millis(600)).contains(shortest), "{shortest:?}");
         assert!((Duration::from_millis(1400)..=Duration::from_millis(1500)).contains(longest), "{longest:?}");
     }
-
-    #[test]
-    fn batch_cost_leaves_reads_open_with_jitter() {
-        let jitter =
-            [("jitter".to_owned(), zklockbench_core::catalog::ParamValue::Word("half".into()))].into();
-        let cost = batch_cost(&jitter, 5);
-        assert!(cost.looks_vary && !cost.looks_follow_waits);
-    }
 }

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
-use super::past_turns::{Behind, PastTurns};
 use super::protocol::{Answer, Ready, Request, VERSION};
 use super::{DriverChild, DriverCommand, LastLines};
 use reading::read_answers;
@@ -84,19 +84,10 @@ pub struct OpenRequest {
     answer: oneshot::Receiver<Answer>,
 }
 
-/// An acquire that is out and whose hold the driver ends by itself.
-#[derive(Debug)]
-pub struct TurnAsked {
-    pub granted: OpenRequest,
-    /// What it says when it has released, if it was granted.
-    pub released: OpenRequest,
-}
-
 struct Pending {
     to: oneshot::Sender<Answer>,
     doing: &'static str,
     due: Option<Stamp>,
-    end: End,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,16 +96,6 @@ pub struct Echo {
     pub took_us: u64,
     /// Whether the driver's clock showed a time between these two; `None` where it told none.
     pub fits: Option<bool>,
-}
-
-/// What a request's hold has to do with an answer that is awaited.
-enum End {
-    /// There is no hold that the driver ends.
-    None,
-    /// If this answer grants the lock, another one tells when it was released, which has to come so long after.
-    Follows { to: oneshot::Sender<Answer>, within: Duration },
-    /// This is the one that tells it, after what the grant has told: when the library was called, and when it returned.
-    Tells { called: Option<u64>, entered: Option<u64> },
 }
 
 /// A process of a driver. Dropped, it is killed with all that it has started.
@@ -131,8 +112,6 @@ struct Inner {
     pending: Mutex<HashMap<u64, Pending>>,
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
-    /// Holds that it has ended by itself, in the order in which it told them.
-    turns: Mutex<PastTurns>,
     late: AtomicU64,
     /// When the second began in which events are counted, and how many there were.
     events: Mutex<(Stamp, usize)>,
@@ -190,7 +169,6 @@ impl Process {
             pending: Mutex::default(),
             contenders: Mutex::default(),
             next: AtomicU64::new(1),
-            turns: Mutex::default(),
             late: AtomicU64::new(0),
             events: Mutex::default(),
             stopped: Mutex::default(),
@@ -213,7 +191,7 @@ impl Process {
             return Err(inner.fails(Mishap::NotStarted(error.to_string())));
         }
         let suite = format!("zklockbench {}", env!("CARGO_PKG_VERSION"));
-        inner.write(&[Request::Hello { v: vec![VERSION], suite }]);
+        inner.write(&Request::Hello { v: vec![VERSION], suite });
         match ready.recv_timeout(READY_WITHIN) {
             Ok(ready) => Ok(Self { inner, ready }),
             // The thread that reads has ended: it has said why.
@@ -227,47 +205,15 @@ impl Process {
         }
     }
 
-    pub fn ask(
+    pub fn ask<R: Serialize>(
         &self,
         doing: &'static str,
         within: Option<Duration>,
-        request: impl FnOnce(u64) -> Request,
+        request: impl FnOnce(u64) -> R,
     ) -> OpenRequest {
-        let asked = self.inner.awaits(doing, within, End::None);
-        self.inner.write(&[request(asked.id)]);
+        let asked = self.inner.awaits(doing, within);
+        self.inner.write(&request(asked.id));
         asked
-    }
-
-    /// Sends so many acquires in one write, each made with its own number. The driver ends their holds by itself, each within so
-    /// long after its grant.
-    pub fn ask_to_hold(
-        &self,
-        count: usize,
-        within: Option<Duration>,
-        released_within: Duration,
-        mut request: impl FnMut(u64) -> Request,
-    ) -> Vec<TurnAsked> {
-        let mut requests = Vec::with_capacity(count);
-        let turns = (0..count).map(|_| {
-            let (to, answer) = oneshot::channel();
-            let granted =
-                self.inner.awaits("`acquire`", within, End::Follows { to, within: released_within });
-            requests.push(request(granted.id));
-            TurnAsked { released: OpenRequest { id: granted.id, asked: granted.asked, answer }, granted }
-        });
-        let turns = turns.collect();
-        self.inner.write(&requests);
-        turns
-    }
-
-    /// What a hold came behind, of those that the driver has ended by itself.
-    pub fn behind(&self, called: Stamp, entered: Stamp) -> Behind {
-        locked(&self.inner.turns).behind(called, entered)
-    }
-
-    /// How many of these holds it told after others that had begun later.
-    pub fn told_out_of_order(&self) -> u64 {
-        locked(&self.inner.turns).out_of_order
     }
 
     pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
@@ -333,17 +279,28 @@ impl Process {
         self.inner.fails(Mishap::Killed);
     }
 
-    /// Ends its input and waits until it has ended, on the caller's thread; what does not end in time is killed.
-    pub fn close(&self) {
+    /// Writes a line that is not a request.
+    pub fn write_line(&self, line: &[u8]) {
+        self.inner.write_line(line);
+    }
+
+    /// The last lines of its standard error, ready to be appended.
+    pub fn last_errors(&self) -> String {
+        self.inner.last_errors()
+    }
+
+    /// Ends its input and returns how it exited, if it did within that time. Waits on the caller's thread.
+    pub fn end_input(&self, within: Duration) -> Option<ExitStatus> {
         let _ = self.inner.closing.set(());
         locked(&self.inner.input).pipe = None;
-        for (signal, within) in [(None, EXITS_WITHIN), (Some(Signal::TERM), TERMINATES_WITHIN)] {
-            if let Some(signal) = signal {
-                let _ = kill_process_group(self.inner.group, signal);
-            }
-            if self.inner.has_exited(within).is_some() {
-                break;
-            }
+        self.inner.has_exited(within)
+    }
+
+    /// Ends its input and waits until it has ended, on the caller's thread; what does not end in time is killed.
+    pub fn close(&self) {
+        if self.end_input(EXITS_WITHIN).is_none() {
+            let _ = kill_process_group(self.inner.group, Signal::TERM);
+            let _ = self.inner.has_exited(TERMINATES_WITHIN);
         }
         self.inner.kill();
     }
@@ -358,22 +315,21 @@ impl Drop for Process {
 
 impl Inner {
     /// Awaits the answer to a request that is to be written next: it may come at once.
-    fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> OpenRequest {
+    fn awaits(&self, doing: &'static str, within: Option<Duration>) -> OpenRequest {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
         let asked = clock::now();
         let due = within.map(|within| asked + clock::micros(within));
-        locked(&self.pending).insert(id, Pending { to, doing, due, end });
+        locked(&self.pending).insert(id, Pending { to, doing, due });
         OpenRequest { id, asked, answer }
     }
 
-    fn write(&self, requests: &[Request]) {
-        let mut lines = Vec::new();
-        for request in requests {
-            lines.extend(serde_json::to_vec(request).unwrap_or_default());
-            lines.push(b'\n');
-        }
-        let fits = locked(&self.input).put(&lines);
+    fn write(&self, request: &impl Serialize) {
+        self.write_line(&serde_json::to_vec(request).unwrap_or_default());
+    }
+
+    fn write_line(&self, line: &[u8]) {
+        let fits = locked(&self.input).put(&[line, b"\n"].concat());
         if !fits {
             self.fails(Mishap::DoesNotRead);
         }
@@ -489,8 +445,8 @@ fn watch_over(inner: &Inner) {
         }
         if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
             asked_at = now;
-            let asked = inner.awaits("an echo", Some(ECHO_WITHIN), End::None);
-            inner.write(&[Request::Echo { id: asked.id, c: None }]);
+            let asked = inner.awaits("an echo", Some(ECHO_WITHIN));
+            inner.write(&Request::Echo { id: asked.id, c: None });
         }
     }
 }
@@ -556,47 +512,6 @@ mod tests {
         let began = clock::now();
         process.close();
         assert!(clock::now() - began < clock::micros(SOON) && process.failure().is_none());
-    }
-
-    #[tokio::test]
-    async fn acquires_that_are_sent_ahead_have_two_answers_each_and_what_came_before_is_known_with_them() {
-        // Given a driver that reads three acquires, two of one contender's, and then answers all
-        let turn = |id: u64, from: u64| {
-            format!(
-                r#"echo '{{"id":{id},"ok":{{}},"from":{from},"to":{}}}'; echo '{{"id":{id},"released":{{}},"from":{},"to":{}}}'; "#,
-                from + 10,
-                from + 12,
-                from + 15
-            )
-        };
-        let refused = r#"echo '{"id":3,"err":"cancelled"}'; "#;
-        let (first, second) = (turn(1, 1_000_000_000_000), turn(2, 1_000_000_000_011));
-        let process = Process::start_here(&driver(&format!(
-            "read a; read b; read c; {first}{second}{refused} sleep 60"
-        )))
-        .unwrap();
-        let acquire = |id| Request::Acquire {
-            id,
-            c: 0,
-            on: "/l".into(),
-            mode: crate::driver::protocol::WantedMode::Write,
-            leases: None,
-            timeout_ms: None,
-            hold_us: Some(0),
-            after: None,
-        };
-        let mut turns = process.ask_to_hold(3, None, SOON, acquire);
-        assert_eq!(turns.iter().map(|turn| turn.granted.id).collect::<Vec<_>>(), [1, 2, 3]);
-        // Then the last one is known to be over when the first one is looked at
-        assert_eq!(process.answer(&mut turns[2].granted).await.unwrap().err.as_deref(), Some("cancelled"));
-        for turn in &mut turns[..2] {
-            assert!(process.answer(&mut turn.granted).await.unwrap().ok.is_some());
-            assert!(process.answer(&mut turn.released).await.unwrap().released.is_some());
-        }
-        let at = |us: u64| clock::of_monotonic(1_000_000_000_000 + us);
-        let behind = process.behind(at(11), at(21));
-        assert_eq!((behind.released, behind.entered, behind.overtaken), (at(12), Some(at(10)), false));
-        assert_eq!((process.behind(at(0), at(10)).entered, process.told_out_of_order()), (None, 0));
     }
 
     #[test]

@@ -439,7 +439,6 @@ impl CohortLock {
 mod tests {
     use super::*;
     use crate::AcquireError;
-    use zklockbench_core::catalog::ParamValue;
 
     fn tenure(most_turns: u64) -> (Arc<Tenure>, oneshot::Receiver<Order>) {
         let (keeper, orders) = oneshot::channel();
@@ -447,18 +446,6 @@ mod tests {
         let (keeper, lasts_until) = (Mutex::new(Some(keeper)), AtomicU64::new(Stamp::MAX));
         let over = CancellationToken::new();
         (Arc::new(Tenure { node, most_turns, until: Stamp::MAX, keeper, lasts_until, over }), orders)
-    }
-
-    #[test]
-    fn cohort_with_one_turn_costs_as_much_as_local_then_remote() {
-        let of = |name: &str, pairs: &[(&str, u64)]| {
-            let params: Params =
-                pairs.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Count(*value))).collect();
-            let cost = crate::find(name).unwrap().card.batch_cost.unwrap();
-            [1, 4, 5, 8, 50].map(|n| cost(&params, n))
-        };
-        let cohort = of("cohort", &[("contenders_per_process", 4), ("max_local_turns", 1)]);
-        assert_eq!(cohort, of("local-then-remote", &[("tasks_per_process", 4)]));
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use crate::document::{
 use crate::table::ab::both_sides;
 use crate::table::comparison::forced;
 use zklockbench_analysis::ab::{self, AbFile, Values};
-use zklockbench_analysis::compare::{CellUnderLoad, Comparison, Role, Row, Side, StoredRatio};
+use zklockbench_analysis::compare::{CellUnderLoad, Comparison, Method, Role, Row, Side};
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{distinct, number};
 
@@ -18,7 +18,8 @@ pub fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
                        lower: of the new, divided by the base's median. Thick line: no change; thin lines: the margin."
         .to_owned();
     let sides = format!("base: {}; new: {}", compared.base.path, compared.new.path);
-    let rows = compared.rows.iter().filter(|row| row.compared.p.is_some()).map(ratio_row).collect();
+    let is_measured = |row: &&Row| row.compared.method.is_some_and(|method| method != Method::Exact);
+    let rows = compared.rows.iter().filter(is_measured).map(ratio_row).collect();
     let of = Ratios { of: "new / base", rows };
     let forced = forced(compared).map(|said| said + ".");
     of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced).collect())
@@ -31,7 +32,7 @@ fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart
     }
     ratios.rows.sort_by_key(|row| row.verdict);
     let said = |row: &RatioRow| {
-        let ratio = row.interval.and_then(|interval| interval.ratio).map(number);
+        let ratio = row.interval.map(|interval| interval.value).filter(|ratio| ratio.is_finite()).map(number);
         format!("{}: {}, {}", row.label, ratio.as_deref().unwrap_or("no ratio"), row.verdict.word())
     };
     Ok(Chart {
@@ -49,8 +50,7 @@ fn ratio_row(row: &Row) -> RatioRow {
     RatioRow {
         label: format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure),
         verdict: row.compared.verdict,
-        // An infinite one is drawn at the edge.
-        interval: row.compared.ratio.map(|one| StoredRatio { ratio: Some(one.ratio), ..one.into() }),
+        interval: row.compared.ratio,
         margin: row.compared.margin,
         above,
         below,

@@ -5,10 +5,11 @@ use crate::document::{
     Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Intervals, Lines, Mark, Weight,
 };
 use crate::table::sweep_title;
-use zklockbench_analysis::sweep::{Estimate, Finding, Point, State, SweepFile, Variable};
+use zklockbench_analysis::sweep::{Finding, Point, State, SweepFile, Variable};
 use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::{capitalised, counted, number};
 use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_stats::Interval;
 
 /// Both charts of a sweep; the one of a figure that was never measured is missing.
 pub fn of_sweep(file: &SweepFile) -> Vec<Chart> {
@@ -47,7 +48,7 @@ struct Swept {
     id: &'static str,
     name: &'static str,
     axis: &'static str,
-    of: fn(&Point) -> Option<Estimate>,
+    of: fn(&Point) -> Option<Interval>,
     is_bound: fn(&Point) -> bool,
     figure: Figure,
 }
@@ -64,7 +65,7 @@ impl Swept {
         }
         let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
         let caption = vec![
-            "Line: geometric mean of the repetitions that count; bars: intervals of 95 %; hollow: a lower bound, or \
+            "Line: median of the repetitions that count; bars: lowest and highest of them; hollow: a lower bound, or \
              doubtful."
                 .to_owned(),
         ];
@@ -88,13 +89,16 @@ impl Swept {
 
     fn series(&self, file: &SweepFile, at: usize, finding: &Finding) -> Curve {
         let known = || finding.series.points.iter().filter_map(|point| Some((point, (self.of)(point)?)));
-        let place = |(point, found): (&Point, Estimate)| (point.at.x, found.value);
+        let place = |(point, found): (&Point, Interval)| (point.at.x, found.value);
         let mark = |point: &Point| Mark {
             doubtful: point.state != State::Sound || (self.is_bound)(point),
             violated: point.state == State::Violated,
         };
-        let ends = known()
-            .filter_map(|(point, found)| Some(Ends { at: point.at.x, low: found.low?, high: found.high? }));
+        let ends = known().filter(|(_, found)| found.high.is_finite()).map(|(point, found)| Ends {
+            at: point.at.x,
+            low: found.low,
+            high: found.high,
+        });
         Curve {
             line: known().map(place).collect(),
             markers: known().map(|known| (place(known), mark(known.0))).collect(),

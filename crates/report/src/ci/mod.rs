@@ -302,7 +302,7 @@ fn compared(kind: CheckKind, name: String, regression: Regression, said: &str) -
 /// The ratio, in words; `None` where counts are equal.
 fn ratio(compared: &Compared) -> Option<String> {
     let exact = compared.method == Some(Method::Exact);
-    let ratio = compared.ratio.map(|ratio| ratio.ratio).filter(|ratio| ratio.is_finite())?;
+    let ratio = compared.ratio.map(|ratio| ratio.value).filter(|ratio| ratio.is_finite())?;
     let is_equal = exact && (ratio - 1.0).abs() < f64::EPSILON;
     (!is_equal).then(|| match compared.scale {
         Scale::Values => format!("{} times the base's", number(ratio)),

@@ -12,19 +12,21 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit as Suffix};
 
 use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
 use zklockbench_record::{Figure, Trial, Unit};
 
+/// Type of the text for readers that accept OpenMetrics.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Type of the same text for all others: Prometheus' text format, of which this is valid.
+pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The file at the end of a run.
 pub fn render(document: &CiReport) -> String {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
-    families.info("run", "The run, and where it was measured", facts.collect());
+    families.run_info("The run, and where it was measured", facts.collect());
     families.run(document.began, document.took, "How long the run took");
     for check in &document.checks {
         for word in VERDICTS {
@@ -132,20 +134,14 @@ struct MetricFamily {
 
 #[derive(Debug)]
 enum MetricSamples {
-    Info(Labels),
     Gauges(Vec<(Labels, f64)>),
     Counters(Vec<(Labels, u64)>),
 }
 
 impl Families {
-    /// What is true as long as the exposition is.
-    fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
-        self.0.push(MetricFamily {
-            name: name.to_owned(),
-            unit: "",
-            help,
-            samples: MetricSamples::Info(labels),
-        });
+    /// Facts as labels of a gauge of 1. Pushgateway and node_exporter refuse a text with OpenMetrics' own type for this.
+    fn run_info(&mut self, help: &'static str, labels: Labels) {
+        self.gauge(("run_info", ""), help, labels, 1.0);
     }
 
     fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
@@ -205,7 +201,6 @@ impl Collector for Families {
             let unit = (!unit.is_empty()).then(|| Suffix::Other((*unit).to_owned()));
             let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), samples.metric_type())?;
             match samples {
-                MetricSamples::Info(labels) => Info::new(labels.clone()).encode(metric)?,
                 MetricSamples::Gauges(all) => {
                     for (labels, value) in all {
                         ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
@@ -225,7 +220,6 @@ impl Collector for Families {
 impl MetricSamples {
     fn metric_type(&self) -> MetricType {
         match self {
-            Self::Info(_) => MetricType::Info,
             Self::Gauges(_) => MetricType::Gauge,
             Self::Counters(_) => MetricType::Counter,
         }
@@ -304,11 +298,8 @@ impl Live {
     pub fn render(&self, now: SystemTime) -> String {
         let mut families = Families::default();
         let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
-        families.info(
-            "run",
-            "The run under way",
-            facts.map(|(name, value)| (name.into(), value.into())).into(),
-        );
+        let labels = facts.map(|(name, value)| (name.into(), value.into()));
+        families.run_info("The run under way", labels.into());
         let lasts = now.duration_since(self.began).unwrap_or_default();
         families.run(self.began, lasts, "For how long it has been under way");
         let planned = self.planned as f64;

@@ -58,14 +58,12 @@ pub enum Topic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Counted or seen, or shown by a test.
+    /// Counted or seen, or shown by an interval.
     Shown,
     /// Shown to differ by less than the margin.
     Same,
     /// The best cannot be told apart from some others.
     Tied,
-    /// Ahead in every repetition, of which there are too few for a test; only in summaries of earlier versions.
-    Ahead,
     /// The figures do not carry an answer.
     Unknown,
 }

@@ -11,7 +11,7 @@ use zklockbench_analysis::compare::{
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::number;
 use zklockbench_record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
-use zklockbench_stats::{MannWhitney, median};
+use zklockbench_stats::{Design, median};
 
 /// What strategies are compared in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,8 +138,8 @@ impl<'a> Field<'a> {
         // Every pair takes a test, whichever turns out to be the best: to count only those of the best would be to choose
         // after having looked.
         let family: usize = open.iter().map(|one| one.entries.len() * (one.entries.len() - 1) / 2).sum();
-        let tests = open.iter().flat_map(|one| one.tests(limits, family)).collect();
-        let mut judged = judge_family(tests).into_iter();
+        let tests: Vec<Test> = open.iter().flat_map(|one| one.tests(limits, family)).collect();
+        let mut judged = judge_family(&tests).into_iter();
         for standing in &mut open {
             standing.conclude(&mut judged, limits, family);
         }
@@ -235,7 +235,7 @@ pub(super) struct Standing {
     pub apart: Vec<(String, Option<f64>)>,
     /// Repetitions of the strategy with the fewest.
     pub repetitions: usize,
-    /// Repetitions with which a test could decide.
+    /// Repetitions with which an interval has bounds.
     pub needed: Option<usize>,
     pub decidable: bool,
 }
@@ -261,7 +261,7 @@ impl Standing {
             other.against = Some(if is_known { exact() } else { tested });
         }
         self.repetitions = self.entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
-        self.needed = MannWhitney::repetitions_needed(family, limits.alpha);
+        self.needed = Design::Independent.fewest(limits.share(family));
         self.decidable = is_exact || self.needed.is_some_and(|needed| self.repetitions >= needed);
     }
 

@@ -38,7 +38,9 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
     let at = contenders(of.contenders);
     let (superlative, adjective) = of.aspect.words();
     let leaders = names(of.leaders());
-    let value = of.aspect.shown(of.best().median());
+    // Exact counts need no interval.
+    let once = if of.repetitions < 2 { ", counted in one trial only" } else { "" };
+    let value = format!("{}{once}", of.aspect.shown(of.best().median()));
     let among = if of.apart.is_empty() { "" } else { " of those counted in each repetition" };
     let (certainty, strategies, sentence) = if !of.decidable {
         let too_few = too_few(of);
@@ -95,13 +97,11 @@ fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     let is_inverted = of.aspect.better() == Better::Lower;
     let turned = |value: f64| if is_inverted { 1.0 / value } else { value };
     let (low, high) = if is_inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
-    let interval = match (low.map(turned), high.map(turned)) {
-        (Some(low), Some(high)) if low.is_finite() && high.is_finite() => {
-            format!(" [{}, {}]", number(low), number(high))
-        }
+    let interval = match (turned(low), turned(high)) {
+        (low, high) if low < high && high.is_finite() => format!(" [{}, {}]", number(low), number(high)),
         _ => String::new(),
     };
-    let (label, times) = (&entry.label, turned(ratio.ratio));
+    let (label, times) = (&entry.label, turned(ratio.value));
     times.is_finite().then(|| match of.aspect {
         Aspect::Throughput => format!(", {}{interval} times as fast as {label}", number(times)),
         Aspect::TotalTime | Aspect::Wait => {
@@ -233,7 +233,7 @@ fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) 
     let tail = tail.map(|wait| format!(" The 99th percentile of its waits is {}.", wait.shown()));
     let lighter = load.filter(|load| load.decidable && load.best().label != label).and_then(|load| {
         let entry = load.entry(label).filter(|entry| entry.is_beaten())?;
-        let share = Value::Share(entry.against.as_ref()?.ratio?.ratio).shown();
+        let share = Value::Share(entry.against.as_ref()?.ratio?.value).shown();
         let best = &load.best().label;
         Some(format!(" {best} is slower but needs only {share} of these requests and notifications."))
     });

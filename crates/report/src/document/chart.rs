@@ -4,7 +4,8 @@
 pub use zklockbench_picture::Mark;
 
 use super::Axis;
-use zklockbench_analysis::compare::{ComparisonVerdict, StoredRatio};
+use zklockbench_analysis::compare::ComparisonVerdict;
+use zklockbench_stats::Interval;
 
 /// A pair of values, along the axis below and along the upright one.
 pub type PlotPoint = (f64, f64);
@@ -250,7 +251,7 @@ pub struct Ratios {
 pub struct RatioRow {
     pub label: String,
     pub verdict: ComparisonVerdict,
-    pub interval: Option<StoredRatio>,
+    pub interval: Option<Interval>,
     /// The smallest difference that matters, as a share.
     pub margin: Option<f64>,
     /// The values it is of, as dots above and below its interval.

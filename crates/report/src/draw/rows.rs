@@ -177,8 +177,8 @@ pub(super) fn draw_ratios(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) ->
 
 fn across(ratios: &Ratios) -> Axis {
     let ends = ratios.rows.iter().flat_map(|row| {
-        let ends = row.interval.map(|interval| [interval.ratio, interval.low, interval.high]);
-        ends.into_iter().flatten().flatten().chain(row.above.iter().chain(&row.below).copied())
+        let ends = row.interval.map(|interval| [interval.value, interval.low, interval.high]);
+        ends.into_iter().flatten().chain(row.above.iter().chain(&row.below).copied())
     });
     let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin)).chain([1.0]);
     Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)))
@@ -225,15 +225,13 @@ impl RatioArea {
             }
         }
         if let Some(interval) = row.interval {
-            if let (Some(low), Some(high)) = (interval.low, interval.high) {
-                let (from, to) = (self.at(low), self.at(high));
+            if interval.is_bounded() {
+                let (from, to) = (self.at(interval.low), self.at(interval.high));
                 picture.line(vec![(from, y), (to, y)], paint, 3.0);
                 picture.line(vec![(from, y - 4.0), (from, y + 4.0)], paint, 2.0);
                 picture.line(vec![(to, y - 4.0), (to, y + 4.0)], paint, 2.0);
             }
-            if let Some(middle) = interval.ratio {
-                dot(picture, (self.at(middle), y), 4.5, paint);
-            }
+            dot(picture, (self.at(interval.value), y), 4.5, paint);
         }
         picture.text((self.edge, y), row.verdict.word(), SMALL, paint, Anchor::End);
     }

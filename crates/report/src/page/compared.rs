@@ -50,7 +50,7 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
 fn of_row(row: &Row) -> Option<Finding> {
     let ratio = row.compared.ratio;
     let ratio =
-        ratio.map_or_else(String::new, |one| format!(": {} times the base's", comparison::times(one.ratio)));
+        ratio.map_or_else(String::new, |one| format!(": {} times the base's", comparison::times(one.value)));
     let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }

@@ -264,9 +264,9 @@ pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
         "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; \
          repetitions are interleaved, so that whatever else the machine does affects all alike. Figures are medians \
          over the sound repetitions.",
-        "A strategy is called faster, lighter or fairer only if an exact rank test over the repetitions (signed ranks, or \
-         Mann-Whitney where there are few), corrected for all pairs by Holm, shows it at 5 %, and the whole interval of the \
-         ratio lies beyond 5 %. Brackets hold that interval.",
+        "A strategy is called faster, lighter or fairer only if the whole interval of the ratio lies beyond 5 %. Intervals \
+         are exact, by the ranks of the repetitions, and widened for the number of comparisons; brackets hold the interval \
+         of one.",
         "Waits that did not end count as at least that long (Kaplan-Meier). Trials in which the generator itself \
          held things up are invalid, and those cut short are partial; neither counts.",
         "Whether a lock excludes is judged from what contenders saw and, where the servers' logs can be read, from their \

@@ -93,7 +93,7 @@ fn finding(one: &Conclusion) -> Finding {
         (Topic::MustNotBeUsed, _) => Tone::Bad,
         // Any of several will do.
         (Topic::Choice, Certainty::Tied) => Tone::Good,
-        (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Ahead | Certainty::Tied) => Tone::Doubtful,
+        (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Tied) => Tone::Doubtful,
         (_, Certainty::Shown | Certainty::Same) => Tone::Good,
     };
     let topic = match one.topic {

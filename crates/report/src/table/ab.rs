@@ -8,10 +8,11 @@ use super::printed::Printed;
 use super::{NOT_MEASURED, margins};
 use crate::document::{Tone, Value, numbers, words};
 use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
-use zklockbench_analysis::compare::{self, ComparisonVerdict, StoredRatio};
+use zklockbench_analysis::compare::{self, ComparisonVerdict};
 use zklockbench_core::measure::Unit;
 use zklockbench_core::units::{self, counted, grouped, listed, percent};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_stats::Interval;
 
 const NO_BLOCK: &str = "No block ran to its end, so there is nothing to show.";
 
@@ -111,7 +112,7 @@ fn most_changed(file: &AbFile) -> Option<String> {
         _ => return None,
     };
     let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
-    let ratios = changed.filter_map(|one| Some((one, one.ratio?.ratio?)));
+    let ratios = changed.filter_map(|one| Some((one, one.ratio?.value)));
     let (one, ratio) = compare::farthest_from_one(ratios)?;
     let change = match one.scale {
         compare::Scale::Values => units::changed(ratio),
@@ -170,7 +171,7 @@ pub(crate) fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Gri
         .explained("A again against A, the noise on this machine")
         .grid("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
         .noted(format!(
-            "Corrected for {} (Holm). {}",
+            "Widened for {}. {}",
             counted(file.comparisons.len(), "comparison", "comparisons"),
             margins(of_figures)
         ))
@@ -194,12 +195,12 @@ fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
     value.map_or_else(|| NOT_MEASURED.into(), |value| units::at_least(unit.show(value), at_least))
 }
 
-pub(crate) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {
-    let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
-    let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), |end| on_scale(of.scale, end));
-    match coverage {
-        None => end(ratio),
-        Some(_) => format!("{} [{}, {}]", end(ratio), end(low), end(high)),
+pub(crate) fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
+    let Some(ratio) = ratio else { return NOT_MEASURED.into() };
+    let end = |end: f64| if end.is_finite() { on_scale(of.scale, end) } else { "no bound".to_owned() };
+    match ratio.is_bounded() {
+        false => end(ratio.value),
+        true => format!("{} [{}, {}]", end(ratio.value), end(ratio.low), end(ratio.high)),
     }
 }
 

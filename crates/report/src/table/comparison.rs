@@ -8,10 +8,11 @@ use super::{NOT_MEASURED, margins};
 use crate::document::Value;
 use zklockbench_analysis::compare::{
     About, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample, Scale,
-    SideInfo, SideRatio,
+    SideInfo,
 };
 use zklockbench_core::units::{at_least, counted, grouped, number, percent};
 use zklockbench_record::Unit;
+use zklockbench_stats::Interval;
 
 /// Rows of what changed; more are printed with `--all`.
 const MOST_ROWS: usize = 12;
@@ -111,7 +112,7 @@ pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Gr
         .numbers("new", |row| value(&row.compared.new, row.measured_in))
         .numbers("new/base", |row| {
             let scale = row.compared.scale;
-            Value::or_missing(row.compared.ratio, |ratio: SideRatio| on_scale(scale, ratio.ratio).into())
+            Value::or_missing(row.compared.ratio, |ratio: Interval| on_scale(scale, ratio.value).into())
         })
         .spare(1)
         .explained(ratio_explained(compared))
@@ -143,7 +144,7 @@ fn is_idle(row: &Row) -> bool {
 fn ratio_explained(compared: &Comparison) -> &'static str {
     match compared.about {
         About::TheseRuns => "the median ratio over all pairs of repetitions (Hodges-Lehmann)",
-        About::SuchRuns => "the ratio of the geometric means of the runs' medians (Student's t)",
+        About::SuchRuns => "the median ratio over all pairs of the runs' medians (Hodges-Lehmann)",
     }
 }
 
@@ -159,17 +160,16 @@ fn note(compared: &Comparison) -> String {
         Some((format!("{}{together}", row.figure), row.compared.margin?))
     });
     let comparisons = counted(compared.family, "comparison", "comparisons");
-    format!("{unit} Corrected for {comparisons} (Holm). {}", margins(of_figures))
+    format!("{unit} Widened for {comparisons}. {}", margins(of_figures))
 }
 
 fn interval(row: &Row) -> Value {
     let compared = &row.compared;
-    let end =
-        |end: Option<f64>| end.map_or_else(|| NOT_MEASURED.to_owned(), |end| on_scale(compared.scale, end));
+    let scaled = |ratio: f64| on_scale(compared.scale, ratio);
     match (compared.method, compared.ratio) {
         (Some(Method::Exact), _) => "exact".into(),
-        (_, Some(ratio)) if ratio.coverage.is_some() => {
-            format!("{} to {}", end(ratio.low), end(ratio.high)).into()
+        (_, Some(ratio)) if ratio.is_bounded() => {
+            format!("{} to {}", scaled(ratio.low), scaled(ratio.high)).into()
         }
         _ => Value::NotMeasured,
     }

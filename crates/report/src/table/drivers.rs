@@ -27,18 +27,10 @@ pub(super) fn grid<'v>(view: &'v View<'_>) -> Option<Grid> {
             Some(false) => "its own",
             None => "not told",
         })
-        .words("held by", |(_, driver)| match driver.ahead {
-            Some(ahead) => format!("the driver, {ahead} ahead"),
-            None if driver.held_by_itself => "the driver".to_owned(),
-            None => "the suite".to_owned(),
-        })
-        .explained(
-            "the driver: no handoff contains the pipe; the suite: each handoff contains one way, of the request to release; \
-             ahead: so many acquires per contender were sent at once, and an acquire begins at the release before",
-        )
         .numbers("pipe p50", move |(cell, _)| pipe(cell, 0.5))
         .explained(
-            "an acquire as the suite saw it, less the time within the library; part of the wait unless the clock is ours",
+            "an acquire as the suite saw it, less the time within the library; part of the wait unless the clock is ours; every \
+             handoff includes one way, that of the request to release",
         )
         .numbers("pipe p99", move |(cell, _)| pipe(cell, 0.99))
         .spare(2)

@@ -5,12 +5,13 @@ use super::layout::Style;
 use super::printed::Printed;
 use crate::document::Value;
 use zklockbench_analysis::sweep::{
-    Collapse, Decision, Edge, Ending, Estimate, Finding, Point, State, SweepFile, Variable,
+    Collapse, Decision, Edge, Ending, Finding, Point, State, SweepFile, Variable,
 };
 use zklockbench_core::units::{counted, format_micros, shown};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::FigureEntry;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
+use zklockbench_stats::Interval;
 
 /// The outcome, each point, and the findings in words.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
@@ -185,7 +186,9 @@ pub(crate) fn grid(file: &SweepFile) -> Grid {
             .words("objective", |(_, point)| {
                 Value::or_missing(point.decision, |decision: Decision| decision.word().into())
             })
-            .explained("met or missed where the whole interval is, with the error spent over all checks");
+            .explained(
+                "met or missed where all of five repetitions are, which errs once in 20 times at most",
+            );
     }
     columns = columns.words("note", |(_, point)| note(point)).spare(1);
     let points = file
@@ -197,7 +200,7 @@ pub(crate) fn grid(file: &SweepFile) -> Grid {
 }
 
 /// A value with half the width of its interval.
-fn interval(entry: &FigureEntry, found: Option<Estimate>) -> Value {
+fn interval(entry: &FigureEntry, found: Option<Interval>) -> Value {
     Value::or_missing(found, |found| {
         let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
         format!("{}{half}", metric_value(entry, found.value).shown()).into()
@@ -215,8 +218,7 @@ fn note(point: &Point) -> Value {
 
 fn legend(file: &SweepFile) -> String {
     let mut said =
-        "Values: geometric means of the valid repetitions. ±: an interval of 95 %, from the scatter of the \
-                    repetitions along the whole curve. ≥: waits were cut off by the end of the trial."
+        "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the end of the trial."
             .to_owned();
     if file.samples.iter().any(|sample| sample.state == State::Saturated) {
         said.push_str(" Generator saturated: such points say nothing about the lock.");

@@ -1,0 +1,267 @@
+//! A scenario file as far as it could be read, before it is known whether that makes a scenario.
+//!
+//! Lists are read against what there is to be named ([`Catalog`]). What does not go together is the business of `rules` and
+//! `fault_rules`.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use toml::de::{DeTable, DeValue};
+
+use super::arrivals::{Arrivals, Open, Replay};
+use super::faults::{FaultEntry, fault};
+use super::fields::{CLIENT, ENSEMBLE, FAULT, GATE, Keys, Section};
+use super::file::{self, Client, Ensemble, LoadWord, Top};
+use super::gate::{Condition, Gate, Known, KnownCells, parse};
+use super::model::{ClientKind, EnsembleChoice, Load, Precision, RateOf, Scenario, Stop};
+use super::read::{Given, Places, Sink, TomlValue, known_keys, list, section, table};
+use super::shapes::{Process, ReadTrace};
+use super::strategies::{ListedStrategy, apply_poll_interval, strategies};
+use zklockbench_core::catalog::LockCard;
+use zklockbench_core::catalog::fault::FaultCard;
+use zklockbench_core::measure::FigureCard;
+use zklockbench_core::units::shown;
+
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    pub locks: Vec<LockCard>,
+    pub faults: Vec<FaultCard>,
+    /// What gates can be about, percentiles apart.
+    pub figures: Vec<&'static FigureCard>,
+    /// Whether the user has given commands to break the servers of an existing ensemble.
+    pub has_host_commands: bool,
+}
+
+pub(super) struct Document<'c> {
+    pub(super) catalog: &'c Catalog,
+    /// Position of the first key: a place to point at for what is not there.
+    start: usize,
+    pub(super) said: Top,
+    /// Where the keys at the top and those of the ensemble stand.
+    pub(super) places: Places,
+    pub(super) ensemble: Ensemble,
+    pub(super) strategies: Vec<ListedStrategy<'c>>,
+    pub(super) strategies_whole: bool,
+    /// The process of arrivals, at one a second where it takes a rate.
+    pub(super) arrivals: Option<(Process, Arrivals)>,
+    pub(super) clients: Vec<Given<Client>>,
+    /// The faults whose kind could be read.
+    pub(super) faults: Vec<FaultEntry<'c>>,
+    gates: Vec<Gate>,
+}
+
+impl<'c> Document<'c> {
+    pub(super) fn read(
+        root: &DeTable<'_>,
+        catalog: &'c Catalog,
+        traces: ReadTrace<'_>,
+        sink: &Sink<'_>,
+    ) -> Self {
+        let root = known_keys(Section::Top, root, &[], |_| None, sink);
+        let top: Given<Top> = section(&root, sink);
+        let help = "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`";
+        let ensemble = root.get(ENSEMBLE).and_then(|value| keys::<Ensemble>(value, "a table", help, sink));
+        let ensemble = ensemble.unwrap_or_else(|| section(&DeTable::new(), sink));
+        let listed = root.get("strategies").map(|value| strategies(value, &catalog.locks, sink));
+        let (mut strategies, strategies_whole) = listed.unwrap_or_default();
+        if let Some(interval) = top.said.poll_interval {
+            apply_poll_interval(&mut strategies, interval.0);
+        }
+        let arrivals = top.said.arrivals.clone().and_then(|process| {
+            let at = top.places.value("arrivals").unwrap_or_default();
+            Some((process.clone(), sink.checked(at, process.arrivals(traces))?))
+        });
+        let items = |key: &str, example: &str| {
+            root.get(key).map(|value| list(key, value, example, sink)).unwrap_or_default().into_iter()
+        };
+        let clients = items(CLIENT, "share = 0.2; how many clients there are is `contenders`")
+            .filter_map(|item| keys(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink));
+        let faults = items(FAULT, "kind = \"kill\"").filter_map(|item| fault(item, &catalog.faults, sink));
+        let (clients, faults) = (clients.collect(), faults.collect());
+        let labels: Vec<String> = strategies.iter().map(|listed| listed.choice.label.clone()).collect();
+        let contenders = top.said.contenders();
+        let cells = contenders.as_ref().filter(|_| strategies_whole);
+        let cells = cells.map(|contenders| KnownCells { strategies: &labels, contenders });
+        let known = Known { figures: &catalog.figures, cells };
+        let gates = root.get(GATE).map(|value| gates(value, known, sink)).unwrap_or_default();
+        Self {
+            catalog,
+            start: root.keys().map(|key| key.span().start).min().unwrap_or(0),
+            said: top.said,
+            places: top.places.and(ensemble.places),
+            ensemble: ensemble.said,
+            strategies,
+            strategies_whole,
+            arrivals,
+            clients,
+            faults,
+            gates,
+        }
+    }
+
+    /// Position of the load, or where it would stand.
+    pub(super) fn load_key(&self) -> Range<usize> {
+        self.places.key("load").unwrap_or(self.start..self.start)
+    }
+
+    pub(super) fn fewest_contenders(&self) -> Option<usize> {
+        self.said.contenders()?.into_iter().min()
+    }
+
+    pub(super) fn most_contenders(&self) -> Option<usize> {
+        self.said.contenders()?.into_iter().max()
+    }
+
+    pub(super) fn replay(&self) -> Option<&Replay> {
+        match self.arrivals.as_ref().filter(|_| self.said.load == Some(LoadWord::Open))? {
+            (_, Arrivals::Replay(replay)) => Some(replay),
+            _ => None,
+        }
+    }
+
+    /// The arrivals at that rate, which those that have their own need not have.
+    pub(super) fn arrivals_at(&self, rate: Option<f64>) -> Option<Arrivals> {
+        let (process, arrivals) = self.arrivals.clone()?;
+        if process.takes_rate() { Some(arrivals.times(rate?)) } else { Some(arrivals) }
+    }
+
+    /// How long the warm-up may take, by default too.
+    pub(super) fn warm_up_at_most(&self) -> Duration {
+        let warm_up = self.said.warm_up.unwrap_or_default().0;
+        let changes = self.said.load == Some(LoadWord::Open)
+            && self.arrivals.as_ref().is_some_and(|(_, arrivals)| !arrivals.is_stationary());
+        let usual = if changes { warm_up } else { warm_up.saturating_mul(4) };
+        self.said.warm_up_at_most.map_or(usual, |most| most.0)
+    }
+
+    /// A kind of clients, with the values at the top of the file where it has none itself.
+    fn client(&self, kind: &Client) -> Option<ClientKind> {
+        let top = &self.said;
+        Some(ClientKind {
+            share: kind.share?.0,
+            hold: kind.hold.clone().or_else(|| top.hold.clone())?.0,
+            think: kind.think.clone().or_else(|| top.think.clone())?.0,
+            read_ratio: kind.read_ratio.or(top.read_ratio)?.0,
+        })
+    }
+
+    pub(super) fn scenario(&self) -> Option<Scenario> {
+        let top = &self.said;
+        let load = match top.load? {
+            LoadWord::Closed => Load::Closed,
+            LoadWord::Batch => Load::Batch,
+            LoadWord::Open => Load::Open(Open {
+                arrivals: self.arrivals_at(top.rate.or(top.rate_each).map(|rate| rate.0))?,
+                popularity: top.popularity?.into(),
+                late: top.late?,
+                backlog_at_most: top.backlog_at_most?.0,
+            }),
+        };
+        let is_each = load.open().is_some() && top.rate_each.is_some();
+        let stop = match (&load, top.duration) {
+            (Load::Batch, _) => Stop::Acquisitions(1),
+            (Load::Closed | Load::Open(_), Some(duration)) => Stop::After(duration.0),
+            (Load::Open(_), None) => Stop::After(self.replay()?.lasts()),
+            (Load::Closed, None) => Stop::Acquisitions(top.acquisitions?.0),
+        };
+        let ensemble = match (&self.ensemble.connect, &self.ensemble.compose) {
+            (Some(connect), _) => EnsembleChoice::Connect(connect.0.clone()),
+            (None, Some(file)) => EnsembleChoice::Compose(file.0.clone()),
+            (None, None) => EnsembleChoice::Local {
+                servers: self.ensemble.servers?.0,
+                data_dir: self.ensemble.data_dir.as_ref().map(|path| path.0.clone()),
+            },
+        };
+        let most = top.repetitions_at_most?.0;
+        Some(Scenario {
+            name: top.name.clone()?.0,
+            description: top.description.clone()?,
+            ensemble,
+            strategies: self.strategies.iter().map(|listed| listed.choice.clone()).collect(),
+            contenders: top.contenders()?,
+            locks: top.locks?.0,
+            hold: top.hold.clone()?.0,
+            think: top.think.clone()?.0,
+            read_ratio: top.read_ratio?.0,
+            clients: self.clients.iter().map(|kind| self.client(&kind.said)).collect::<Option<_>>()?,
+            depth: top.depth?.0,
+            load,
+            rate_of: if is_each { RateOf::Each } else { RateOf::All },
+            stop,
+            ramp_up: top.ramp_up?.0,
+            warm_up: top.warm_up?.0,
+            warm_up_at_most: self.warm_up_at_most(),
+            repetitions: top.repetitions?.0,
+            precision: top.precision.map(|share| Precision { share: share.0, repetitions_at_most: most }),
+            order: top.order?,
+            seed: top.seed?.0,
+            session_timeout: top.session_timeout?.0,
+            acquire_timeout: top.acquire_timeout.map(|timeout| timeout.0),
+            give_up_after: top.give_up_after?.0,
+            in_doubt: top.in_doubt?.into(),
+            evidence: top.evidence?.0,
+            time_scale: top.time_scale?.0,
+            faults: self.faults.iter().map(FaultEntry::choice).collect::<Option<_>>()?,
+            gates: self.gates.clone(),
+        })
+    }
+}
+
+impl Top {
+    pub(super) fn contenders(&self) -> Option<Vec<usize>> {
+        Some(self.contenders.as_ref()?.iter().map(|count| count.get_ref().0).collect())
+    }
+}
+
+/// The keys of a table under a header of its own.
+fn keys<T: Keys>(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) -> Option<Given<T>> {
+    let keys = table(value, expected, help, sink)?;
+    Some(section(&known_keys(T::SECTION, keys, &[], |_| None, sink), sink))
+}
+
+/// The gates without mistakes. What a gate may name is not checked where the scenario's own strategies or contenders could
+/// not be read.
+fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
+    if let DeValue::String(text) = value.get_ref() {
+        let help = format!("put it in brackets: gate = [\"{}\"]", shown(text, 60));
+        sink.error(
+            value.span(),
+            format!("expected a list of gates, found a string: `\"{}\"`", shown(text, 60)),
+            help,
+        );
+        return condition(text, value.span(), known, sink).into_iter().map(unnamed).collect();
+    }
+    let items = list(GATE, value, "require = \"wait.p99 < 50ms\"", sink);
+    items.into_iter().filter_map(|item| gate(item, known, sink)).collect()
+}
+
+fn unnamed(condition: Condition) -> Gate {
+    Gate { name: None, condition }
+}
+
+/// A gate is a table, or its condition alone.
+fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
+    if let DeValue::String(text) = item.get_ref() {
+        return condition(text, item.span(), known, sink).map(unnamed);
+    }
+    let help = "write { require = \"wait.p99 < 50ms\" }";
+    let Given { said: file::Gate { require, name }, .. } = keys(item, "a gate", help, sink)?;
+    let require = require?;
+    Some(Gate { name, condition: condition(require.get_ref(), require.span(), known, sink)? })
+}
+
+/// Points at the very part of the text that is wrong, where the file has the text as it is.
+fn condition(text: &str, at: Range<usize>, known: Known<'_>, sink: &Sink<'_>) -> Option<Condition> {
+    let mistake = match parse(text, known) {
+        Ok(condition) => return Some(condition),
+        Err(mistake) => mistake,
+    };
+    match sink.within(&at, text, &mistake.span) {
+        Some(span) => sink.error(span, mistake.message, mistake.help),
+        None => {
+            let message = format!("column {} of the gate: {}", mistake.column, mistake.message);
+            sink.error(at, message, mistake.help);
+        }
+    }
+    None
+}

@@ -1,0 +1,326 @@
+//! What a scenario file may say, section by section.
+//!
+//! The reader, the schema, the reference page and suggestions for misspelt keys follow from these types. A key is `None` where
+//! it is absent and has no default, or where its value is wrong. Their other properties are in `x-default`, as TOML;
+//! `x-absent`, what holds without the key; `x-example`; and `x-also`, other words that people try for it.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::Spanned;
+
+use super::arrivals::Late;
+use super::model::{InDoubt, Order};
+use super::shapes::{PopularityShape, Process, Times};
+use super::value::{
+    ConnectString, Evidence, File, Is, Name, Number, Percent, PollInterval, Servers, Time, UNBOUNDED, Whole,
+};
+
+/// Most contenders of a trial, and most locks.
+pub(super) const CONTENDERS_MAX: u64 = 100_000;
+/// Most servers of an ensemble that the suite starts.
+const SERVERS_MAX: u64 = 5;
+const HIGHEST_CONTENDER: u64 = CONTENDERS_MAX - 1;
+
+/// In milliseconds.
+pub(super) const DAY: u64 = 24 * 3_600_000;
+pub(super) const WEEK: u64 = 7 * DAY;
+
+/// In millionths.
+pub(super) const ONE: u64 = 1_000_000;
+
+pub(super) type Count<T, const LEAST: u64, const MOST: u64> = Option<Is<Whole<T, LEAST, MOST>>>;
+pub(super) type Lasts<const LEAST: u64, const MOST: u64> = Option<Is<Time<LEAST, MOST>>>;
+pub(super) type Factor<const LEAST: u64, const MOST: u64> = Option<Is<Number<LEAST, MOST>>>;
+
+/// How many contenders a trial may have.
+pub(super) type Contenders = Is<Whole<usize, 1, CONTENDERS_MAX>>;
+
+/// The load by its word alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum LoadWord {
+    Closed,
+    Batch,
+    Open,
+}
+
+/// What a contender does in doubt, as files have it.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum WhenInDoubt {
+    EndSession,
+    KeepSession,
+}
+
+impl From<WhenInDoubt> for InDoubt {
+    fn from(written: WhenInDoubt) -> Self {
+        match written {
+            WhenInDoubt::EndSession => Self::EndSession,
+            WhenInDoubt::KeepSession => Self::KeepSession,
+        }
+    }
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "the list of strategies is read against their cards")]
+pub(super) struct Top {
+    /// Short name: lower-case letters, digits and hyphens. Results directories start with it.
+    #[schemars(extend("x-example" = r#""quick""#, "x-also" = "title id"))]
+    pub(super) name: Option<Is<Name>>,
+    /// The question it answers.
+    #[schemars(extend("x-default" = r#""""#, "x-example" = r#""Does a herd slow the handoff?""#))]
+    #[schemars(extend("x-also" = "purpose summary about desc"))]
+    pub(super) description: Option<String>,
+    /// The strategies compared: names, or tables of a name and parameters.
+    #[schemars(with = "Vec<String>", extend("x-words" = "list of [strategies](#strategies)"))]
+    #[schemars(extend("x-example" = r#"["polling", { name = "predecessor-watch", watch = "exists" }]"#))]
+    #[schemars(extend("x-also" = "strategy algorithms recipes"))]
+    pub(super) strategies: Option<IgnoredAny>,
+    /// How many contenders, each with its own session: a number, or a list to run each count.
+    #[schemars(with = "OneOrMore<Contenders>")]
+    #[schemars(extend("x-words" = "whole number from 1 to 100000, or a list of them"))]
+    #[schemars(extend("x-example" = "[1, 5, 20]"))]
+    #[schemars(extend("x-also" = "contender clients threads workers sessions concurrency users"))]
+    pub(super) contenders: Option<Vec<Spanned<Contenders>>>,
+    /// How many independent lock paths the contenders share.
+    #[schemars(extend("x-default" = "1", "x-example" = "1", "x-also" = "lock lock_count paths"))]
+    pub(super) locks: Count<usize, 1, CONTENDERS_MAX>,
+    /// How long a lock is held: a duration or a distribution.
+    #[schemars(extend("x-default" = r#""0ms""#, "x-example" = r#"{ uniform = { min = "1ms", max = "5ms" } }"#))]
+    #[schemars(extend("x-also" = "hold_time work critical_section"))]
+    pub(super) hold: Option<Times>,
+    /// Time between a release and the next acquire: a duration or a distribution. Closed load only.
+    #[schemars(extend("x-default" = r#""0ms""#, "x-example" = r#"{ exponential = { mean = "5ms" } }"#))]
+    #[schemars(extend("x-also" = "think_time pause idle"))]
+    pub(super) think: Option<Times>,
+    /// Share of acquires that ask to read. Readers may be inside together; a lock without a read side
+    /// takes every request as a write.
+    #[schemars(extend("x-default" = "0.0", "x-example" = "0.8"))]
+    #[schemars(extend("x-also" = "reads readers read_share read_fraction shared"))]
+    pub(super) read_ratio: Factor<0, ONE>,
+    /// How many times a contender takes the lock in each turn before it holds, and releases it
+    /// afterwards. More than once only if all listed strategies are reentrant. Waits and holds are
+    /// those of the outermost acquire.
+    #[schemars(extend("x-default" = "1", "x-example" = "3", "x-also" = "reentrancy nesting reentrant levels"))]
+    pub(super) depth: Count<u32, 1, 1000>,
+    /// How often a polling strategy looks; applies to every listed strategy that polls and does not
+    /// set its own.
+    #[schemars(extend("x-absent" = "each polling strategy has its own default", "x-example" = r#""1s""#))]
+    #[schemars(extend("x-also" = "poll polling_interval interval"))]
+    pub(super) poll_interval: Option<Is<PollInterval>>,
+    /// `closed`: each contender acquires over and over. `batch`: the first holds until all are
+    /// queued, then each acquires once, which makes totals exact. `open`: arrivals keep coming,
+    /// however slow the lock is, and the contenders are the sessions that serve them; see
+    /// [workloads](../workloads.md).
+    #[schemars(extend("x-default" = r#""closed""#, "x-example" = r#""closed""#, "x-also" = "load_model mode"))]
+    pub(super) load: Option<LoadWord>,
+    /// Average arrivals per second, over all contenders and locks. Open load only.
+    #[schemars(extend("x-absent" = "an open load needs either this or `rate_each`, unless its arrivals have \
+                                    their own rates"))]
+    #[schemars(extend("x-example" = "40"))]
+    #[schemars(extend("x-also" = "arrival_rate arrivals_per_second qps tps rps offered"))]
+    pub(super) rate: Factor<1_000, 1_000_000_000_000>,
+    /// Average arrivals per second for each contender, so the rate grows with their number. Open load
+    /// only.
+    #[schemars(extend("x-absent" = "see `rate`", "x-example" = "0.2", "x-also" = "rate_per_contender each_rate"))]
+    pub(super) rate_each: Factor<1_000, 1_000_000_000_000>,
+    /// When arrivals come. Open load only.
+    #[schemars(extend("x-words" = "[process](#arrivals)", "x-default" = r#""poisson""#))]
+    #[schemars(extend("x-example" = r#"{ bursts = { peak = 4.0, length = "500ms" } }"#))]
+    #[schemars(extend("x-also" = "arrival arrival_process process traffic"))]
+    pub(super) arrivals: Option<Process>,
+    /// Which of many locks an arrival asks for: `"uniform"`, or the k-th most popular in proportion
+    /// to 1 / k to the power of `zipf`; the seed decides which lock is how popular. Open load only.
+    #[schemars(extend("x-words" = "`\"uniform\"`, or `{ zipf = s }` with s from 0 to 5"))]
+    #[schemars(extend("x-default" = r#""uniform""#, "x-example" = "{ zipf = 1.0 }", "x-also" = "skew zipf hot_locks"))]
+    pub(super) popularity: Option<PopularityShape>,
+    /// What happens to an arrival that finds no free contender. `keep`: it waits for one, and that is
+    /// part of its wait. `drop`: it is dropped, and counted. Open load only.
+    #[schemars(extend("x-default" = r#""keep""#, "x-example" = r#""drop""#, "x-also" = "late_arrivals overflow"))]
+    pub(super) late: Option<Late>,
+    /// How long after the measured phase waiting arrivals may still be served; those that wait longer
+    /// count as unserved. Not scaled by `time_scale`. Open load only.
+    #[schemars(extend("x-default" = r#""30s""#, "x-example" = r#""30s""#, "x-also" = "backlog drain drain_at_most"))]
+    pub(super) backlog_at_most: Lasts<0, DAY>,
+    /// How long the measured phase lasts. Closed and open loads only.
+    #[schemars(extend("x-absent" = "a closed load needs either this or `acquisitions`, an open one this; a \
+                                    replay lasts as long as its file"))]
+    #[schemars(extend("x-example" = r#""5s""#, "x-also" = "time run_time length measure"))]
+    pub(super) duration: Lasts<1, WEEK>,
+    /// How often each contender acquires before the measured phase ends.
+    #[schemars(extend("x-absent" = "a closed load needs either this or `duration`; in a batch it is 1"))]
+    #[schemars(extend("x-example" = "10", "x-also" = "acquires iterations count acquisition"))]
+    pub(super) acquisitions: Count<u64, 1, 1_000_000_000>,
+    /// Over how long the contenders start. Closed load only.
+    #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""2s""#, "x-also" = "ramp stagger"))]
+    pub(super) ramp_up: Lasts<0, DAY>,
+    /// Load before the measured phase, not recorded. Closed and open loads only.
+    #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""1s""#, "x-also" = "warm burn_in"))]
+    pub(super) warm_up: Lasts<0, DAY>,
+    /// How long the warm-up may take until the load is steady. Closed and open loads only.
+    #[schemars(extend("x-absent" = "4 times `warm_up`; the same as `warm_up` if the rate of arrivals changes"))]
+    #[schemars(extend("x-example" = r#""10s""#, "x-also" = "warm_up_max max_warm_up warm_up_limit"))]
+    pub(super) warm_up_at_most: Lasts<0, WEEK>,
+    /// How often each combination of strategy and contenders runs.
+    #[schemars(extend("x-default" = "3", "x-example" = "3", "x-also" = "repeat repeats runs reps rounds"))]
+    pub(super) repetitions: Count<u32, 1, 1000>,
+    /// Repeat until the 95 % confidence interval over the repetitions is at most this wide to either
+    /// side for every strategy and number of contenders: of the throughput in a closed load, of the
+    /// mean handoff in a batch, of the mean wait in an open load. `repetitions` is then the minimum.
+    /// With the defaults, the interval is checked after 8, 13, 20 and 30 repetitions.
+    #[schemars(extend("x-absent" = "exactly `repetitions` are run", "x-example" = r#""2%""#))]
+    #[schemars(extend("x-also" = "accuracy confidence error_margin until_precise"))]
+    pub(super) precision: Option<Is<Percent>>,
+    /// With `precision`: the most repetitions of each combination, even if it is still imprecise.
+    #[schemars(extend("x-default" = "30", "x-example" = "30"))]
+    #[schemars(extend("x-also" = "max_repetitions repetitions_max most_repetitions"))]
+    pub(super) repetitions_at_most: Count<u32, 6, 1000>,
+    /// Order of the trials within each repetition: `shuffled` by the seed, so that drift of the
+    /// machine favours no strategy, or `as-written`.
+    #[schemars(extend("x-default" = r#""shuffled""#, "x-example" = r#""shuffled""#, "x-also" = "shuffle sequence"))]
+    pub(super) order: Option<Order>,
+    /// Seed for everything random: trial order, hold and think times, who reads, whom faults hit and
+    /// when.
+    #[schemars(extend("x-default" = "1", "x-example" = "1", "x-also" = "random_seed rng"))]
+    pub(super) seed: Count<u64, 0, UNBOUNDED>,
+    /// Session timeout that contenders request.
+    #[schemars(extend("x-default" = r#""10s""#, "x-example" = r#""10s""#, "x-also" = "timeout session"))]
+    pub(super) session_timeout: Lasts<200, 600_000>,
+    /// How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.
+    #[schemars(extend("x-absent" = "an acquire waits forever", "x-example" = r#""30s""#))]
+    #[schemars(extend("x-also" = "lock_timeout wait_timeout max_wait"))]
+    pub(super) acquire_timeout: Lasts<1, WEEK>,
+    /// How long a batch, or a measured phase that ends by acquisitions, goes on without any
+    /// acquisition before the run gives up and the trial is partial. The longest hold and think
+    /// times, strategies' intervals and faults come on top. Not scaled by `time_scale`.
+    #[schemars(extend("x-default" = r#""10m""#, "x-example" = r#""10m""#))]
+    #[schemars(extend("x-also" = "give_up stall_timeout no_progress"))]
+    pub(super) give_up_after: Lasts<1, WEEK>,
+    /// What a contender does when the lock reports a failed request and it can't know whether the
+    /// request was carried out. `end-session`: it ends its session, and any node it left goes at
+    /// once. `keep-session`: it keeps its session and lock object, as a careless program would; a
+    /// node it left then blocks the queue.
+    #[schemars(extend("x-default" = r#""end-session""#, "x-example" = r#""keep-session""#))]
+    #[schemars(extend("x-also" = "on_doubt after_doubt when_in_doubt on_connection_loss after_loss"))]
+    pub(super) in_doubt: Option<WhenInDoubt>,
+    /// How small an error rate the acquisitions of each trial must exclude for a verdict of *held*:
+    /// `0.99@1%` means that a lock that errs at 1 % of its acquisitions would have been caught with
+    /// probability 0.99 ([methodology](../methodology.md)). Otherwise the verdict is
+    /// *unknown*.
+    #[schemars(extend("x-default" = r#""0.99@100%""#, "x-example" = r#""0.99@1%""#))]
+    #[schemars(extend("x-also" = "sensitivity proof error_rate evidence_needed"))]
+    pub(super) evidence: Option<Is<Evidence>>,
+    /// Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up, times of arrivals
+    /// and all times of faults; rates are divided by it, timeouts stay.
+    #[schemars(extend("x-default" = "1.0", "x-example" = "0.1", "x-also" = "scale speed"))]
+    pub(super) time_scale: Factor<1, 1_000_000_000>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+pub(super) struct Ensemble {
+    /// Servers to start on this host: 1, 3 or 5. Not with `connect`.
+    #[schemars(extend("x-default" = "3", "x-example" = "3", "x-also" = "size nodes replicas"))]
+    pub(super) servers: Option<Is<Servers>>,
+    /// Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. Excludes
+    /// `connect`.
+    #[schemars(extend("x-absent" = "chosen by the suite, and recorded in the results"))]
+    #[schemars(extend("x-example" = r#""/dev/shm""#, "x-also" = "dir directory datadir path"))]
+    pub(super) data_dir: Option<Is<File>>,
+    /// A Compose file: the suite brings its servers up in containers for the run, and takes them
+    /// down. Only from the command line, as `--compose FILE`: containers can do to this host whatever
+    /// their file says. Excludes `servers`, `data_dir` and `connect`.
+    #[schemars(extend("x-absent" = "the servers are processes on this host"))]
+    #[schemars(extend("x-example" = r#""docker/compose.3.yaml""#, "x-also" = "docker compose_file docker_compose"))]
+    pub(super) compose: Option<Is<File>>,
+    /// Existing ensemble to use instead: `host:port` pairs and an optional chroot.
+    #[schemars(extend("x-absent" = "the suite starts its own ensemble"))]
+    #[schemars(extend("x-example" = r#""zk1:2181,zk2:2181/chroot""#))]
+    #[schemars(extend("x-also" = "connection connect_string hosts address url"))]
+    pub(super) connect: Option<Is<ConnectString>>,
+}
+
+/// A kind of clients; what it leaves out is at the top of the file.
+#[derive(Default, Deserialize, JsonSchema)]
+pub(super) struct Client {
+    /// How many are of this kind, relative to the shares of the others: 0.8 and 0.2, or 8 and 2. In an
+    /// open load a share of the arrivals; otherwise of the contenders, the first of the first kind.
+    #[schemars(extend("x-example" = "0.2", "x-also" = "weight part ratio"))]
+    pub(super) share: Factor<1, 1_000_000_000_000>,
+    /// How long they hold a lock.
+    #[schemars(extend("x-absent" = "as at the top of the file"))]
+    #[schemars(extend("x-example" = r#"{ exponential = { mean = "1s" } }"#))]
+    #[schemars(extend("x-also" = "hold_time work critical_section"))]
+    pub(super) hold: Option<Times>,
+    /// Their time between a release and the next acquire. Closed load only.
+    #[schemars(extend("x-absent" = "as at the top of the file"))]
+    #[schemars(extend("x-example" = r#"{ exponential = { mean = "5s" } }"#, "x-also" = "think_time pause idle"))]
+    pub(super) think: Option<Times>,
+    /// Share of their acquires that ask to read.
+    #[schemars(extend("x-absent" = "as at the top of the file", "x-example" = "1"))]
+    #[schemars(extend("x-also" = "reads readers read_share"))]
+    pub(super) read_ratio: Factor<0, ONE>,
+}
+
+/// What faults of all kinds have in common. What belongs to one kind only is a parameter on its card.
+#[derive(Default, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "kind and target are read against the cards of faults")]
+pub(super) struct Fault {
+    /// Kind of fault.
+    #[schemars(with = "String", extend("x-words" = "[fault](#faults)", "x-example" = r#""kill""#, "x-also" = "name type fault"))]
+    pub(super) kind: Option<IgnoredAny>,
+    /// Whom it hits, resolved each time it fires: `leader`, `follower`, `any` or `all` servers;
+    /// `holder`, `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.
+    #[schemars(with = "String", extend("x-words" = "word of its [fault](#faults)", "x-absent" = "each kind has its own default"))]
+    #[schemars(extend("x-example" = r#""leader""#, "x-also" = "whom victim hits"))]
+    pub(super) target: Option<IgnoredAny>,
+    /// Hits this server only, counted from 1.
+    #[schemars(extend("x-absent" = "see `target`", "x-example" = "2", "x-also" = "node server_id"))]
+    pub(super) server: Count<usize, 1, SERVERS_MAX>,
+    /// Hits this contender only, counted from 0.
+    #[schemars(extend("x-absent" = "see `target`", "x-example" = "3", "x-also" = "client worker"))]
+    pub(super) contender: Count<usize, 0, HIGHEST_CONTENDER>,
+    /// When it fires, from the start of the measured phase.
+    #[schemars(extend("x-absent" = "a fault needs either this or `after_acquisitions`"))]
+    #[schemars(extend("x-example" = r#""5s""#, "x-also" = "start begin when"))]
+    pub(super) at: Lasts<0, WEEK>,
+    /// Fires after this many acquisitions in the measured phase, over all contenders.
+    #[schemars(extend("x-absent" = "a fault needs either this or `at`"))]
+    #[schemars(extend("x-example" = "100", "x-also" = "acquisitions after"))]
+    pub(super) after_acquisitions: Count<u64, 1, 1_000_000_000>,
+    /// How long until it is healed.
+    #[schemars(extend("x-absent" = "required for faults that are healed; faults that end on their own have none"))]
+    #[schemars(extend("x-example" = r#""2s""#, "x-also" = "length lasts"))]
+    pub(super) duration: Lasts<1, WEEK>,
+    /// How often it fires.
+    #[schemars(extend("x-default" = "1", "x-example" = "3", "x-also" = "repeat repetitions count"))]
+    pub(super) times: Count<u32, 1, 1000>,
+    /// Time from one start to the next; longer than `duration` and `jitter` together.
+    #[schemars(extend("x-absent" = "required if it fires more than once"))]
+    #[schemars(extend("x-example" = r#""10s""#, "x-also" = "interval period"))]
+    pub(super) every: Lasts<1, WEEK>,
+    /// Each start is delayed by a random part of this.
+    #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""500ms""#, "x-also" = "random spread"))]
+    pub(super) jitter: Lasts<0, DAY>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+pub(super) struct Gate {
+    /// What must be true of the results: [Gates](../ci.md#gates) has the grammar.
+    #[schemars(with = "String", extend("x-words" = "[condition](../ci.md#gates)", "x-example" = r#""wait.p99 < 50ms""#))]
+    #[schemars(extend("x-also" = "check condition expect assert that threshold gate"))]
+    pub(super) require: Option<Spanned<String>>,
+    /// Name in reports.
+    #[schemars(extend("x-absent" = "its condition is its name", "x-example" = r#""nobody waits long""#))]
+    #[schemars(extend("x-also" = "title label description"))]
+    pub(super) name: Option<String>,
+}
+
+/// One value or a list of different ones.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "for the schema")]
+enum OneOrMore<T> {
+    One(T),
+    More(#[schemars(length(min = 1), extend("uniqueItems" = true))] Vec<T>),
+}

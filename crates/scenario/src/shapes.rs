@@ -1,0 +1,199 @@
+//! How a file writes distributions of times, processes of arrivals and popularity: by a name alone, or by a table of one name
+//! and its parts.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+
+use super::arrivals::{Arrivals, Popularity, Replay, Step, TraceArrival};
+use super::distribution::{Distribution, MeasuredTimes};
+use super::file::{DAY, ONE, WEEK};
+use super::value::{Is, Number, Time, Wrong, written, wrong};
+
+type Drawn = Is<Time<0, DAY>>;
+
+/// A distribution of times.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table of its parts")]
+pub(super) enum Shape {
+    /// always this; the duration alone means the same
+    #[schemars(extend("x-example" = r#""20ms""#))]
+    Fixed(Drawn),
+    /// evenly between the two
+    #[schemars(extend("x-example" = r#"{ uniform = { min = "1ms", max = "5ms" } }"#))]
+    Uniform { min: Drawn, max: Drawn },
+    /// memoryless, with this mean
+    #[schemars(extend("x-example" = r#"{ exponential = { mean = "5ms" } }"#))]
+    Exponential { mean: Drawn },
+    /// half below the median, with a tail that `sigma` (of the logarithm) makes longer: at 3 the 99th percentile is a
+    /// thousand times the median
+    #[schemars(extend("x-example" = r#"{ log-normal = { median = "5ms", sigma = 0.5 } }"#))]
+    LogNormal { median: Drawn, sigma: Is<Number<0, { 3 * ONE }>> },
+    /// one of these, each as often as the others: 1 to 1000 durations
+    #[schemars(extend("x-example" = r#"{ measured = ["3ms", "5ms", "40ms"] }"#))]
+    Measured(#[schemars(length(min = 1, max = 1000))] Vec<Drawn>),
+}
+
+/// A distribution as a key has it.
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "Shape")]
+pub(super) struct Times(pub(super) Distribution);
+
+impl TryFrom<Shape> for Times {
+    type Error = Wrong;
+
+    fn try_from(shape: Shape) -> Result<Self, Wrong> {
+        Ok(Self(match shape {
+            Shape::Fixed(time) => Distribution::Fixed(time.0),
+            Shape::Uniform { min, max } if min.0 > max.0 => {
+                let message = format!("`min` {} is more than `max` {}", written(min.0), written(max.0));
+                return Err(wrong(message, "exchange the two"));
+            }
+            Shape::Uniform { min, max } => Distribution::Uniform { min: min.0, max: max.0 },
+            Shape::Exponential { mean } => Distribution::Exponential { mean: mean.0 },
+            Shape::LogNormal { median, sigma } => {
+                Distribution::LogNormal { median: median.0, sigma: sigma.0 }
+            }
+            Shape::Measured(times) if !(1..=MeasuredTimes::MOST).contains(&times.len()) => {
+                let help = format!("list 1 to {}, some typical and some long", MeasuredTimes::MOST);
+                return Err(wrong(format!("`measured` lists {} durations", times.len()), help));
+            }
+            Shape::Measured(times) => {
+                Distribution::Measured(MeasuredTimes::new(times.iter().map(|time| time.0).collect()))
+            }
+        }))
+    }
+}
+
+impl JsonSchema for Times {
+    fn schema_name() -> Cow<'static, str> {
+        "distribution".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-words": "duration or [distribution](#distributions) up to 1day",
+            "anyOf": [Is::<Time<0, DAY>>::json_schema(generator), Shape::json_schema(generator)],
+        })
+    }
+}
+
+/// A process of arrivals. Those without rates or times of their own take `rate` or `rate_each`.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table of its parts")]
+#[schemars(rename = "arrivals")]
+pub(super) enum Process {
+    /// independent of each other, with exponential gaps; what queueing theory is about
+    #[schemars(extend("x-example" = r#""poisson""#))]
+    Poisson,
+    /// evenly spaced; queues are much shorter than with `poisson`
+    #[schemars(extend("x-example" = r#""constant""#))]
+    Constant,
+    /// at `peak` times the rate in bursts whose length is exponential with the mean `length`, and none in between
+    #[schemars(extend("x-example" = r#"{ bursts = { peak = 4.0, length = "500ms" } }"#))]
+    Bursts { peak: Is<Number<1_010_000, { 1000 * ONE }>>, length: Is<Time<1, DAY>> },
+    /// up and down as a sine: the rate times 1 ± `amplitude`, once in each `period`
+    #[schemars(extend("x-example" = r#"{ day = { amplitude = 0.8, period = "60s" } }"#))]
+    Day { amplitude: Is<Number<0, ONE>>, period: Is<Time<1, WEEK>> },
+    /// from one rate to another, evenly over the measured phase
+    #[schemars(extend("x-example" = "{ ramp = { from = 10, to = 200 } }"))]
+    Ramp { from: Rate, to: Rate },
+    /// each rate for its time; the last one stays
+    #[schemars(extend("x-example" = r#"{ steps = [{ rate = 10, for = "5s" }, { rate = 40, for = "5s" }] }"#))]
+    Steps(#[schemars(length(min = 1))] Vec<RateStep>),
+    /// as a file has them: CSV with `time`, `lock` and `hold`, or a history of this suite (`*.jsonl`);
+    /// [workloads](../workloads.md#replay) describes the format
+    #[schemars(extend("x-example" = r#"{ replay = "trace.csv" }"#))]
+    Replay(String),
+}
+
+/// A rate that may be 0.
+type Rate = Is<Number<0, { 1_000_000 * ONE }>>;
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table of a rate and its time")]
+#[schemars(inline)]
+pub(super) struct RateStep {
+    rate: Rate,
+    #[serde(rename = "for")]
+    lasts: Is<Time<1, WEEK>>,
+}
+
+/// Reads a file of arrivals that a scenario names: the arrivals by their time, or file, line and what is wrong there.
+/// `scenario` itself opens no files.
+pub type ReadTrace<'r> = &'r dyn Fn(&Path) -> Result<Vec<TraceArrival>, String>;
+
+impl Process {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Poisson => "poisson",
+            Self::Constant => "constant",
+            Self::Bursts { .. } => "bursts",
+            Self::Day { .. } => "day",
+            Self::Ramp { .. } => "ramp",
+            Self::Steps(_) => "steps",
+            Self::Replay(_) => "replay",
+        }
+    }
+
+    /// The processes that take a rate; others have their own rates or times.
+    pub(super) const WITH_RATE: [&'static str; 4] = ["poisson", "constant", "bursts", "day"];
+
+    pub(super) fn takes_rate(&self) -> bool {
+        Self::WITH_RATE.contains(&self.name())
+    }
+
+    /// The arrivals, at one a second where the process takes a rate.
+    pub(super) fn arrivals(self, traces: ReadTrace<'_>) -> Result<Arrivals, Wrong> {
+        let rate = 1.0;
+        Ok(match self {
+            Self::Poisson => Arrivals::Poisson { rate },
+            Self::Constant => Arrivals::Constant { rate },
+            Self::Bursts { peak, length } => Arrivals::Bursts { rate, peak: peak.0, length: length.0 },
+            Self::Day { amplitude, period } => {
+                Arrivals::Day { rate, amplitude: amplitude.0, period: period.0 }
+            }
+            Self::Ramp { from, to } => Arrivals::Ramp { from: from.0, to: to.0 },
+            Self::Steps(steps) if steps.is_empty() => {
+                return Err(wrong("the list is empty", "write { steps = [{ rate = 10, for = \"5s\" }] }"));
+            }
+            Self::Steps(steps) => {
+                let step = |step: RateStep| Step { rate: step.rate.0, lasts: step.lasts.0 };
+                Arrivals::Steps(steps.into_iter().map(step).collect())
+            }
+            Self::Replay(file) => Arrivals::Replay(replay(file, traces)?),
+        })
+    }
+}
+
+fn replay(file: String, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
+    let trace = traces(Path::new(&file)).map_err(|problem| match problem.split_once("; ") {
+        Some((message, help)) => wrong(message, help),
+        None => wrong(problem, "write the path of a CSV file or of a history, relative to the scenario file"),
+    })?;
+    if trace.is_empty() {
+        return Err(wrong(format!("{file} has no arrivals"), "name a file with at least one"));
+    }
+    Ok(Replay { file: file.into(), count: trace.len(), trace: trace.into() })
+}
+
+/// Which of many locks arrivals ask for.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(super) enum PopularityShape {
+    Uniform,
+    /// the power by which popularity falls with the rank
+    Zipf(Is<Number<0, { 5 * ONE }>>),
+}
+
+impl From<PopularityShape> for Popularity {
+    fn from(shape: PopularityShape) -> Self {
+        match shape {
+            PopularityShape::Uniform => Self::Uniform,
+            PopularityShape::Zipf(power) => Self::Zipf(power.0),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The eight checks. Each returns what it has seen.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use serde_json::{Value, json};
+
+use super::stage::{Contender, Pair, SESSION, SOON, Stage, failed, failure_of, let_in};
+use super::{Tried, Trouble, applies_if, not_tried, why, wrong};
+use zklockbench_core::clock::{self, micros};
+use zklockbench_locks::driver::protocol::{Answer, How};
+use zklockbench_locks::driver::{DriverCommand, Mishap, NotGranted, Process, how};
+use zklockbench_locks::{DrivenLocks, Program};
+use zklockbench_zk::{ForeignSession, reactor};
+
+/// Number of acquisitions by all contenders together.
+const ACQUISITIONS: usize = 60;
+const GRANTED_WITHIN: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_millis(400);
+/// Time after a timeout in which its answer may come.
+const LATE_BY: Duration = Duration::from_secs(2);
+const CANCELLED_AFTER: Duration = Duration::from_millis(200);
+/// Shorter than a session, whose end would let the next contender in, too.
+const NEXT_WITHIN: Duration = Duration::from_secs(5);
+/// A client learns about the end of its session when it reaches a server, and pauses between attempts.
+const REPORTS_WITHIN: Duration = Duration::from_secs(20);
+const SHORT_SESSION: Duration = Duration::from_secs(2);
+const EXITS_WITHIN: Duration = Duration::from_secs(5);
+/// Servers end sessions late, and in steps.
+const EXPIRES_LATE_BY: Duration = Duration::from_secs(10);
+const NOT_ZOOKEEPER: &str = "its locks are not ZooKeeper's";
+
+/// `ready` declares locks that scenarios can use.
+pub(super) async fn ready(command: &DriverCommand) -> Tried {
+    let process = Process::start(command.clone()).await.map_err(|error| Trouble::Wrong(why(&error)))?;
+    let ready = process.ready.clone();
+    let names: Vec<&str> = ready.locks.keys().map(String::as_str).collect();
+    let seen = format!("locks: {}", names.join(", "));
+    if ready.contenders == 0 {
+        return wrong("`contenders` is 0");
+    }
+    if let Some((name, _)) = ready.locks.iter().find(|(_, lock)| lock.modes.is_empty()) {
+        return wrong(format!("`{name}` has no mode"));
+    }
+    let program = Program { command: command.clone(), ready };
+    DrivenLocks::of(vec![program]).map(|_| seen).map_err(Trouble::Wrong)
+}
+
+/// Unknown fields and requests are tolerated, and a line that is not JSON is reported.
+pub(super) async fn messages(command: &DriverCommand) -> Tried {
+    let process = Process::start(command.clone()).await.map_err(|error| Trouble::Wrong(why(&error)))?;
+    let echo = answer(&process, json!({ "t": "echo", "later": { "than": [1] } })).await?;
+    if let Some(word) = echo.err {
+        return wrong(format!("an echo with an unknown field was answered with `{word}`"));
+    }
+    let unknown = answer(&process, json!({ "t": "tomorrow" })).await?;
+    if unknown.err.as_deref() != Some("unsupported") {
+        let word = unknown.err.as_deref().unwrap_or("ok");
+        return wrong(format!("an unknown request was answered with `{word}`"));
+    }
+    let before = process.last_errors();
+    process.write_line(b"this line is not JSON");
+    let until = clock::now() + micros(SOON);
+    let reported = loop {
+        match process.failure().map(|error| &error.what) {
+            Some(Mishap::Exited(how)) if *how != "exit status 0" => break how.clone(),
+            Some(_) => break String::new(),
+            None if process.last_errors() != before => break "standard error".to_owned(),
+            None if clock::now() >= until => break String::new(),
+            None => reactor::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    match (reported.as_str(), process.failure()) {
+        ("", Some(error)) => wrong(format!("on a line that is not JSON it {}", why(error))),
+        ("", None) => wrong("a line that is not JSON was not reported"),
+        (by, _) => Ok(format!(
+            "an unknown field was ignored, an unknown request unsupported, and broken JSON reported by {by}"
+        )),
+    }
+}
+
+async fn answer(process: &Process, mut request: Value) -> Result<Answer, Trouble> {
+    let mut asked = process.ask("a request", Some(SOON), |id| {
+        request["id"] = id.into();
+        request
+    });
+    process.answer(&mut asked).await.map_err(|error| Trouble::Wrong(why(&error)))
+}
+
+/// Contenders of two processes compete for one lock.
+pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
+    let on = stage.directory().await?;
+    let processes = [stage.process(), stage.process()];
+    let count = stage.site.contenders;
+    let mut contenders = Vec::new();
+    for number in 0..count {
+        contenders.push(stage.open(&processes[number % 2], number, SESSION, &on).await?);
+    }
+    let (inside, each) = (Cell::new(None), ACQUISITIONS.div_ceil(count));
+    try_join_all(contenders.iter().map(|one| takes_turns(one, each, &inside))).await?;
+    for one in &contenders {
+        one.leaves(&format!("although contender {} has released the lock", one.number)).await?;
+        one.closes().await?;
+    }
+    let nodes = if stage.is_zookeeper { "; the holder's session had a node each time" } else { "" };
+    Ok(format!("{count} contenders in 2 processes took it {} times, one at a time{nodes}", each * count))
+}
+
+async fn takes_turns(one: &Contender<'_>, times: usize, inside: &Cell<Option<usize>>) -> Result<(), Trouble> {
+    for _ in 0..times {
+        let granted = one.takes(GRANTED_WITHIN).await?;
+        if let Some(other) = inside.replace(Some(one.number)) {
+            return wrong(format!(
+                "two inside at once: contender {} was granted the lock while contender {other} had it",
+                one.number
+            ));
+        }
+        one.holds(&granted).await?;
+        reactor::sleep(Duration::from_millis(5)).await;
+        inside.set(None);
+        one.releases().await?;
+    }
+    Ok(())
+}
+
+/// A wait ends at its timeout and leaves no node.
+pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
+    applies_if(stage.abilities.timeout != How::None, "`timeout` is `none`")?;
+    let on = stage.directory().await?;
+    let pair = Pair::new(stage, &on).await?;
+    let began = clock::now();
+    let waited = pair.waiter.acquire(Some(TIMEOUT), std::future::pending());
+    let ended = reactor::timeout(TIMEOUT + LATE_BY, waited).await;
+    let took = Duration::from_micros(clock::now() - began);
+    match ended {
+        None => return wrong(format!("asked to wait {TIMEOUT:?}, it did not answer within {took:.1?}")),
+        Some(Ok(_)) => return let_in(),
+        Some(Err(NotGranted::TimedOut)) if took + Duration::from_millis(1) < TIMEOUT => {
+            return wrong(format!("asked to wait {TIMEOUT:?}, it answered `timeout` after {took:.1?}"));
+        }
+        Some(Err(NotGranted::TimedOut)) => {}
+        Some(Err(other)) => return Err(pair.waiter.refused(other)),
+    }
+    // A library without timeouts waits on, and its driver releases what it is granted.
+    if stage.abilities.timeout == How::Native {
+        pair.waiter.leaves("although it had answered `timeout`").await?;
+    }
+    pair.goes_on().await?;
+    Ok(format!("{TIMEOUT:?} took {took:.0?}, and no node was left"))
+}
+
+/// A cancelled wait ends and leaves no node, and the next one is not cancelled.
+pub(super) async fn cancel(stage: &Stage<'_>) -> Tried {
+    applies_if(stage.abilities.cancel != How::None, "`cancel` is `none`")?;
+    let on = stage.directory().await?;
+    let pair = Pair::new(stage, &on).await?;
+    let waited = pair.waiter.acquire(None, reactor::sleep(CANCELLED_AFTER));
+    match reactor::timeout(CANCELLED_AFTER + SOON, waited).await {
+        None => return wrong(format!("the acquire was not answered within {SOON:?} after its cancellation")),
+        Some(Ok(_)) => return let_in(),
+        Some(Err(NotGranted::Cancelled)) => {}
+        Some(Err(other)) => return Err(pair.waiter.refused(other)),
+    }
+    if stage.abilities.cancel == How::Native {
+        pair.waiter.leaves("although it had answered `cancelled`").await?;
+    }
+    pair.goes_on().await?;
+    Ok("the wait ended, no node was left, and the next wait was served".into())
+}
+
+/// A holder that closes lets the next contender in, and leaves no node.
+pub(super) async fn close(stage: &Stage<'_>) -> Tried {
+    let on = stage.directory().await?;
+    let process = stage.process();
+    let holder = stage.open(&process, 0, SESSION, &on).await?;
+    holder.takes(SOON).await?;
+    holder.closes().await?;
+    holder.leaves("although `close` was answered").await?;
+    let next = stage.open(&process, 1, SESSION, &on).await?;
+    next.takes(NEXT_WITHIN).await?;
+    next.releases().await?;
+    next.closes().await?;
+    Ok("no node of the holder was left, and the next contender got the lock".into())
+}
+
+/// A holder whose session the servers end is notified.
+pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
+    applies_if(stage.is_zookeeper, NOT_ZOOKEEPER)?;
+    applies_if(stage.abilities.lost, "`lost` is not declared")?;
+    let on = stage.directory().await?;
+    let process = stage.process();
+    let holder = stage.open(&process, 0, SESSION, &on).await?;
+    let Some(key) = holder.link.key().filter(|key| key.has_password()) else {
+        return not_tried("`open` returns no `password`, so the session can't be ended from outside");
+    };
+    holder.takes(SOON).await?;
+    if let Err(failure) = stage.site.target.expire(key, SOON).await {
+        return wrong(format!("with its `session` and `password` it could not be ended: {failure}"));
+    }
+    let ended = clock::now();
+    let mut states = holder.link.states();
+    // The result of `wait_for` would keep the driver's events from being read.
+    let over = async { states.wait_for(|state| state.is_terminated()).await.is_ok() };
+    let is_reported = reactor::timeout(REPORTS_WITHIN, over).await.is_some();
+    if let Some(trouble) = failure_of(&process) {
+        return Err(trouble);
+    }
+    if !is_reported {
+        return wrong(format!(
+            "the session was over, and neither `expired` nor `lost` came within {REPORTS_WITHIN:?}"
+        ));
+    }
+    let took = Duration::from_micros(clock::now() - ended);
+    // The driver must answer these two requests, in any way.
+    let _ = holder.link.release(&on).await;
+    let _ = holder.link.close().await;
+    if let Some(trouble) = failure_of(&process) {
+        return Err(trouble);
+    }
+    let next = stage.open(&process, 1, SESSION, &on).await?;
+    next.takes(NEXT_WITHIN).await?;
+    next.releases().await?;
+    next.closes().await?;
+    Ok(format!("reported {took:.0?} after its end"))
+}
+
+/// The process exits when its input ends, and its nodes go with their sessions.
+pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
+    let on = stage.directory().await?;
+    let process = stage.process();
+    let holder = stage.open(&process, 0, SHORT_SESSION, &on).await?;
+    let waiter = stage.open(&process, 1, SHORT_SESSION, &on).await?;
+    holder.takes(SOON).await?;
+    let mut waiting = pin!(waiter.acquire(None, std::future::pending()));
+    if let Some(Err(NotGranted::Failed(failure))) = reactor::timeout(CANCELLED_AFTER, &mut waiting).await {
+        return Err(failed("acquire", &failure));
+    }
+    let began = clock::now();
+    let Some(status) = process.end_input(EXITS_WITHIN) else {
+        return wrong(format!("it still runs {EXITS_WITHIN:?} after the end of its input"));
+    };
+    let took = Duration::from_micros(clock::now() - began);
+    let sessions_end = holder.link.timeout().max(waiter.link.timeout()) + EXPIRES_LATE_BY;
+    match stage.node_left(&on, sessions_end, |_| true).await? {
+        Some(node) => wrong(format!("{} is left {sessions_end:?} after it has ended", node.path)),
+        None => Ok(format!("{} after {took:.0?}, and no node was left", how(status))),
+    }
+}

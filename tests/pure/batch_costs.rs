@@ -1,0 +1,92 @@
+//! Costs of a batch as the cards state them. `tests/locks/batch_totals` compares some sizes with real servers;
+//! here a change of any formula shows without a server.
+
+use std::fmt::Write;
+
+use zklockbench_core::catalog::BatchCost;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_locks::{STRATEGIES, find};
+
+use crate::support::trials;
+
+const CONTENDERS: std::ops::RangeInclusive<u64> = 1..=8;
+
+/// Strategies that differ in their cost from the same lock with its defaults.
+const VARIANTS: &[&str] = &[
+    "{ name = \"ahead\", join = \"count\" }",
+    "{ name = \"atomic-multi\", members = 2 }",
+    "{ name = \"atomic-multi\", members = 4 }",
+    "{ name = \"baton\", join = \"count\" }",
+    "{ name = \"cohort\", contenders_per_process = 2, max_local_turns = 1 }",
+    "{ name = \"cohort\", contenders_per_process = 3, max_local_turns = 2 }",
+    "{ name = \"cohort\", contenders_per_process = 10, max_local_turns = 4 }",
+    "{ name = \"count\", join = \"create\" }",
+    "{ name = \"count-semaphore\", leases = 1 }",
+    "{ name = \"count-semaphore\", leases = 2, join = \"create\" }",
+    "{ name = \"count-semaphore\", leases = 5 }",
+    "{ name = \"curator-multi\", members = 2 }",
+    "{ name = \"curator-multi\", members = 4 }",
+    "{ name = \"curator-mutex\", join = \"count\" }",
+    "{ name = \"curator-mutex\", shared_object = true }",
+    "{ name = \"curator-mutex\", revocation = \"allowed\" }",
+    "{ name = \"curator-read-write\", join = \"count\" }",
+    "{ name = \"curator-semaphore\", leases = 1 }",
+    "{ name = \"curator-semaphore\", leases = 2 }",
+    "{ name = \"curator-semaphore\", leases = 5 }",
+    "{ name = \"ephemeral-node\", watch = \"data\" }",
+    "{ name = \"parent-watch\", class = \"article\" }",
+    "{ name = \"parent-watch\", while_holding = \"relist\" }",
+    "{ name = \"polling\", jitter = \"half\" }",
+    "{ name = \"predecessor-watch\", join = \"count\" }",
+    "{ name = \"predecessor-watch\", watch = \"exists\" }",
+];
+
+/// What the card leaves open.
+fn unpredicted(cost: &BatchCost) -> String {
+    let flags = [
+        (cost.looks_follow_waits, "; reads follow from the waits"),
+        (cost.looks_vary, "; reads vary"),
+        (cost.open, "; all totals vary"),
+    ];
+    flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, text)| text).collect()
+}
+
+/// Requests of each kind with the refused ones, and the notifications, for each number of contenders.
+fn costs(strategy: &str) -> String {
+    let spec = trials::strategy(strategy);
+    let cost = find(&spec.name).unwrap().card.batch_cost.unwrap();
+    let mut text = format!("{}\n", spec.label);
+    for contenders in CONTENDERS {
+        let cost = cost(&spec.params, contenders);
+        write!(text, "{contenders:3}:").unwrap();
+        for kind in RequestKind::ALL.into_iter().filter(|kind| cost.requests_of(*kind) > 0) {
+            let (sent, refused) = (cost.requests_of(kind), cost.requests_of(kind) - cost.succeeding(kind));
+            let refused = if refused > 0 { format!("-{refused}") } else { String::new() };
+            write!(text, " {} {sent}{refused},", kind.name()).unwrap();
+        }
+        let events = cost.events;
+        let notified =
+            [events.node_created, events.node_deleted, events.data_changed, events.children_changed];
+        writeln!(
+            text,
+            " written {}, notified {notified:?}: {} waiting, {} releasing, {} by arrival; names {:?}{}",
+            cost.written_by_multis,
+            cost.to_waiters_by_release,
+            cost.to_releaser,
+            cost.by_arrival,
+            cost.names_returned,
+            unpredicted(&cost),
+        )
+        .unwrap();
+    }
+    text
+}
+
+#[test]
+fn batch_cost_of_every_card_is_as_recorded() {
+    let defaults = STRATEGIES.iter().filter(|entry| entry.card.batch_cost.is_some());
+    let defaults = defaults.map(|entry| format!("\"{}\"", entry.card.name));
+    let strategies = defaults.chain(VARIANTS.iter().map(|variant| (*variant).to_owned()));
+    let all: Vec<String> = strategies.map(|strategy| costs(&strategy)).collect();
+    insta::assert_snapshot!(all.join("\n"));
+}

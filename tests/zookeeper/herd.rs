@@ -1,0 +1,93 @@
+//! The cost of waking many sessions to a client that has nothing to do with them.
+
+use std::cell::Cell;
+use std::process::Command;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use zklockbench_core::clock;
+use zklockbench_zk::{NodeKind, Session, reactor};
+
+use super::counter;
+use crate::support::ensemble;
+use crate::support::sessions::{Scene, scene};
+
+const HERD: usize = 100;
+const ROUNDS: usize = 8;
+const WAKING: Duration = Duration::from_secs(1);
+
+#[test]
+#[ignore = "long: sixteen seconds of waking sessions"]
+fn herd_delays_the_writes_of_a_bystander() {
+    // Given a server whose processors the clients don't use
+    let alone = reactor::block_on(ensemble::alone_of(1));
+    let last = std::thread::available_parallelism().unwrap().get() - 1;
+    let (server, clients) = (alone.pids()[0], rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
+    keep(server, &format!("1-{last}"));
+    keep(clients, "0");
+    // When one session is woken again and again, or all of a herd
+    let mut factors = reactor::block_on(async {
+        let scene = scene(&alone.connect()).await;
+        let herd = join_all((0..HERD).map(|_| scene.session())).await;
+        let bystander = scene.session().await;
+        let mut factors = Vec::new();
+        for round in 0..ROUNDS {
+            let mut write_us = [0.0; 2];
+            // The second situation may find a warmer server, so their order alternates.
+            for which in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+                let woken = &herd[..[1, HERD][which]];
+                write_us[which] = beside(&scene, &alone.connect(), woken, &bystander).await;
+            }
+            println!("{write_us:?}");
+            factors.push(write_us[1] / write_us[0]);
+        }
+        factors
+    });
+    keep(server, &format!("0-{last}"));
+    // Then a write takes the server longer beside the herd, in all rounds but one at most
+    factors.sort_by(f64::total_cmp);
+    assert!(factors[1] > 1.1, "{factors:?}");
+}
+
+/// Lets a process use only these processors.
+fn keep(process: u32, processors: &str) {
+    let process = process.to_string();
+    let kept = Command::new("taskset").args(["-a", "-p", "-c", processors, &process]).output().unwrap();
+    assert!(kept.status.success(), "{kept:?}");
+}
+
+/// Mean time in microseconds that the server takes for an update while sessions are woken: from reading the request to
+/// answering it.
+async fn beside(scene: &Scene, server: &str, woken: &[Session], bystander: &Session) -> f64 {
+    let (node, lock) = (format!("{}/node", scene.lock), &scene.lock);
+    let list = async |session: &Session| session.get_children_and_watch(lock).await.unwrap().1;
+    let count_and_ms = || ["zk_cnt_updatelatency", "zk_sum_updatelatency"].map(|key| counter(server, key));
+    let mut watches = join_all(woken.iter().map(&list)).await;
+    let before = count_and_ms();
+    let (end, mut is_there) = (clock::now() + clock::micros(WAKING), false);
+    while clock::now() < end || is_there {
+        match is_there {
+            true => bystander.delete(&node).await.unwrap(),
+            false => drop(bystander.create(&node, &[], NodeKind::Ephemeral).await.unwrap()),
+        }
+        is_there = !is_there;
+        let is_over = Cell::new(false);
+        let listing = async {
+            let each = woken.iter().zip(&mut watches).map(async |(session, watch)| {
+                watch.changed().await;
+                list(session).await
+            });
+            let listed = join_all(each).await;
+            is_over.set(true);
+            listed
+        };
+        let writing = async {
+            while !is_over.get() {
+                bystander.set_data(lock, b"x").await.unwrap();
+            }
+        };
+        watches = join(listing, writing).await.0;
+    }
+    let after = count_and_ms();
+    1_000.0 * (after[1] - before[1]) as f64 / (after[0] - before[0]) as f64
+}

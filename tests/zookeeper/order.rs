@@ -1,0 +1,91 @@
+//! The order of updates, in replies to clients and in the servers' transaction logs.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use futures_util::future::join_all;
+use zklockbench_ensemble::log_follower::LogFollower;
+use zklockbench_ensemble::transactions::Transaction;
+use zklockbench_zk::{NodeKind, Session, reactor};
+
+use crate::support::ensemble;
+use crate::support::sessions::scene;
+
+const SESSIONS_EACH: usize = 4;
+const DIRECTORIES: usize = 4;
+/// Creates per session. Every other node is written, and every third is deleted.
+const NODES_EACH: usize = 50;
+
+/// The transaction of a change, and its path.
+type Change = (i64, String);
+
+#[test]
+fn updates_have_one_order_in_the_logs_of_all_servers() {
+    let alone = reactor::block_on(ensemble::alone_of(3));
+    reactor::block_on(async {
+        // Given sessions on all servers, which change nodes of several directories at once
+        let scene = scene(&alone.connect()).await;
+        let mut sessions = Vec::new();
+        for server in alone.addresses().iter().cycle().take(3 * SESSIONS_EACH) {
+            sessions.push(scene.traced_by(server).await.0);
+        }
+        for number in 0..DIRECTORIES {
+            let path = format!("{}/{number}", scene.lock);
+            sessions[0].create(&path, &[], NodeKind::Persistent).await.unwrap();
+        }
+        let reported = join_all(sessions.iter().map(|session| changes(session, &scene.lock))).await;
+        // Then each session's transactions rise, and no two changes share one
+        for changes in &reported {
+            assert!(changes.is_sorted_by(|one, next| one.0 < next.0), "{changes:?}");
+        }
+        let all: BTreeSet<Change> = reported.into_iter().flatten().collect();
+        let transactions: BTreeSet<i64> = all.iter().map(|(zxid, _)| *zxid).collect();
+        assert_eq!((all.len(), transactions.len()), (900, 900));
+        // And the logs of all servers have these changes in the same order, once the last has caught up
+        let logs = reactor::timeout(Duration::from_secs(30), async {
+            loop {
+                let logs: Vec<Vec<Change>> =
+                    alone.data().into_iter().map(|data| logged(data, &scene.lock)).collect();
+                if logs.iter().all(|log| *log == logs[0] && log.last() >= all.last()) {
+                    return logs;
+                }
+                reactor::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        let logs = logs.await.expect("logs that agree");
+        assert_eq!(logs.len(), 3);
+        assert!(logs[0].is_sorted_by(|one, next| one.0 < next.0));
+        assert!(all.is_subset(&logs[0].iter().cloned().collect()));
+    });
+}
+
+async fn changes(session: &Session, place: &str) -> Vec<Change> {
+    let mut reported = Vec::new();
+    for number in 0..NODES_EACH {
+        let prefix = format!("{place}/{}/n-", number % DIRECTORIES);
+        let created = session.create(&prefix, &[], NodeKind::EphemeralSequential).await.unwrap();
+        reported.push((created.czxid, created.path.clone()));
+        if number % 2 == 0 {
+            let stat = session.set_data(&created.path, b"x").await.unwrap();
+            reported.push((stat.mzxid, created.path.clone()));
+        }
+        if number % 3 == 0 {
+            session.delete(&created.path).await.unwrap();
+        }
+    }
+    reported
+}
+
+/// Changes below a path in the log of the server with this data directory.
+fn logged(directory: PathBuf, below: &str) -> Vec<Change> {
+    let mut all = Vec::new();
+    let mut keep = |transaction: &Transaction| {
+        all.extend(transaction.changes.iter().map(|change| (transaction.zxid, change.path.clone())));
+        Ok(())
+    };
+    let mut follower = LogFollower::new(&format!("{below}/"), UNIX_EPOCH);
+    follower.read(&[directory], &mut keep).unwrap();
+    follower.end(&mut keep).unwrap();
+    all
+}
