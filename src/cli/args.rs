@@ -32,6 +32,12 @@ pub struct Cli {
     /// Print the outcome as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print every table, column and remark, not only the most important
+    #[arg(long, global = true)]
+    pub all: bool,
+    /// Explain the columns below each table
+    #[arg(long, global = true)]
+    pub explain: bool,
     /// Name a program whose locks can be contenders, e.g. --driver kazoo=drivers/kazoo/run
     /// (docs/testing-your-client.md); may be repeated
     #[arg(long = "driver", global = true, value_name = "NAME=COMMAND", value_parser = drivers::named)]

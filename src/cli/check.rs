@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +17,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport, Overlaps};
 use zklockbench_record::history::LockKind;
 use zklockbench_record::{Judged, RunEnding, Trial};
+use zklockbench_report::Style;
 use zklockbench_report::document::{self, Block, Document, Section, numbers, words};
 use zklockbench_report::page::{filled, noted, section, table};
 use zklockbench_results::history::{HistoryReader, lines_at};
@@ -35,9 +35,23 @@ fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if args.path.is_dir() { judge_run(args, stopped) } else { judge_history(args, stopped) }
 }
 
-fn conclusion(verdict: &Verdict) -> String {
-    let reasons = verdict.reasons().iter().map(|reason| format!("\n  {}", one_line(reason)));
-    format!("verdict: {}{}\n", verdict.word(), reasons.collect::<String>())
+/// Lines of a kind, unless all are asked for.
+const LINES: usize = 3;
+
+/// The first of these lines, or all of them, and how many are left out.
+fn first_lines(lines: &[String], style: Style) -> String {
+    let most = if style.all { lines.len() } else { LINES };
+    let said: String = lines.iter().take(most).map(|line| format!("{line}\n")).collect();
+    match lines.len().saturating_sub(most) {
+        0 => said,
+        more => format!("{said}  and {more} more: --all\n"),
+    }
+}
+
+fn conclusion(verdict: &Verdict, style: Style) -> String {
+    let reasons: Vec<String> =
+        verdict.reasons().iter().map(|reason| format!("  {}", one_line(reason))).collect();
+    format!("verdict: {}\n{}", verdict.word(), first_lines(&reasons, style))
 }
 
 /// After how many events it looks whether it should stop.
@@ -59,8 +73,9 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let shown: Vec<ShownFinding<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
     write_page(args, &judgement.verdict, "", || of_history(&judgement, &shown))?;
     output::tell(NAME, exit, &machine_history(&args.path, &judgement, &shown), || {
-        let text = text_of_history(&args.path, &judgement, &shown, output::width());
-        output::text(&format!("{}{text}", conclusion(&judgement.verdict)))
+        let style = output::style();
+        let text = text_of_history(&args.path, &judgement, &shown, style);
+        output::text(&format!("{}\n{text}", conclusion(&judgement.verdict, style)))
     })
 }
 
@@ -147,11 +162,13 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
         })
     };
     output::conclude(NAME, exit, error, found, || {
-        let changed: String = changed.iter().chain(&differing).map(|line| format!("! {line}\n")).collect();
+        let style = output::style();
+        let changed: Vec<String> = changed.iter().chain(&differing).map(|line| format!("! {line}")).collect();
+        let changed = first_lines(&changed, style);
         let least = zklockbench_judge::least_evidence(&trials)
             .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
         let path = args.path.display();
-        output::text(&format!("{}{path}: {counts}\n{changed}{least}", conclusion(&verdict)))
+        output::text(&format!("{}{path}: {counts}\n{changed}{least}", conclusion(&verdict, style)))
     })
 }
 
@@ -238,49 +255,45 @@ impl ShownFinding<'_> {
 
 /// How many locks the table has at most; those that went wrong come first then.
 const ROWS: usize = 40;
+/// Rows unless all are asked for.
+const FEW_ROWS: usize = 10;
 /// How many findings of each kind are shown with their lines.
 const SHOWN: usize = 3;
+/// Width of the table unless all are asked for.
+const WIDTH: u16 = 80;
 
-fn text_of_history(
-    path: &Path,
-    judgement: &Judgement,
-    shown: &[ShownFinding<'_>],
-    width: Option<u16>,
-) -> String {
+fn text_of_history(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>], style: Style) -> String {
     let Judgement { events, contenders, clocks, .. } = judgement;
     let (events, clocks) = (counted(*events, "event", "events"), counted(*clocks, "clock", "clocks"));
     let contenders = units::contenders(*contenders);
-    let mut said = format!("{}: {events} of {contenders} on {clocks}\n", path.display());
-    said += &format!("evidence: {}\n\n", judgement.evidence);
-    said += &locks(&judgement.locks, width);
-    said += &excerpts(shown);
-    said.extend(judgement.notes.iter().map(|note| format!("! {}\n", one_line(note))));
+    let mut said = locks(&judgement.locks, style);
+    said += &excerpts(shown, style);
+    let notes: Vec<String> = judgement.notes.iter().map(|note| format!("! {}", one_line(note))).collect();
+    said += &first_lines(&notes, style);
+    said += &format!("{}: {events} of {contenders} on {clocks}\n", path.display());
+    said += &format!("evidence: {}\n", judgement.evidence);
     said
 }
 
-fn locks(locks: &[LockReport], width: Option<u16>) -> String {
+fn locks(locks: &[LockReport], style: Style) -> String {
+    let most = if style.all { ROWS } else { FEW_ROWS };
     let mut order: Vec<&LockReport> = locks.iter().collect();
-    if order.len() > ROWS {
+    if order.len() > most {
         order.sort_by_key(|lock| std::cmp::Reverse(troubles(lock)));
     }
-    let grid = grid(order.iter().copied().take(ROWS));
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
-    if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    }
-    table.set_header(grid.columns.iter().map(|column| column.heading.to_uppercase()));
-    grid.rows.iter().for_each(|row| {
-        table.add_row(row.iter().map(document::Value::shown));
-    });
-    for (column, look) in table.column_iter_mut().zip(&grid.columns) {
-        column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
-    }
-    let mut said: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    if order.len() > ROWS {
-        said += &format!("and {} more; --json has all\n", counted(order.len() - ROWS, "lock", "locks"));
-    }
-    said + "\n"
+    let grid = grid(order.iter().copied().take(most));
+    let said = if style.all {
+        zklockbench_report::table_text(grid, style)
+    } else {
+        let width = style.width.unwrap_or(WIDTH).min(WIDTH);
+        let grid = grid.without_idle_columns().without_zeros().0;
+        zklockbench_report::table_text(grid, Style { width: Some(width), ..style })
+    };
+    let more = match order.len().saturating_sub(most) {
+        0 => String::new(),
+        more => format!("and {} more; --json has all\n", counted(more, "lock", "locks")),
+    };
+    format!("{said}\n{more}\n")
 }
 
 fn troubles(lock: &LockReport) -> u64 {
@@ -298,13 +311,13 @@ fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
         numbers("acquired", 0),
         numbers("waited", 0),
         numbers("violations", 0),
-        numbers("zombies", 0),
-        numbers("uncertain", 0),
-        numbers("longest together", 0),
-        numbers("too early", 0),
-        numbers("stale writes", 0),
-        numbers("rejected", 0),
-        numbers("stuck", 0),
+        numbers("zombies", 2),
+        numbers("uncertain", 4),
+        numbers("longest together", 3),
+        numbers("too early", 1),
+        numbers("stale writes", 5),
+        numbers("rejected", 6),
+        numbers("stuck", 1),
     ];
     document::Table { columns, labels: 1, rows: locks.map(row).collect() }
 }
@@ -333,18 +346,27 @@ fn row(lock: &LockReport) -> Vec<document::Value> {
     ]
 }
 
-/// The first of each kind, with no lines but those that show it.
-fn excerpts(shown: &[ShownFinding<'_>]) -> String {
+/// The first finding or, if all are asked for, the first few of each kind, with only the lines that show them.
+fn excerpts(shown: &[ShownFinding<'_>], style: Style) -> String {
+    let (of_a_kind, in_all) = if style.all { (SHOWN, usize::MAX) } else { (1, 1) };
     let mut said = String::new();
     let (mut breach, mut count): (Option<Breach>, usize) = (None, 0);
-    for one in shown {
+    let mut is_printed = |one: &&ShownFinding<'_>| {
         count = if breach == Some(one.finding.breach) { count + 1 } else { 1 };
         breach = Some(one.finding.breach);
-        if count > SHOWN {
-            continue;
-        }
+        count <= of_a_kind
+    };
+    let printed: Vec<&ShownFinding<'_>> = shown.iter().filter(|one| is_printed(one)).take(in_all).collect();
+    for one in &printed {
         said += &(one.title() + "\n");
         said.extend(one.excerpt().map(|line| format!("  {line}\n")));
+    }
+    match shown.len() - printed.len() {
+        0 => {}
+        more if style.all => said += &format!("{more} more findings: --json\n"),
+        more => said += &format!("{more} more findings: --all\n"),
+    }
+    if !said.is_empty() {
         said.push('\n');
     }
     said

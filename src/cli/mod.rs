@@ -66,7 +66,12 @@ pub fn main() -> ExitCode {
     shared_args::forget_identity();
     let exit = match parsed {
         Ok((name, cli)) => {
-            output::choose(cli.json, cli.color);
+            output::choose(output::Chosen {
+                as_json: cli.json,
+                colour: cli.color,
+                all: cli.all,
+                explain: cli.explain,
+            });
             conclude(&name, obey(&name, cli))
         }
         Err(error) => {

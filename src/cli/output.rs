@@ -16,14 +16,18 @@ use zklockbench_scenario::MachineDiagnostic;
 /// What the command line said about all output, before anything was done.
 static CHOSEN: OnceLock<Chosen> = OnceLock::new();
 
-struct Chosen {
-    as_json: bool,
-    colour: ColorChoice,
+pub(in crate::cli) struct Chosen {
+    pub as_json: bool,
+    pub colour: ColorChoice,
+    /// Print every table, column and remark.
+    pub all: bool,
+    /// Explain the columns.
+    pub explain: bool,
 }
 
-pub(in crate::cli) fn choose(as_json: bool, colour: ColorChoice) {
+pub(in crate::cli) fn choose(chosen: Chosen) {
     // It is chosen once.
-    let _ = CHOSEN.set(Chosen { as_json, colour });
+    let _ = CHOSEN.set(chosen);
 }
 
 pub(in crate::cli) fn as_json() -> bool {
@@ -281,7 +285,13 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
 }
 
 pub fn style() -> Style {
-    Style { colour: may_colour(&io::stdout()), width: width() }
+    let asked = |what: fn(&Chosen) -> bool| CHOSEN.get().is_some_and(what);
+    Style {
+        colour: may_colour(&io::stdout()),
+        width: width(),
+        all: asked(|chosen| chosen.all),
+        explain: asked(|chosen| chosen.explain),
+    }
 }
 
 /// How many columns of characters stdout shows; `None` when it is no terminal.

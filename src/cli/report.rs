@@ -1,5 +1,4 @@
-//! `report`: the page of a run, of several, of a plan, a sweep, an A/B comparison or a calibration, made again from what is
-//! stored.
+//! `report`: prints what a stored run, plan, sweep, A/B comparison or calibration came to, and writes its page again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +20,11 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     // One after the other: of what is stored only what the page shows stays in memory.
     let mut documents = Vec::new();
     let mut tables = Vec::new();
+    let mut texts = Vec::new();
     for path in &args.runs {
-        let Shown { document, figures } = Shown::read(path)?;
+        let Shown { document, text, figures } = Shown::read(path)?;
         documents.push(document);
+        texts.push(text);
         tables.extend(figures);
         give_back_memory();
     }
@@ -40,30 +41,38 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     }
     write(&documents, between.as_ref(), &output, Some("--output"))?;
     let found = json!({ "runs": args.runs, "report": output });
-    output::tell("report", Exit::Held, &found, || output::data(&output.display().to_string()))
+    output::tell("report", Exit::Held, &found, || {
+        output::text(&format!("{}\nreport: {}", texts.join("\n"), output.display()))
+    })
 }
 
-/// What the page shows of a directory.
+/// What the page and the terminal show of a directory.
 struct Shown {
     document: Document,
+    text: String,
     /// The name of a run and its main figures; `None` for anything else.
     figures: Option<(String, Table)>,
 }
 
 impl Shown {
     fn read(path: &Path) -> Result<Self, Error> {
-        let other = |document| Ok(Self { document, figures: None });
+        let style = output::style();
+        let other = |document, text| Ok(Self { document, text, figures: None });
         if disk::has(path, plan::FILE.name) {
-            return other(of_plan(&plan::read(path)?));
+            let plan = plan::read(path)?;
+            return other(of_plan(&plan), zklockbench_report::plan(&plan, style));
         }
         if disk::has(path, sweep::FILE.name) {
-            return other(of_sweep(&sweep::read(path)?));
+            let sweep = sweep::read(path)?;
+            return other(of_sweep(&sweep), zklockbench_report::sweep(&sweep, &[], style));
         }
         if disk::has(path, ab::FILE.name) {
-            return other(of_ab(&ab::read(path)?));
+            let ab = ab::read(path)?;
+            return other(of_ab(&ab), zklockbench_report::ab(&ab, style));
         }
         if disk::has(path, layout::CALIBRATION) {
-            return other(of_calibration(&zklockbench_results::read_calibration(path)?.calibration));
+            let calibration = zklockbench_results::read_calibration(path)?.calibration;
+            return other(of_calibration(&calibration), zklockbench_report::calibration(&calibration, style));
         }
         let stored = zklockbench_results::read(path)?;
         // `.` and `..` are no names.
@@ -72,8 +81,10 @@ impl Shown {
         let gated = Gated::of_stored(path)?;
         let view = View::of(&stored);
         let source = Source { name: &name, stored: &stored, view: &view };
-        let document = document(&source, &RunReport::of(&view, &gated));
-        Ok(Self { document, figures: Some((name, Table::whole(&view))) })
+        let report = RunReport::of(&view, &gated);
+        let document = document(&source, &report);
+        let text = zklockbench_report::terminal(&report, None, style);
+        Ok(Self { document, text, figures: Some((name, Table::whole(&view))) })
     }
 }
 

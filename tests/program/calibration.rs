@@ -47,7 +47,7 @@ fn a_quick_calibration_on_servers_of_its_own_is_what_its_schema_says() {
 fn on_somebody_elses_ensemble_it_prints_tables_and_leaves_no_node() {
     let connect = ensemble::place_on(ensemble::shared_of_three());
     let bench = Bench::new();
-    let output = bench.output(&["calibrate", "--budget", "2s", "--connect", &connect]);
+    let output = bench.output(&["calibrate", "--budget", "2s", "--connect", &connect, "--all"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let said = stdout(&output);
     for part in
@@ -103,7 +103,7 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
     // Given a run that was not asked to leave its servers cold
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
-    let run = ["run", "scenario.toml", "--connect", &connect];
+    let run = ["run", "scenario.toml", "--connect", &connect, "--all", "--explain"];
     let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
     went_through(&output);
     let (said, stored, dir) = (stdout(&output), bench.stored(), bench.results().remove(0));
@@ -141,7 +141,7 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
 fn a_cold_run_says_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
-    let output = bench.output(&["run", "scenario.toml", "--cold", "--connect", &connect]);
+    let output = bench.output(&["run", "scenario.toml", "--cold", "--connect", &connect, "--all"]);
     // Beside other tests the generator may be too slow, which makes the verdict unknown.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let said = stdout(&output);

@@ -69,7 +69,7 @@ fn a_drivers_lock_is_measured_beside_our_own_and_what_is_not_known_of_it_is_not_
         "name = \"driven\"\nstrategies = [{{ driver = \"kazoo\", lock = \"Lock\" }}, \"my:MyLock\", \"kazoo\"]\n{ONE_SERVER}"
     );
     let my = mine(&bench, &documented());
-    let output = bench.run_with(&[&kazoo, &my], &scenario, &[]);
+    let output = bench.run_with(&[&kazoo, &my], &scenario, &["--all", "--explain"]);
     let trials = bench.stored().trials;
     held_unless_the_host_was_busy(&output, &trials);
     for strategy in ["kazoo:Lock", "my:MyLock"] {
@@ -86,7 +86,7 @@ fn a_drivers_lock_is_measured_beside_our_own_and_what_is_not_known_of_it_is_not_
     }
     // What no session here has counted was counted on the wire, and the own lock beside it.
     let shown = stdout(&output);
-    assert!(shown.contains("Requests by kind, per acquisition: counted on the wire"), "{shown}");
+    assert!(shown.contains("Requests per acquisition: counted on the wire"), "{shown}");
     assert_eq!(
         trial_of(&trials, "kazoo:Lock").driver.as_ref().map(|driver| driver.program.as_str()),
         Some("kazoo 1")
@@ -112,9 +112,11 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
          warm_up = \"100ms\"\n[ensemble]\nservers = 1\n",
     );
     let words = ["ab", "scenario.toml", "--driver", &driver, "--blocks", "1", "--data-dir", "data"];
-    let output = bench.output(&[&words[..], &["--a", "strategies=[\"curator:InterProcessMutex\"]"]].concat());
+    let output = bench.output(
+        &[&words[..], &["--all", "--explain", "--a", "strategies=[\"curator:InterProcessMutex\"]"]].concat(),
+    );
     let shown = stdout(&output);
-    assert!(shown.contains("Requests by kind, per acquisition"), "{shown}{}", stderr(&output));
+    assert!(shown.contains("Requests per acquisition: "), "{shown}{}", stderr(&output));
     let file = ab::read(&ab::only(bench.results()));
     let of = |turn, contenders| {
         let mut counted = file.counted.iter();
@@ -158,7 +160,7 @@ fn one_repetition_has_what_was_counted_and_decides_gates_and_a_run_may_do_withou
     assert!(serde_json::to_value(trials[0].derived()).unwrap()["fan_out"].is_null());
     std::fs::remove_dir_all(ab::only(bench.results())).unwrap();
     // Given several repetitions, the first one has it, and the gate is decided by it.
-    let shown = stdout(&run(&[]));
+    let shown = stdout(&run(&["--all"]));
     for gate in ["fan_out <= 1", "requests_per_acquisition < 10"] {
         assert!(shown.lines().any(|line| line.contains("passed") && line.contains(gate)), "{shown}");
     }

@@ -31,7 +31,7 @@ fn ends(code: i32, bench: &Bench, name: &str, more: &[&str]) -> Option<(String, 
 fn run(bench: &Bench, more: &[&str]) -> Output {
     bench.scenario(SCENARIO);
     let connect = ensemble::place_on_shared();
-    let mut arguments = vec!["run", "scenario.toml", "--connect", &connect, "--no-progress"];
+    let mut arguments = vec!["run", "scenario.toml", "--connect", &connect, "--no-progress", "--all"];
     arguments.extend(more);
     bench.output(&arguments)
 }
@@ -78,7 +78,7 @@ fn run_exits_with_the_verdict_of_its_gates() {
     let listed = bench.shows("baseline list");
     assert!(listed.contains("abc123") && listed.contains("def456"), "{listed}");
     if [passes, fails].iter().all(Option::is_some) {
-        let checked = bench.ends(4, "baseline check --figure wait.p50").0;
+        let checked = bench.ends(4, "baseline check --figure wait.p50 --all").0;
         assert!(checked.contains("Base: baselines/"), "{checked}");
     }
     if let Some((shown, _)) = ends(4, &bench, "compared", &["--baseline", "baselines"]) {

@@ -146,7 +146,7 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);
     // And for people it says the same in words
-    let told = stdout(&asked(&bench, "--from known"));
+    let told = stdout(&asked(&bench, "--from known --all"));
     assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
 }
 

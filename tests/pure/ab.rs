@@ -302,7 +302,7 @@ fn a_side_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_l
     let mut file = file();
     file.comparisons = judged(0.1);
     file.conclusion = Conclusion::of(&file.comparisons);
-    let said = zklockbench_report::ab(&file, Style::default());
+    let said = zklockbench_report::ab(&file, Style::EVERYTHING);
     assert!(said.starts_with("Regressed: B is worse than A: dropped of baton, 5 contenders 9.6"), "{said}");
     // Few that are lost are no regression, and where none is, nothing is compared
     let few = judged(0.001);
@@ -401,7 +401,7 @@ pub fn file() -> AbFile {
 
 #[test]
 fn the_table_begins_with_the_conclusion_and_shows_what_noise_does_beside_each_ratio() {
-    insta::assert_snapshot!("ab_regressed", zklockbench_report::ab(&file(), Style::default()));
+    insta::assert_snapshot!("ab_regressed", zklockbench_report::ab(&file(), Style::EVERYTHING));
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
     file.asked.until = Some(0.03);
     file.asked.reached = Some(false);
     file.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two inside".into()]);
-    let text = zklockbench_report::ab(&file, Style::default());
+    let text = zklockbench_report::ab(&file, Style::EVERYTHING);
     assert!(text.starts_with("VIOLATED: a lock broke a promise (3 comparisons: "), "{text}");
     for note in [
         "! interrupted after 8 blocks: judged by what was measured until then",
@@ -465,11 +465,11 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
         one.why = Some("noise".into());
         one.verdict = Found::Inconclusive;
     }
-    let text = zklockbench_report::ab(&file, Style::default());
+    let text = zklockbench_report::ab(&file, Style::EVERYTHING);
     let once = "! 3 comparisons (such as throughput of baton, 5 contenders): inconclusive: noise";
     assert!(text.contains(once) && text.matches("noise\n").count() == 1, "{text}");
     file.blocks.clear();
-    assert!(zklockbench_report::ab(&file, Style::default()).contains("No block ran to its end"));
+    assert!(zklockbench_report::ab(&file, Style::EVERYTHING).contains("No block ran to its end"));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn three_repetitions_a_side_show_no_regression_however_large_and_say_how_many_wo
     // Six comparisons: five a side can carry them.
     assert_eq!((few.family, wait.repetitions_needed), (6, Some(5)));
     assert_eq!(few.conclusion.exit(), Exit::Unknown);
-    let shown = zklockbench_report::comparison(&few, zklockbench_report::Style::default());
+    let shown = zklockbench_report::comparison(&few, zklockbench_report::Style::EVERYTHING);
     assert!(shown.contains("needs about 5 repetitions a side"), "{shown}");
 }
 
@@ -349,7 +349,7 @@ fn a_queue_that_grows_has_longer_waits_than_any_that_does_not() {
     let ask = Ask { figures: vec![figures::named("wait.mean").unwrap()], ..Ask::default() };
     let grows = compare(&base, &new, &ask).unwrap();
     assert_eq!(verdicts(&grows)["wait.mean"], ComparisonVerdict::Regressed);
-    assert!(zklockbench_report::comparison(&grows, zklockbench_report::Style::default()).contains("grows"));
+    assert!(zklockbench_report::comparison(&grows, zklockbench_report::Style::EVERYTHING).contains("grows"));
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn another_load_or_machine_is_refused_unless_it_is_forced_and_then_the_output_sa
     assert!(refused(&on_disk, &in_memory).contains("data: "), "{}", refused(&on_disk, &in_memory));
     let forced = compare(&base, &some_read, &Ask { force: true, ..Ask::default() }).unwrap();
     for text in [
-        zklockbench_report::comparison(&forced, zklockbench_report::Style::default()),
+        zklockbench_report::comparison(&forced, zklockbench_report::Style::EVERYTHING),
         zklockbench_report::comparison_markdown(&forced),
     ] {
         assert!(text.contains("Forced, although it cannot be compared: read_ratio: "), "{text}");
@@ -495,7 +495,7 @@ fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
     };
     let found = compared(&hostile("base"), &hostile("new"));
     let (terminal, page) = (
-        zklockbench_report::comparison(&found, zklockbench_report::Style::default()),
+        zklockbench_report::comparison(&found, zklockbench_report::Style::EVERYTHING),
         zklockbench_report::comparison_markdown(&found),
     );
     for text in [&terminal, &page] {
@@ -510,11 +510,11 @@ fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_i
     for (width, colour) in [(40, false), (60, false), (60, true)] {
         let shown = zklockbench_report::comparison(
             &compared,
-            zklockbench_report::Style { colour, width: Some(width) },
+            zklockbench_report::Style { colour, width: Some(width), ..zklockbench_report::Style::EVERYTHING },
         );
         assert!(shown.lines().all(|line| line.is_empty() || line.trim().chars().count() > 1), "{shown}");
         assert!(shown.contains("predecessor-watch"), "{shown}");
-        assert!(shown.contains("figure throughput; base 2.39/s; new 1.6/s; new/base 0.667"), "{shown}");
+        assert!(shown.contains("metric throughput; base 2.39/s; new 1.6/s; new/base 0.667"), "{shown}");
     }
 }
 
@@ -522,8 +522,10 @@ fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_i
 fn at_the_usual_width_a_comparison_is_a_table_below_the_names_of_its_strategies() {
     let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
     for colour in [false, true] {
-        let shown =
-            zklockbench_report::comparison(&compared, zklockbench_report::Style { colour, width: Some(80) });
+        let shown = zklockbench_report::comparison(
+            &compared,
+            zklockbench_report::Style { colour, width: Some(80), ..zklockbench_report::Style::EVERYTHING },
+        );
         let shown = console::strip_ansi_codes(&shown);
         assert!(shown.lines().all(|line| line.is_empty() || line.trim().chars().count() > 1), "{shown}");
         let at = shown.lines().position(|line| line.starts_with("predecessor-watch")).expect(&shown);
@@ -531,9 +533,9 @@ fn at_the_usual_width_a_comparison_is_a_table_below_the_names_of_its_strategies(
             shown.lines().skip(at - 2).take_while(|line| !line.is_empty()).map(str::trim_end).collect();
         assert!(table.iter().all(|line| line.chars().count() <= 80), "{shown}");
         let words: Vec<&str> = table[0].split_whitespace().collect();
-        assert_eq!(words, ["contenders", "figure", "new/base", "verdict"], "{shown}");
-        assert!(table[3].starts_with("           3  turn.p50 "), "{shown}");
-        assert!(shown.contains("Left out at this width: reps, new, base, interval."), "{shown}");
+        assert_eq!(words, ["metric", "base", "new", "interval", "verdict"], "{shown}");
+        assert!(table[3].starts_with("  turn.p50 "), "{shown}");
+        assert!(shown.contains("Left out at this width: reps, new/base."), "{shown}");
     }
 }
 
@@ -647,4 +649,16 @@ fn parts_of_a_run_differ_in_versions_only_where_both_are_known() {
         let found = differences.iter().any(|difference| difference.what == "ZooKeeper");
         assert_eq!(found, differ, "{earlier:?} and {later:?}");
     }
+}
+
+#[test]
+fn only_what_changed_or_is_inconclusive_is_in_the_table_unless_all_is_asked_for() {
+    let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
+    let drawn = |style| zklockbench_report::comparison(&compared, style);
+    let rows = |text: &str| text.lines().filter(|line| line.trim_end().ends_with("same")).count();
+    let brief = drawn(zklockbench_report::Style::default());
+    assert!(rows(&brief) == 0 && brief.contains(" regressed"), "{brief}");
+    assert!(brief.contains("stayed within the margin") && brief.contains("--all adds "), "{brief}");
+    assert!(!brief.contains("Hodges") && brief.contains("--explain"), "{brief}");
+    assert!(rows(&drawn(zklockbench_report::Style::EVERYTHING)) > 0);
 }

@@ -230,7 +230,7 @@ fn of_one_repetition_it_is_not_known_how_many_it_takes() {
     one.runs[0].stored.trials.truncate(1);
     let found = power(&one, &Ask::default(), 0.05);
     assert!(found.rows.iter().all(|row| row.repetitions.is_none()), "{found:?}");
-    let said = zklockbench_report::power(&found, Style::default());
+    let said = zklockbench_report::power(&found, Style::EVERYTHING);
     assert!(said.starts_with("How far the repetitions lie apart is not known of one"), "{said}");
 }
 

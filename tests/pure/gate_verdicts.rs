@@ -472,7 +472,7 @@ fn the_worst_stands_first_among_gates_and_among_cells_and_a_failure_outweighs_wh
     assert_eq!(outcomes[3].checks[0].strategy, "mutex");
     insta::assert_snapshot!(
         "gates_on_a_terminal",
-        zklockbench_report::gates(&outcomes, Style::default()).unwrap()
+        zklockbench_report::gates(&outcomes, Style::EVERYTHING).unwrap()
     );
     insta::assert_snapshot!("gates_as_markdown", zklockbench_report::gates_markdown(&outcomes).unwrap());
     // And they come back from a file
@@ -491,7 +491,7 @@ fn exclusion_is_among_the_gates_whatever_the_scenario_says_and_alone_it_is_not_w
     assert!(outcomes[0].is_of_every_run());
     let worst = &outcomes[0].checks[0];
     assert_eq!((worst.word(), worst.strategy.as_str(), worst.contenders), ("FAILED", "baton", 20));
-    assert_eq!(zklockbench_report::gates(&outcomes, Style::default()), None);
+    assert_eq!(zklockbench_report::gates(&outcomes, Style::EVERYTHING), None);
 }
 
 fn all(world: &mut World, change: impl Fn(&mut Trial)) {

@@ -70,8 +70,8 @@ proptest! {
         let gated = Gated::default();
         let ci = shown::ci_report(&stored, &gated);
         for (place, text) in [
-            ("terminal", shown::terminal(&view, Style::default())),
-            ("narrow terminal", shown::terminal(&view, Style { colour: false, width: Some(60) })),
+            ("terminal", shown::terminal(&view, Style::EVERYTHING)),
+            ("narrow terminal", shown::terminal(&view, Style { colour: false, width: Some(60), ..Style::EVERYTHING })),
             ("markdown", shown::markdown(&view)),
             ("page", shown::page(&stored, &gated)),
             ("summary of a workflow", github::summary(&ci, 1 << 20)),

@@ -18,7 +18,7 @@ fn page(plan: &PlanFile) -> String {
 
 #[test]
 fn the_terminal_tells_a_plan_in_words_and_tables() {
-    insta::assert_snapshot!(zklockbench_report::plan(&plan(), Style { colour: false, width: None }));
+    insta::assert_snapshot!(zklockbench_report::plan(&plan(), Style::EVERYTHING));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_verification_that_shows_nothing_or_was_not_made_leaves_the_plan_unknown_and
         vec![Unverified { strategy: "predecessor-watch".into(), why: "interrupted".into() }];
     for (plan, why) in [(late, "the generator was late"), (interrupted, "interrupted")] {
         assert_eq!(plan.verdict().word(), "unknown");
-        let told = zklockbench_report::plan(&plan, Style::default());
+        let told = zklockbench_report::plan(&plan, Style::EVERYTHING);
         assert!(
             told.starts_with("UNKNOWN: the verification does not confirm it: ") && told.contains(why),
             "{told}"
@@ -106,6 +106,6 @@ fn a_verification_that_shows_nothing_or_was_not_made_leaves_the_plan_unknown_and
 fn a_wait_that_had_not_ended_is_a_lower_bound_of_what_was_measured() {
     let mut plan = plan();
     plan.verifications[0].figures[0].at_least = true;
-    let told = zklockbench_report::plan(&plan, Style::default());
+    let told = zklockbench_report::plan(&plan, Style::EVERYTHING);
     assert!(told.contains("≥ 140 ms"), "{told}");
 }

@@ -18,7 +18,7 @@ fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     if let Some(root) = std::env::var_os("REPORT_GALLERY") {
         let dir = Path::new(&root).join(name);
         chart::draw_all(view, &dir).unwrap();
-        std::fs::write(dir.join("tables.txt"), shown::terminal(view, Style::default())).unwrap();
+        std::fs::write(dir.join("tables.txt"), shown::terminal(view, Style::EVERYTHING)).unwrap();
         std::fs::write(dir.join("tables.md"), shown::markdown(view)).unwrap();
     }
     let mut shown = String::new();

@@ -52,7 +52,7 @@ fn figures_are_taken_over_the_sound_repetitions_and_what_is_not_is_counted() {
 fn it_says_what_the_table_says() {
     let stored = read(&trials());
     let view = View::of(&stored);
-    let (summary, table) = (shown::summary(&stored), shown::terminal(&view, Style::default()));
+    let (summary, table) = (shown::summary(&stored), shown::terminal(&view, Style::EVERYTHING));
     let cell = &summary.cells[0];
     let (throughput, wait) = (cell.figures["throughput_per_s"], &cell.latencies[&Measure::Wait]);
     let time = |us: f64| format_micros(us.round() as u64);

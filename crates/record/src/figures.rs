@@ -1,4 +1,4 @@
-//! The table of metrics: everything besides percentiles that can be compared, gated, tabulated and drawn.
+//! The table of metrics: everything that can be compared, gated, tabulated and drawn.
 //!
 //! A metric needs only one entry. Gates, `--figure`, the columns of the main table and of `summary.csv`,
 //! `derived` in a trial's file and `figures` in `summary.json` follow from it. So do charts, comparisons, CI
@@ -11,13 +11,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{Counting, Trial};
-use zklockbench_core::measure::{Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Unit};
+use zklockbench_core::measure::{
+    Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Statistic, Unit,
+};
 use zklockbench_scenario::{Load, Stop};
 
 /// A metric, how it is read from a trial, and where it is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct FigureEntry {
     pub card: FigureCard,
+    /// Measure and statistic of a metric with samples; gates and options name it by these, not by the card.
+    pub latency: Option<(Measure, Statistic)>,
     read: fn(&Trial) -> Option<f64>,
     /// Name in `derived`, `summary.csv` and `summary.json`; `None` if a trial's file stores it elsewhere.
     pub stored_as: Option<&'static str>,
@@ -63,6 +67,7 @@ impl FigureEntry {
         };
         Self {
             card: FigureCard { name, what: "", kind, unit, better },
+            latency: None,
             read: |_| None,
             stored_as,
             column: None,
@@ -122,7 +127,10 @@ impl FigureEntry {
     }
 
     pub const fn figure(&'static self) -> Figure {
-        Figure::Plain(&self.card)
+        match self.latency {
+            Some((measure, statistic)) => Figure::Latency(measure, statistic),
+            None => Figure::Plain(&self.card),
+        }
     }
 
     /// The value for a trial; `None` if nothing of the kind was measured.
@@ -160,6 +168,12 @@ const fn share(name: &'static str, better: Better) -> FigureEntry {
     FigureEntry::new(FigureKind::Ratio, name, Unit::Share, better)
 }
 
+/// A statistic of the samples of a measure that tables have a column for.
+const fn latency(name: &'static str, measure: Measure, statistic: Statistic, spare: u8) -> FigureEntry {
+    let entry = FigureEntry::new(FigureKind::Ratio, name, Unit::Micros, Better::Lower).stored_elsewhere();
+    FigureEntry { latency: Some((measure, statistic)), ..entry.column(name, spare) }
+}
+
 const fn count(name: &'static str, better: Better) -> FigureEntry {
     FigureEntry::new(FigureKind::Count, name, Unit::Amount, better)
 }
@@ -174,6 +188,17 @@ macro_rules! figures {
     };
 }
 
+/// Median wait, from the intended start of an acquire to its return.
+pub static WAIT_P50: FigureEntry = latency("wait p50", Measure::Wait, Statistic::percent(50), 0)
+    .explained("from the intended start of an acquire to its return");
+/// 99th percentile of the wait.
+pub static WAIT_P99: FigureEntry = latency("wait p99", Measure::Wait, Statistic::percent(99), 0);
+/// Longest wait.
+pub static WAIT_MAX: FigureEntry = latency("wait max", Measure::Wait, Statistic::Max, 5);
+/// Median handoff, from the call of release to the next return of acquire.
+pub static HANDOFF_P50: FigureEntry = latency("handoff p50", Measure::Handoff, Statistic::percent(50), 3)
+    .explained("from a holder's call of release to the next holder's return from acquire");
+
 figures! {
     /// Acquisitions per second; not for a batch, whose pace the conductor sets.
     THROUGHPUT = rate("throughput", Better::Higher)
@@ -186,6 +211,8 @@ figures! {
             per_second(acquired, us).filter(|_| !trial.is_batch())
         })
         .stored_as("throughput_per_s")
+        .column("acq/s", 0)
+        .explained("acquisitions per second of all contenders")
         .chart(FigureChart {
             id: "throughput",
             title: "Throughput",
@@ -198,7 +225,9 @@ figures! {
     /// Due arrivals per second of an open load: the throughput if all were served in time.
     OFFERED = rate("offered", Better::Neither)
         .read(|trial| trial.arrived.and_then(|arrived| per_second(arrived.offered, trial.measured_us)))
-        .stored_as("offered_per_s");
+        .stored_as("offered_per_s")
+        .column("offered/s", 1)
+        .explained("arrivals per second of the open load");
     /// Notifications caused by a release, per release.
     FAN_OUT = amount("fan_out", Better::Lower)
         .read(|trial| trial.sent().and_then(|sent| ratio(sent.by_release?, sent.releases)))

@@ -1,6 +1,5 @@
-//! A run with what it came to: what its terminal text, its Markdown, its page and its summary are made from. Its first line
-//! is the same in every output: the outcome in words, with its number. It also says what the gates came to, which decide
-//! beside the run itself whether a build may go on.
+//! A run with its outcome, from which its terminal text, its Markdown, its page and its summary are made. The first line is the
+//! same in every output. The gates decide beside the run itself whether a build may go on.
 
 use std::path::Path;
 

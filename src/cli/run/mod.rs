@@ -635,7 +635,7 @@ impl RunResult {
         };
         let whole = || {
             let told = zklockbench_report::terminal(&report, comparison.as_ref(), output::style());
-            format!("{told}{}{}", places(path), to_resume(resume.as_deref()))
+            format!("{told}\n{}{}", places(path), to_resume(resume.as_deref()))
         };
         output::conclude(NAME, *exit, error, found, || {
             output::outcome(self.showing.only_outcome, &report.headline.text(), whole)
@@ -643,15 +643,11 @@ impl RunResult {
     }
 }
 
-/// Where results are, and charts where there are any: a trial that was interrupted early has none.
+/// Where results are, and their page if there is one.
 pub(super) fn places(path: &Path) -> String {
-    let mut places = format!("results: {}", path.display());
-    for (name, place) in [("charts: ", path.join(layout::CHARTS)), ("report: ", path.join(layout::REPORT))] {
-        if place.exists() {
-            places = format!("{places}\n{name} {}", place.display());
-        }
-    }
-    places
+    let page = path.join(layout::REPORT);
+    let page = if page.exists() { format!("\nreport: {}", page.display()) } else { String::new() };
+    format!("results: {}{page}", path.display())
 }
 
 #[cfg(test)]
@@ -659,10 +655,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_charts_is_named_only_where_there_are_some() {
+    fn a_page_is_named_only_where_there_is_one() {
         let run = tempfile::tempdir().unwrap();
         assert_eq!(places(run.path()), format!("results: {}", run.path().display()));
-        std::fs::create_dir(run.path().join("charts")).unwrap();
-        assert!(places(run.path()).ends_with("/charts"));
+        std::fs::write(run.path().join(layout::REPORT), "").unwrap();
+        assert!(places(run.path()).ends_with(layout::REPORT));
     }
 }

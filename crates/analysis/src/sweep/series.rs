@@ -145,7 +145,7 @@ pub enum Decision {
 impl Decision {
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Kept => "kept",
+            Self::Kept => "met",
             Self::Missed => "missed",
             Self::Undecided => "undecided",
         }

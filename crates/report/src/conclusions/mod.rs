@@ -1,13 +1,12 @@
-//! What a run comes to, in words: which lock must not be used, which is fastest, lightest on the ensemble and fairest, which
-//! to use in these settings, and what that costs.
+//! Conclusions of a run: which lock must not be used, which to use in these settings, and which is fastest, lightest on the
+//! ensemble and fairest.
 //!
-//! Each sentence follows from the figures, and is said only where they carry it. The unit is the repetition: one strategy is
-//! called faster than another only where the whole interval of the ratio lies beyond the margin (`compare`), widened for all
-//! pairs of strategies and all numbers of contenders. A single
-//! repetition shows nothing, and a trial that is invalid, partial or violated never wins.
+//! One rule decides: a strategy is better than another if the whole interval of their ratio, corrected for all pairs and all
+//! numbers of contenders, lies beyond the margin. With too few repetitions for such an interval, no strategy is named. Invalid,
+//! partial and violated trials are not ranked.
 
-mod choice;
 mod ranking;
+mod sentences;
 mod warnings;
 
 use schemars::JsonSchema;
@@ -15,8 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::View;
 use super::document::Link;
-use ranking::{Aspect, RankingContext};
-use zklockbench_analysis::compare::Limits;
+use ranking::Field;
 
 /// One thing that a run shows, or does not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -113,31 +111,7 @@ impl Evidence {
 
 /// What a run comes to, the most telling first.
 pub fn conclusions(view: &View<'_>) -> Vec<Conclusion> {
-    let limits = Limits::default();
-    // A lock that must not be used comes first, then what faults did, then what to use.
-    let (stop, others): (Vec<Conclusion>, Vec<Conclusion>) =
-        warnings::of(view).into_iter().partition(|one| one.topic == Topic::MustNotBeUsed);
-    let faults = warnings::of_faults(view);
-    let ranked = RankingContext::of(view).map(|field| ranked(&field, limits)).unwrap_or_default();
-    stop.into_iter().chain(faults).chain(ranked).chain(others).collect()
-}
-
-fn ranked(field: &RankingContext<'_>, limits: Limits) -> Vec<Conclusion> {
-    let standings = field.standings(limits);
-    let of = |aspect: Aspect| standings.iter().filter(move |one| one.aspect == aspect);
-    let focus = field.focus();
-    let choice = choice::of(field, &standings, focus, limits);
-    // What is too little for an answer is said once.
-    let is_open = |one: &Conclusion| one.certainty == Certainty::Unknown;
-    let is_provisional = choice.as_ref().is_some_and(is_open);
-    let is_said = |one: &Conclusion| {
-        let is_repeated = one.topic == Topic::Fastest && one.contenders == Some(focus);
-        is_provisional && (is_open(one) || is_repeated)
-    };
-    let said = [Aspect::Speed, Aspect::Load, Aspect::Fairness]
-        .into_iter()
-        .flat_map(|aspect| ranking::sentences(of(aspect), field.speed, focus, limits))
-        .filter(|one| !is_said(one))
-        .collect::<Vec<_>>();
-    choice.into_iter().chain(said).collect()
+    let (stop, limits) = (warnings::must_not_be_used(view), warnings::limits(view));
+    let ranked = Field::of(view).map(|field| sentences::ranked(&field)).unwrap_or_default();
+    stop.into_iter().chain(warnings::of_faults(view)).chain(ranked).chain(limits).collect()
 }

@@ -1,135 +1,182 @@
-//! Who is the fastest, the lightest, the fairest: the readings of each strategy, how strategies stand to each other in one
-//! respect with one number of contenders, and the sentences on that.
+//! How the strategies of a run stand to each other in speed, load on the ensemble and fairness, by the intervals of their
+//! ratios.
 
-use super::{Certainty, Conclusion, Evidence, Topic};
+use super::{Evidence, Topic};
 use crate::View;
 use crate::document::Value;
 use crate::view::Cell;
 use zklockbench_analysis::compare::{Block, Compared, ComparisonVerdict, Limits, Test, exactly};
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{contenders, counted, listed, number, percent};
+use zklockbench_core::units::number;
 use zklockbench_record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
-use zklockbench_stats::{Design, Interval, median};
+use zklockbench_stats::{Design, median};
 
-/// What tells how fast a lock is.
+/// What strategies are compared in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Speed {
-    /// Acquisitions a second, of a closed load.
+pub(super) enum Aspect {
+    /// Acquisitions per second, of a closed load.
     Throughput,
-    /// How long it took until all had acquired, of a batch and of a load that acquisitions end.
+    /// Time until all had acquired, of a batch and of a load that acquisitions end.
     TotalTime,
-    /// The median wait, of an open load: its throughput is the one that is offered.
+    /// Median wait, of an open load, whose throughput is the one that is offered.
     Wait,
+    /// Requests and notifications per acquisition.
+    Load,
+    Fairness,
 }
 
-pub(super) struct RankingContext<'a> {
+impl Aspect {
+    pub fn is_speed(self) -> bool {
+        !matches!(self, Self::Load | Self::Fairness)
+    }
+
+    pub fn better(self) -> Better {
+        match self {
+            Self::Throughput | Self::Fairness => Better::Higher,
+            Self::TotalTime | Self::Wait | Self::Load => Better::Lower,
+        }
+    }
+
+    pub fn topic(self) -> Topic {
+        match self {
+            Self::Throughput | Self::TotalTime | Self::Wait => Topic::Fastest,
+            Self::Load => Topic::Lightest,
+            Self::Fairness => Topic::Fairest,
+        }
+    }
+
+    pub fn evidence(self) -> Evidence {
+        match self {
+            Self::Throughput => Evidence::Throughput,
+            Self::TotalTime | Self::Wait => Evidence::Table,
+            Self::Load => Evidence::Requests,
+            Self::Fairness => Evidence::Fairness,
+        }
+    }
+
+    /// How the best is called, and how several that are level.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Throughput | Self::TotalTime | Self::Wait => ("the fastest", "fast"),
+            Self::Load => ("the lightest on the ensemble", "light on the ensemble"),
+            Self::Fairness => ("the fairest", "fair"),
+        }
+    }
+
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::Throughput => format!("{} acquisitions a second", number(value)),
+            Self::TotalTime => format!("{} in all", Value::Duration(value).shown()),
+            Self::Wait => format!("a median wait of {}", Value::Duration(value).shown()),
+            Self::Load => format!("{} requests and notifications per acquisition", number(value)),
+            Self::Fairness => format!("a fairness index of {}", number(value)),
+        }
+    }
+
+    fn reading(self, trial: &Trial) -> Option<Reading> {
+        let exact = Reading::exact;
+        match self {
+            Self::Throughput => figures::THROUGHPUT.of(trial).map(exact),
+            Self::TotalTime => Some(exact(trial.measured_us as f64)),
+            Self::Wait => trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
+            Self::Fairness => figures::FAIRNESS.of(trial).map(exact),
+            // A count in a trial of its own is no reading of this one.
+            Self::Load if trial.is_counted_apart() => None,
+            Self::Load => requests_and_notifications(trial).map(exact),
+        }
+    }
+}
+
+/// The cells of a run that may be ranked.
+pub(super) struct Field<'a> {
     view: &'a View<'a>,
-    pub speed: Speed,
+    speed: Aspect,
 }
 
-impl<'a> RankingContext<'a> {
-    /// Of a run; `None` where nothing was acquired.
+impl<'a> Field<'a> {
+    /// `None` where nothing was acquired.
     pub fn of(view: &'a View<'a>) -> Option<Self> {
         let first = view.cells.iter().flat_map(Cell::all).find(|trial| trial.measured.acquired() > 0)?;
         let speed = match first.spec.load.name() {
-            "open" => Speed::Wait,
-            "batch" => Speed::TotalTime,
-            _ if first.full_crew.is_some() => Speed::TotalTime,
-            _ => Speed::Throughput,
+            "open" => Aspect::Wait,
+            "batch" => Aspect::TotalTime,
+            _ if first.full_crew.is_some() => Aspect::TotalTime,
+            _ => Aspect::Throughput,
         };
         Some(Self { view, speed })
     }
 
-    /// The cells that may be ranked: sound, with acquisitions, and of locks that kept their promises.
-    pub fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell<'a>> {
+    /// Valid cells with acquisitions, of locks that kept their promises.
+    fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell<'a>> {
         let view = self.view;
+        let acquired = |cell: &Cell<'_>| cell.counting().all(|one| one.measured.acquired() > 0);
         let is_broken = move |strategy| view.cells_of(strategy).any(Cell::is_violated);
-        let is_ranked = move |cell: &&Cell<'_>| {
+        view.cells_at(contenders).filter(move |cell| {
             cell.is_sound() && acquired(cell) && !cell.is_unstable() && !is_broken(cell.strategy)
-        };
-        view.cells_at(contenders).filter(is_ranked)
-    }
-
-    /// The number of contenders that the sentences are about: where most can be compared, and of these the largest.
-    pub fn focus(&self) -> usize {
-        let counts = self.view.contender_counts();
-        let most = |count: &usize| (self.ranked_at(*count).count().min(2), *count);
-        counts.into_iter().max_by_key(most).unwrap_or(0)
+        })
     }
 
     pub fn ranked(&self, contenders: usize, label: &str) -> Option<&'a Cell<'a>> {
         self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
 
-    /// How the strategies stand, in every respect and with every number of contenders that has two of them.
+    /// The number of contenders that the conclusions are about: where most can be compared, and of these the largest.
+    pub fn focus(&self) -> usize {
+        let most = |count: &usize| (self.ranked_at(*count).count().min(2), *count);
+        self.view.contender_counts().into_iter().max_by_key(most).unwrap_or(0)
+    }
+
+    /// The standing in every aspect and with every number of contenders that has two strategies.
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
-        let aspects = [Aspect::Speed, Aspect::Load, Aspect::Fairness];
+        let aspects = [self.speed, Aspect::Load, Aspect::Fairness].into_iter();
         let counts = self.view.contender_counts();
-        let questions =
-            aspects.iter().flat_map(|aspect| counts.iter().map(|count| self.question(*aspect, *count)));
-        let questions: Vec<OpenQuestion> = questions.filter(|question| question.entries.len() > 1).collect();
-        let family = questions.iter().map(OpenQuestion::pairs).sum();
-        questions.into_iter().map(|question| Standing::of(question, limits, family)).collect()
-    }
-
-    fn question(&self, aspect: Aspect, contenders: usize) -> OpenQuestion {
-        let ranked = || self.ranked_at(contenders);
-        let entries: Vec<StrategyReadings> = ranked().filter_map(|cell| self.entry(aspect, cell)).collect();
-        let is_apart = |cell: &&Cell<'_>| {
-            // What is no lock of ZooKeeper asks nothing of the ensemble.
-            let is_asked = cell.all().all(|trial| trial.spec.strategy.system.is_none());
-            aspect == Aspect::Load && is_asked && entries.iter().all(|entry| entry.strategy != cell.strategy)
-        };
-        let apart = ranked().filter(is_apart).map(|cell| self.apart(cell)).collect();
-        let better = match (aspect, self.speed) {
-            (Aspect::Speed, Speed::Throughput) | (Aspect::Fairness, _) => Better::Higher,
-            _ => Better::Lower,
-        };
-        OpenQuestion { aspect, contenders, better, entries, apart }
-    }
-
-    fn entry(&self, aspect: Aspect, cell: &Cell<'_>) -> Option<StrategyReadings> {
-        let reading = |trial: &Trial| Some((trial.spec.repetition, self.reading(aspect, trial)?));
-        let readings: Option<Vec<(u32, Reading)>> = cell.counting().map(reading).collect();
-        let determined = aspect == Aspect::Load && cell.counting().all(is_determined);
-        let entry = StrategyReadings {
-            strategy: cell.strategy,
-            label: self.view.label(cell).to_owned(),
-            readings: readings?,
-            determined,
-        };
-        (!entry.readings.is_empty()).then_some(entry)
-    }
-
-    fn apart(&self, cell: &Cell<'_>) -> Apart {
-        let counted_apart = cell.counting().all(Trial::is_counted_apart);
-        let amount = cell.median(requests_and_notifications).filter(|_| counted_apart);
-        Apart { label: self.view.label(cell).to_owned(), amount }
-    }
-
-    fn reading(&self, aspect: Aspect, trial: &Trial) -> Option<Reading> {
-        let exact = Reading::exact;
-        match (aspect, self.speed) {
-            (Aspect::Speed, Speed::Throughput) => figures::THROUGHPUT.of(trial).map(exact),
-            (Aspect::Speed, Speed::TotalTime) => Some(exact(trial.measured_us as f64)),
-            (Aspect::Speed, Speed::Wait) => {
-                trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok()
-            }
-            (Aspect::Fairness, _) => figures::FAIRNESS.of(trial).map(exact),
-            // What a trial of its own has counted is no reading of this one.
-            (Aspect::Load, _) if trial.is_counted_apart() => None,
-            (Aspect::Load, _) => requests_and_notifications(trial).map(exact),
+        let each = aspects.flat_map(|aspect| counts.iter().map(move |count| (aspect, *count)));
+        let each = each.map(|(aspect, count)| self.entries(aspect, count));
+        let mut open: Vec<Standing> = each.filter(|standing| standing.entries.len() > 1).collect();
+        // All pairs of strategies count, because the best one is known only afterwards.
+        let family: usize = open.iter().map(|one| one.entries.len() * (one.entries.len() - 1) / 2).sum();
+        for standing in &mut open {
+            standing.conclude(limits, family);
         }
+        open
+    }
+
+    fn entries(&self, aspect: Aspect, contenders: usize) -> Standing {
+        let mut entries: Vec<Entry> =
+            self.ranked_at(contenders).filter_map(|cell| self.entry(aspect, cell)).collect();
+        entries.sort_by(|one, other| {
+            let order = one.median().total_cmp(&other.median());
+            if aspect.better() == Better::Higher { order.reverse() } else { order }
+        });
+        let is_ranked = |label: &str| entries.iter().any(|entry| entry.label == label);
+        let is_apart = |cell: &&Cell<'_>| {
+            // A lock of another system sends nothing to the ensemble.
+            let is_zookeepers = cell.all().all(|trial| trial.spec.strategy.system.is_none());
+            aspect == Aspect::Load && is_zookeepers && !is_ranked(self.view.label(cell))
+        };
+        let amount = |cell: &Cell<'_>| {
+            let counted = cell.counting().all(Trial::is_counted_apart);
+            cell.median(requests_and_notifications).filter(|_| counted)
+        };
+        let apart = self.ranked_at(contenders).filter(is_apart);
+        let apart = apart.map(|cell| (self.view.label(cell).to_owned(), amount(cell))).collect();
+        Standing { aspect, contenders, entries, apart, repetitions: 0, needed: None, decidable: false }
+    }
+
+    fn entry(&self, aspect: Aspect, cell: &Cell<'_>) -> Option<Entry> {
+        let reading = |trial: &Trial| Some((trial.spec.repetition, aspect.reading(trial)?));
+        let readings: Vec<(u32, Reading)> = cell.counting().map(reading).collect::<Option<_>>()?;
+        let is_exact = |pair: &[(u32, Reading)]| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least;
+        let is_determined =
+            aspect == Aspect::Load && cell.counting().all(is_determined) && readings.windows(2).all(is_exact);
+        let label = self.view.label(cell).to_owned();
+        (!readings.is_empty()).then_some(Entry { label, readings, is_determined, against: None })
     }
 }
 
 fn requests_and_notifications(trial: &Trial) -> Option<f64> {
     let requests = figures::REQUESTS_PER_ACQUISITION.of(trial)?;
     Some(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?)
-}
-
-fn acquired(cell: &Cell<'_>) -> bool {
-    cell.counting().all(|one| one.measured.acquired() > 0)
 }
 
 /// Whether a batch's cost model says how many requests and notifications there are, so that nothing is left to chance.
@@ -143,311 +190,94 @@ fn is_determined(trial: &Trial) -> bool {
         && lines.all(|line| line.expected.is_some())
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aspect {
-    Speed,
-    /// How much they ask of the ensemble for an acquisition.
-    Load,
-    Fairness,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct StrategyReadings {
-    pub strategy: usize,
+/// A strategy with what its valid repetitions gave.
+pub(super) struct Entry {
     pub label: String,
-    /// What each of its sound repetitions gave, by the number of the repetition.
-    pub readings: Vec<(u32, Reading)>,
-    /// Whether the load determines it, so that no test is needed.
-    pub determined: bool,
+    /// By the number of the repetition.
+    readings: Vec<(u32, Reading)>,
+    /// Whether the load determines the value, so that no test is needed.
+    is_determined: bool,
+    /// The best strategy against this one; `None` for the best itself.
+    pub against: Option<Compared>,
 }
 
-impl StrategyReadings {
+impl Entry {
     pub fn median(&self) -> f64 {
-        median(&self.values()).unwrap_or(f64::NAN)
+        let values: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.value).collect();
+        median(&values).unwrap_or(f64::NAN)
     }
 
-    fn values(&self) -> Vec<f64> {
-        self.readings.iter().map(|(_, reading)| reading.value).collect()
-    }
-
-    fn of(&self) -> Vec<Reading> {
+    fn readings(&self) -> Vec<Reading> {
         self.readings.iter().map(|(_, reading)| *reading).collect()
     }
 
-    fn is_determined(&self) -> bool {
-        let is_same = |pair: &[(u32, Reading)]| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least;
-        self.determined && self.readings.windows(2).all(is_same)
+    /// Whether the best is shown to be better, by more than the margin.
+    pub fn is_beaten(&self) -> bool {
+        self.verdict() == Some(ComparisonVerdict::Improved)
+    }
+
+    fn verdict(&self) -> Option<ComparisonVerdict> {
+        self.against.as_ref().map(|against| against.verdict)
     }
 }
 
-/// A strategy that is not ranked with the others, as what it is was not measured in each of its repetitions: what a driver's
-/// lock asks of the ensemble is counted in one trial of its own.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Apart {
-    pub label: String,
-    /// What that one trial came to; `None` where nothing of it is known.
-    pub amount: Option<f64>,
-}
-
-/// The strategies with one number of contenders, the best first.
-#[derive(Debug, Clone, PartialEq)]
+/// The strategies with one number of contenders in one aspect, the best first.
 pub(super) struct Standing {
     pub aspect: Aspect,
     pub contenders: usize,
-    pub better: Better,
-    pub entries: Vec<StrategyReadings>,
-    pub apart: Vec<Apart>,
-    /// What the best is to each of the others, in their order.
-    pub against: Vec<Against>,
-    /// How many repetitions the strategy with the fewest has.
+    pub entries: Vec<Entry>,
+    /// Strategies whose requests were not counted in each repetition, with their amount if it was counted in a trial of its own.
+    pub apart: Vec<(String, Option<f64>)>,
+    /// Repetitions of the strategy with the fewest.
     pub repetitions: usize,
-    /// With how many an interval has bounds.
+    /// Repetitions with which an interval has bounds.
     pub needed: Option<usize>,
     pub decidable: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Against {
-    pub verdict: ComparisonVerdict,
-    pub ratio: Option<Interval>,
-}
-
-#[derive(Debug, Clone)]
-struct OpenQuestion {
-    pub aspect: Aspect,
-    pub contenders: usize,
-    pub better: Better,
-    pub entries: Vec<StrategyReadings>,
-    pub apart: Vec<Apart>,
-}
-
-impl OpenQuestion {
-    /// All its pairs of strategies, because which one is the best is seen only afterwards.
-    fn pairs(&self) -> usize {
-        self.entries.len() * self.entries.len().saturating_sub(1) / 2
-    }
-}
-
 impl Standing {
-    /// The answer to a question, as one of so many pairs of strategies.
-    fn of(question: OpenQuestion, limits: Limits, family: usize) -> Self {
-        let OpenQuestion { aspect, contenders, better, mut entries, apart } = question;
-        entries.sort_by(|one, other| {
-            let order = one.median().total_cmp(&other.median());
-            if better == Better::Higher { order.reverse() } else { order }
-        });
-        let best = &entries[0];
-        let is_exact = |other: &StrategyReadings| best.is_determined() && other.is_determined();
-        let against = |other: &StrategyReadings| {
+    /// Compares the best with each other strategy, as one of so many pairs.
+    fn conclude(&mut self, limits: Limits, family: usize) {
+        let better = self.aspect.better();
+        let (best, others) = self.entries.split_at_mut(1);
+        let best = &best[0];
+        let mut all_exact = true;
+        for other in others {
+            let is_exact = best.is_determined && other.is_determined;
+            all_exact &= is_exact;
             // Strategies of one repetition ran side by side.
             let blocks = || Block::of_repetitions(other.readings.clone(), best.readings.clone());
-            let Compared { verdict, ratio, .. } = match is_exact(other) {
-                true => exactly(&other.of(), &best.of(), better),
+            let compared = match is_exact {
+                true => exactly(&other.readings(), &best.readings(), better),
                 false => Test::of_blocks(&blocks(), better, limits, family).judge(family),
             };
-            Against { verdict, ratio }
-        };
-        let against = entries[1..].iter().map(against).collect();
-        let repetitions = entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
-        let needed = Design::Independent.fewest(limits.share(family));
-        let decidable =
-            entries[1..].iter().all(is_exact) || needed.is_some_and(|needed| repetitions >= needed);
-        Self { aspect, contenders, better, entries, apart, against, repetitions, needed, decidable }
+            other.against = Some(compared);
+        }
+        self.repetitions = self.entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
+        self.needed = Design::Independent.fewest(limits.share(family));
+        self.decidable = all_exact || self.needed.is_some_and(|needed| self.repetitions >= needed);
     }
 
-    pub fn best(&self) -> &StrategyReadings {
+    pub fn best(&self) -> &Entry {
         &self.entries[0]
     }
 
-    pub fn others(&self) -> impl Iterator<Item = (&StrategyReadings, &Against)> {
-        self.entries[1..].iter().zip(&self.against)
+    pub fn entry(&self, label: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.label == label)
     }
 
-    pub fn has(&self, label: &str) -> bool {
-        self.entries.iter().any(|entry| entry.label == label)
+    /// The best and those that it is not shown to be better than.
+    pub fn leaders(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| !entry.is_beaten())
     }
 
-    /// The best and those that it is not shown to be better than by more than the margin.
-    pub fn leaders(&self) -> Vec<&StrategyReadings> {
-        let level = self.others().filter(|(_, against)| against.verdict != ComparisonVerdict::Improved);
-        std::iter::once(self.best()).chain(level.map(|(entry, _)| entry)).collect()
+    /// Those that the best is shown to be better than.
+    pub fn beaten(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_beaten())
     }
 
-    /// Whether it is shown that all leaders are the same within the margin.
-    pub fn leaders_are_same(&self) -> bool {
-        self.against
-            .iter()
-            .all(|one| matches!(one.verdict, ComparisonVerdict::Same | ComparisonVerdict::Improved))
+    /// Whether all leaders are shown to differ by less than the margin.
+    pub fn is_level(&self) -> bool {
+        self.leaders().skip(1).all(|entry| entry.verdict() == Some(ComparisonVerdict::Same))
     }
-
-    /// What it is about and what shows that, and how the best is called: `the fastest`, `fast`.
-    fn words(&self) -> (Topic, Evidence, &'static str, &'static str) {
-        match (self.aspect, self.better) {
-            (Aspect::Speed, Better::Higher) => (Topic::Fastest, Evidence::Throughput, "the fastest", "fast"),
-            (Aspect::Speed, _) => (Topic::Fastest, Evidence::Table, "the fastest", "fast"),
-            (Aspect::Load, _) => {
-                let (superlative, adjective) = ("the lightest on the ensemble", "light on the ensemble");
-                (Topic::Lightest, Evidence::Requests, superlative, adjective)
-            }
-            (Aspect::Fairness, _) => (Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
-        }
-    }
-
-    pub fn value(&self, entry: &StrategyReadings, speed: Speed) -> String {
-        let median = entry.median();
-        match (self.aspect, speed) {
-            (Aspect::Speed, Speed::Throughput) => format!("{} acquisitions a second", number(median)),
-            (Aspect::Speed, Speed::TotalTime) => format!("{} in all", Value::Duration(median).shown()),
-            (Aspect::Speed, Speed::Wait) => format!("a median wait of {}", Value::Duration(median).shown()),
-            (Aspect::Load, _) => format!("{} requests and notifications per acquisition", number(median)),
-            (Aspect::Fairness, _) => format!("a fairness index of {}", number(median)),
-        }
-    }
-
-    fn compared(&self, other: &StrategyReadings, against: &Against) -> Option<String> {
-        let ratio = against.ratio?;
-        let inverted = self.better == Better::Lower;
-        let turn = |value: f64| if inverted { 1.0 / value } else { value };
-        let (low, high) = if inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
-        let interval = match (turn(low), turn(high)) {
-            (low, high) if low < high && high.is_finite() && self.decidable => {
-                format!(" [{}, {}]", number(low), number(high))
-            }
-            _ => String::new(),
-        };
-        let times = turn(ratio.value);
-        if !times.is_finite() {
-            return None;
-        }
-        let times = format!("{}{interval} times", number(times));
-        Some(match (self.aspect, self.better) {
-            (Aspect::Speed, Better::Higher) => format!("{times} the throughput of {}", other.label),
-            (Aspect::Speed, _) => format!("{} takes {times} as long", other.label),
-            (Aspect::Load, _) => format!("{} takes {times} as many", other.label),
-            (Aspect::Fairness, _) => format!("{} has {}", other.label, number(other.median())),
-        })
-    }
-
-    /// What a strategy comes to, and the last of those that the best is better than: as a multiple of it where that strategy is
-    /// the best, otherwise side by side, as no test has compared the two.
-    pub fn in_numbers_of(&self, label: &str, speed: Speed, is_beaten: impl Fn(&Against) -> bool) -> String {
-        let own = self.entries.iter().find(|entry| entry.label == label).unwrap_or_else(|| self.best());
-        let is_best = own.strategy == self.best().strategy;
-        let last = self.others().filter(|(_, against)| is_beaten(against)).last();
-        let last = last.and_then(|(entry, against)| match is_best {
-            true => self.compared(entry, against),
-            false => Some(format!("against {} of {}", self.value(entry, speed), entry.label)),
-        });
-        [self.value(own, speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
-    }
-
-    /// What the nearest and the last of these are to the best.
-    fn compared_with<'a>(
-        &'a self,
-        others: impl Iterator<Item = (&'a StrategyReadings, &'a Against)>,
-    ) -> String {
-        let all: Vec<_> = others.collect();
-        let ends = match all.as_slice() {
-            [] => Vec::new(),
-            [one] => vec![one],
-            [first, .., last] => vec![first, last],
-        };
-        let said: Vec<String> =
-            ends.into_iter().filter_map(|(entry, against)| self.compared(entry, against)).collect();
-        if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
-    }
-
-    fn told_apart(&self) -> String {
-        self.apart.iter().map(|one| format!("; {}", one.told())).collect()
-    }
-
-    fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
-        let (topic, evidence, superlative, adjective) = self.words();
-        let at = contenders(self.contenders);
-        let best = self.best();
-        let names = |entries: &[&StrategyReadings]| {
-            entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>()
-        };
-        let value = self.value(best, speed);
-        let repeated = counted(self.repetitions, "repetition", "repetitions");
-        let more = match self.needed {
-            Some(needed) => format!("; an interval needs {needed}"),
-            None => String::new(),
-        };
-        let (certainty, strategies, sentence) = if self.decidable {
-            let leaders = self.leaders();
-            let beaten = self.others().filter(|(_, against)| against.verdict == ComparisonVerdict::Improved);
-            let beaten = self.compared_with(beaten) + &self.told_apart();
-            // What is counted once may be less.
-            let of = if self.apart.is_empty() { "" } else { " of those counted in each repetition" };
-            // Exact counts need no interval.
-            let once = if self.repetitions < 2 { ", counted in one trial only" } else { "" };
-            let value = format!("{value}{once}");
-            let margin = percent(limits.margin);
-            let names = names(&leaders);
-            match (leaders.len(), self.leaders_are_same()) {
-                (1, _) => {
-                    let said = format!("With {at} {} is {superlative}{of}: {value}{beaten}.", best.label);
-                    (Certainty::Shown, names, said)
-                }
-                (_, true) => {
-                    let said = format!(
-                        "With {at} {} are equally {adjective}, to within {margin}: {value}{beaten}.",
-                        listed(&names)
-                    );
-                    (Certainty::Same, names, said)
-                }
-                _ => {
-                    let said = format!(
-                        "With {at} none of {} is shown to be {superlative}: over {repeated} they differ by no more \
-                         than noise could explain; {} has {value}{beaten}.",
-                        listed(&names),
-                        best.label
-                    );
-                    (Certainty::Tied, names, said)
-                }
-            }
-        } else if self.repetitions < 2 {
-            let said = format!(
-                "With {at} it is not known which is {superlative}: a single repetition does not show how much the \
-                 next would differ{more}."
-            );
-            (Certainty::Unknown, Vec::new(), said)
-        } else {
-            let said =
-                format!("With {at} it is not shown which is {superlative}: {repeated} are too few{more}.");
-            (Certainty::Unknown, Vec::new(), said)
-        };
-        Conclusion { topic, certainty, contenders: Some(self.contenders), strategies, sentence, evidence }
-    }
-}
-
-impl Apart {
-    pub fn told(&self) -> String {
-        let label = &self.label;
-        match self.amount {
-            Some(amount) => format!(
-                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
-                number(amount)
-            ),
-            None => format!("the requests of {label} are not known"),
-        }
-    }
-}
-
-/// The sentence on the number of contenders that the run is about; and one on each other whose answer is another.
-pub(super) fn sentences<'a>(
-    standings: impl Iterator<Item = &'a Standing>,
-    speed: Speed,
-    focus: usize,
-    limits: Limits,
-) -> Vec<Conclusion> {
-    let all: Vec<Conclusion> = standings.map(|one| one.conclude(speed, limits)).collect();
-    let (first, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.contenders == Some(focus));
-    let said: Vec<Vec<String>> = first.iter().map(|one| one.strategies.clone()).collect();
-    let differs = |one: &Conclusion| {
-        let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
-        is_sure && !said.contains(&one.strategies)
-    };
-    first.into_iter().chain(others.into_iter().filter(differs)).collect()
 }

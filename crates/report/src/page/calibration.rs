@@ -1,21 +1,17 @@
 //! The document of a calibration.
 
 use super::facts::{fact, place, program};
-use super::{filled, noted, section, table};
+use super::{filled, noted, section};
 use crate::document::{Block, Document, Finding, Link, Tone, Value};
-use crate::table::calibration::{LEGEND, floor, headline, legend, pairs, requests};
+use crate::table::calibration::{floor, headline, pairs, requests};
 use zklockbench_core::units::{counted, number};
 use zklockbench_record::Calibration;
 
 const FLOOR: Link = Link { section: "floor", text: "the floor" };
 
 pub fn of_calibration(calibration: &Calibration) -> Document {
-    let servers = calibration.servers.iter().filter_map(|server| {
-        table(&format!("{} ({})", server.address, server.role), requests(server), legend(calibration))
-    });
-    let floor = table("What a lock can at best cost here", floor(calibration), LEGEND);
-    let pairs = Some(pairs(calibration)).filter(|pairs| pairs.rows.len() > 1);
-    let pairs = pairs.and_then(|pairs| table("From server to server", pairs, String::new()));
+    let servers = calibration.servers.iter().map(|server| Block::from(requests(calibration, server)));
+    let pairs = Some(pairs(calibration)).filter(|pairs| pairs.table.rows.len() > 1).map(Block::from);
     let missing = calibration.missing.iter().map(|missing| format!("not measured: {missing}")).collect();
     let place = Block::Facts(place(&calibration.ensemble, &calibration.host));
     let measured = Block::Facts(vec![
@@ -23,7 +19,7 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
         program(&calibration.tool_version, calibration.tool_commit.as_deref()),
     ]);
     let sections = [
-        section(FLOOR.section, "The floor", floor.into_iter().chain(pairs)),
+        section(FLOOR.section, "The floor", [floor(calibration).into()].into_iter().chain(pairs)),
         section("requests", "Requests, server by server", servers),
         section("notes", "Notes", noted(missing)),
         section("environment", "Where it was measured", [place, measured]),

@@ -1,7 +1,7 @@
 //! The documents of comparisons: of stored runs, and of A/B.
 
 use super::facts::{fact, place, program};
-use super::{drawn, filled, noted, section, table};
+use super::{drawn, filled, noted, section};
 use crate::chart;
 use crate::document::{Block, Document, Finding, Link, Tone, Value};
 use crate::table::{ab, comparison};
@@ -13,8 +13,7 @@ use zklockbench_core::verdict::Verdict;
 const RATIOS: Link = Link { section: "ratios", text: "ratios" };
 
 pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document {
-    let grid = comparison::grid(compared, |_| true);
-    let figures = table("Each figure of each combination", grid, comparison::legend(compared));
+    let figures = Some(comparison::grid(compared, |_| true)).filter(|grid| !grid.is_empty()).map(Block::from);
     let percentiles = chart::percentiles_compared(base, new, compared);
     let faster = comparison::faster(compared).into_iter().map(Block::Text);
     let sections = [
@@ -64,8 +63,8 @@ fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
 }
 
 pub fn of_ab(file: &AbFile) -> Document {
-    let figures = table("Each figure of each combination", ab::grid(file), ab::legend(file));
-    let counted = ab::by_kind(file).map(Block::Table);
+    let figures = Some(ab::grid(file, |_| true)).filter(|grid| !grid.is_empty()).map(Block::from);
+    let counted = ab::by_kind(file).map(Block::from);
     let charts = [("Ratios", chart::ab_ratios(file)), ("Ratios block by block", chart::ab_blocks(file))];
     let (a, b) = (&file.sides.a, &file.sides.b);
     let same = a.ensemble.connect == b.ensemble.connect;

@@ -2,8 +2,9 @@
 
 use super::{Source, noted, table};
 use crate::View;
-use crate::document::{Block, Table, Tone, Value, numbers, words};
-use crate::table::calibration::floor_table;
+use crate::document::{Block, Tone, Value};
+use crate::table::calibration::floor_grid;
+use crate::table::columns::{Columns, Grid};
 use crate::view::Cell;
 use zklockbench_core::measure::Outcome;
 use zklockbench_core::units::{counted, number};
@@ -101,19 +102,29 @@ pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
             *outcome == Outcome::Acquired || view.cells.iter().any(|cell| all(cell, *outcome) > 0)
         })
         .collect();
-    let mut columns = vec![words("strategy"), numbers("contenders", 0)];
-    columns.extend(used.iter().map(|outcome| numbers(name(*outcome), 1)));
-    columns.extend([numbers("unserved at the end", 1), numbers("lost while held", 1)]);
-    let row = |cell: &Cell<'_>| {
-        let mut row = vec![view.label(cell).into(), Value::Count(cell.contenders as u64)];
-        row.extend(used.iter().map(|outcome| Value::Count(all(cell, *outcome))));
-        let lost = cell.sum(|trial| trial.measured.lost_while_held);
-        row.extend([Value::Count(cell.sum(Trial::unserved)), Value::Count(lost)]);
-        row
-    };
-    let rows = view.cells.iter().map(row).collect();
-    let legend = "Counts of the measured phase over all repetitions. Unserved: waits that ended without the lock, or had not ended when the phase did.";
-    table("What became of every acquire", Table { columns, labels: 1, rows }, legend)
+    let mut columns = of_cells(view);
+    for outcome in used {
+        columns = columns.numbers(name(outcome), move |cell| Value::Count(all(cell, outcome))).spare(1);
+    }
+    let grid = columns
+        .numbers("unserved at the end", |cell| Value::Count(cell.sum(Trial::unserved)))
+        .spare(1)
+        .explained("waits that ended without the lock, or had not ended when the phase did")
+        .numbers("lost while held", |cell| Value::Count(cell.sum(|trial| trial.measured.lost_while_held)))
+        .spare(1)
+        .grid("What became of every acquire", 2, &view.cells)
+        .noted("Counts of the measured phase over all repetitions.");
+    filled_grid(grid)
+}
+
+fn of_cells<'c, 'v: 'c>(view: &'v View<'_>) -> Columns<'c, &'v Cell<'v>> {
+    Columns::new()
+        .words("strategy", move |cell: &&Cell<'_>| view.label(cell))
+        .numbers("contenders", |cell| Value::Count(cell.contenders as u64))
+}
+
+fn filled_grid(grid: Grid) -> Option<Block> {
+    (!grid.is_empty()).then(|| grid.into())
 }
 
 const fn name(outcome: Outcome) -> &'static str {
@@ -128,49 +139,43 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
+/// Growth of a counter of all servers over the valid trials; `None` if a server lacks it.
+fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
+    let servers = cell.counting().flat_map(|trial| &trial.servers).filter(|server| !server.has_restarted());
+    let all = servers.map(|server| Some(server.after.get(key)? - server.before.get(key)?));
+    let all: Vec<i64> = all.collect::<Option<_>>()?;
+    (!all.is_empty()).then(|| all.iter().sum::<i64>() as f64)
+}
+
 pub(super) fn servers(source: &Source<'_>) -> Option<Block> {
-    let view = source.view;
-    let row = |cell: &Cell<'_>| {
-        let trials: Vec<&Trial> = cell.counting().collect();
-        let acquired: u64 = trials.iter().map(|trial| trial.whole.acquired()).sum();
-        let sum = |key: &str| -> Option<f64> {
-            let servers = || trials.iter().flat_map(|trial| &trial.servers);
-            let all: Option<Vec<i64>> = servers()
-                .filter(|server| !server.has_restarted())
-                .map(|server| Some(server.after.get(key)? - server.before.get(key)?))
-                .collect();
-            all.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<i64>() as f64)
-        };
-        let each = |key: &str| {
-            Value::or_missing(sum(key).filter(|_| acquired > 0), |sum| Value::Amount(sum / acquired as f64))
-        };
-        let sync = sum("zk_sum_fsynctime").zip(sum("zk_cnt_fsynctime")).filter(|(_, count)| *count > 0.0);
-        vec![
-            view.label(cell).into(),
-            Value::Count(cell.contenders as u64),
-            each("zk_packets_received"),
-            each("zk_packets_sent"),
-            each("zk_proposal_count"),
-            each("zk_cnt_fsynctime"),
-            Value::or_missing(sync, |(ms, count)| Value::Duration(1e3 * ms / count)),
-        ]
+    let each = |cell: &Cell<'_>, key| {
+        let acquired: u64 = cell.counting().map(|trial| trial.whole.acquired()).sum();
+        let growth = growth(cell, key).filter(|_| acquired > 0);
+        Value::or_missing(growth, |growth| Value::Amount(growth / acquired as f64))
     };
-    let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
-    if rows.iter().all(|row| row[2..].iter().all(Value::is_not_measured)) {
-        return None;
+    let mut columns = of_cells(source.view);
+    for (heading, key) in [
+        ("packets in/acq", "zk_packets_received"),
+        ("packets out/acq", "zk_packets_sent"),
+        ("proposals/acq", "zk_proposal_count"),
+        ("log syncs/acq", "zk_cnt_fsynctime"),
+    ] {
+        columns = columns.numbers(heading, move |cell| each(cell, key)).spare(1);
     }
-    let columns = vec![
-        words("strategy"),
-        numbers("contenders", 0),
-        numbers("packets in/acq", 1),
-        numbers("packets out/acq", 1),
-        numbers("proposals/acq", 1),
-        numbers("log syncs/acq", 1),
-        numbers("mean log sync", 1),
-    ];
-    let legend = "How much all servers' own counters (mntr) grew over a trial, per acquisition of the whole trial, \
-                  including pings and the opening of sessions. Servers that restarted meanwhile are left out.";
-    table("Server counters", Table { columns, labels: 1, rows }, legend)
+    let grid = columns
+        .numbers("mean log sync", |cell| {
+            let sync = growth(cell, "zk_sum_fsynctime").zip(growth(cell, "zk_cnt_fsynctime"));
+            let sync = sync.filter(|(_, count)| *count > 0.0);
+            Value::or_missing(sync, |(ms, count)| Value::Duration(1e3 * ms / count))
+        })
+        .spare(1)
+        .grid("Server counters", 2, &source.view.cells)
+        .noted(
+            "Growth of all servers' own counters (mntr) over a trial, per acquisition of the whole trial, including pings and \
+             the opening of sessions. Servers that restarted meanwhile are left out.",
+        );
+    let is_measured = |row: &Vec<Value>| row[2..].iter().any(|value| !value.is_not_measured());
+    if grid.table.rows.iter().any(is_measured) { filled_grid(grid) } else { None }
 }
 
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
@@ -181,7 +186,7 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
         ("handoff, sessions on two servers", floor.handoff_other_server),
         ("uncontended acquire", floor.uncontended),
     ];
-    let measured = floor_table(all.into_iter().filter(|(_, of)| of.is_some()));
+    let measured = floor_grid(all.into_iter().filter(|(_, of)| of.is_some())).table;
     let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
     let table = table("What the ensemble itself takes", measured, legend);
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
@@ -189,51 +194,42 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
 }
 
 pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
-    let view = source.view;
-    let row = |cell: &Cell<'_>| {
-        let all = |promise: fn(&Trial) -> Option<&Verdict>| {
-            cell.all().filter_map(promise).cloned().reduce(Verdict::and)
-        };
-        let word = |verdict: Option<Verdict>| Value::or_missing(verdict, |verdict| Value::from(&verdict));
-        let entries = |count: fn(&Trial) -> u64| Value::Count(cell.sum(count));
-        let together = cell.verdict();
-        let why = together.as_ref().and_then(Verdict::why).unwrap_or_default();
-        let counts = all(|one| one.judged.accounting.as_ref()).map(|verdict| match verdict {
-            // Counts that disagree make figures doubtful, not the lock.
-            Verdict::Held => Value::verdict("agree", Tone::Good),
-            Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
-            Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
-        });
-        vec![
-            view.label(cell).into(),
-            Value::Count(cell.contenders as u64),
-            Value::or_missing(together, |verdict| Value::judged(&verdict, cell.is_only_stuck())),
-            word(all(|one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1)),
-            word(all(|one| one.judged.order.as_ref())),
-            word(all(|one| one.judged.progress.as_ref())),
-            Value::or_missing(counts, |value| value),
-            entries(|trial| trial.measured.acquired()),
-            entries(Trial::checked),
-            if why.is_empty() { Value::NotMeasured } else { why.into() },
-        ]
+    let all = |cell: &Cell<'_>, promise: fn(&Trial) -> Option<&Verdict>| {
+        cell.all().filter_map(promise).cloned().reduce(Verdict::and)
     };
-    let rows = view.cells.iter().map(row).collect();
-    let columns = vec![
-        words("strategy"),
-        numbers("contenders", 0),
-        words("verdict"),
-        words("exclusion"),
-        words("order"),
-        words("progress"),
-        words("counts"),
-        numbers("acquisitions", 1),
-        numbers("checked", 1),
-        words("why"),
-    ];
-    let legend = "Exclusion: no two were inside together, as contenders saw it. Order: nobody entered before the \
-                  servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
-                  healed. Checked: acquisitions that would have shown it if the lock did not exclude. A single contender has nobody to exclude.";
-    table("Verdicts", Table { columns, labels: 1, rows }, legend)
+    let word = |verdict: Option<Verdict>| Value::or_missing(verdict, |verdict| Value::from(&verdict));
+    let grid = of_cells(source.view)
+        .words("verdict", |cell| {
+            Value::or_missing(cell.verdict(), |verdict| Value::judged(&verdict, cell.is_only_stuck()))
+        })
+        .words("exclusion", |cell| {
+            word(all(cell, |one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1))
+        })
+        .explained("no two were inside together, as contenders saw it")
+        .words("order", |cell| word(all(cell, |one| one.judged.order.as_ref())))
+        .explained("no contender entered before the servers had deleted the previous holder's node")
+        .words("progress", |cell| word(all(cell, |one| one.judged.progress.as_ref())))
+        .explained("every waiter was served once all faults had healed")
+        .words("counts", |cell| {
+            Value::or_missing(all(cell, |one| one.judged.accounting.as_ref()), |verdict| match verdict {
+                // Counts that disagree make metrics doubtful, not the lock.
+                Verdict::Held => Value::verdict("agree", Tone::Good),
+                Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
+                Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
+            })
+        })
+        .numbers("acquisitions", |cell| Value::Count(cell.sum(|trial| trial.measured.acquired())))
+        .spare(1)
+        .numbers("checked", |cell| Value::Count(cell.sum(Trial::checked)))
+        .spare(1)
+        .explained("acquisitions that would have shown it if the lock did not exclude")
+        .words("why", |cell| {
+            let why = cell.verdict().and_then(|verdict| verdict.why());
+            Value::or_missing(why.filter(|why| !why.is_empty()), Value::Text)
+        })
+        .grid("Verdicts", 2, &source.view.cells)
+        .noted("A single contender has no other to exclude.");
+    filled_grid(grid)
 }
 
 pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {

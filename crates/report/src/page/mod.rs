@@ -14,6 +14,7 @@ pub use sweep::of_sweep;
 
 use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
 use super::document::{Block, Chart, Document, ExplainedTable, Finding, Link, Section, Table, Tone, Value};
+use super::table::counts::accounting;
 use super::table::grids::tables;
 use super::table::{basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
 use super::{Gated, RunReport, Says, View, chart};
@@ -162,10 +163,6 @@ fn charts(view: &View<'_>, section: &str) -> impl Iterator<Item = Block> {
 }
 
 fn notes(view: &View<'_>) -> impl Iterator<Item = Block> {
-    let counts = table(
-        "What the client counted, what the cost model expects, and what the servers counted",
-        Table::accounting(view),
-        "Sums over all repetitions; agree: in each of them.",
-    );
+    let counts = Some(accounting(view)).filter(|grid| !grid.is_empty()).map(Block::from);
     noted(view.notes()).into_iter().chain(counts)
 }

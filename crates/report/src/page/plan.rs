@@ -19,18 +19,18 @@ const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(Block::Table);
+    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(Block::from);
     let verification = plan.verifications.iter().flat_map(|one| {
-        let failures = checked_failures(one).map(Block::Table);
-        let all = [Block::Text(verified(one)), Block::Table(checked(one))].into_iter().chain(failures);
+        let failures = checked_failures(one).map(Block::from);
+        let all = [Block::Text(verified(one)), checked(one).into()].into_iter().chain(failures);
         all.chain(noted(one.notes.clone()))
     });
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
-    let basis = fits(plan).map(Block::Table).into_iter().chain(noted(sensitivities(plan)));
+    let basis = fits(plan).map(Block::from).into_iter().chain(noted(sensitivities(plan)));
     let sections = [
         section(CURVE.section, "Waits over the rate", [curve(plan)]),
         section(FIGURES.section, "Figures", figures),
-        section("map", "At other rates", plan_map(plan).map(Block::Table)),
+        section("map", "At other rates", plan_map(plan).map(Block::from)),
         section(VERIFICATION.section, "Verification", verification),
         section("missing", "What is missing", noted(lacks.collect())),
         section("basis", "Model inputs", basis),

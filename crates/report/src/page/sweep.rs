@@ -3,8 +3,8 @@
 use super::facts::{fact, place, program};
 use super::{filled, noted, section};
 use crate::chart;
-use crate::document::{Block, Document, ExplainedTable, Finding, Link, Tone, Value};
-use crate::table::sweep::{ending, extent, grid, headline, legend, sentences, title};
+use crate::document::{Block, Document, Finding, Link, Tone, Value};
+use crate::table::sweep::{ending, extent, grid, headline, sentences, title};
 use zklockbench_analysis::sweep::{Finding as Found, SweepFile};
 use zklockbench_core::units::capitalised;
 
@@ -14,7 +14,7 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
     let finding = |found: &Found| {
         Finding::new(title(sweep, found), Tone::Plain, sentences(sweep, found).join(" "), Some(CURVES))
     };
-    let table = Block::Table(ExplainedTable::new("Each point of each strategy", grid(sweep), legend(sweep)));
+    let table = Block::from(grid(sweep));
     let notes = ending(sweep).iter().map(|note| capitalised(note)).collect();
     let measured = sweep.ensembles.first().map(|ensemble| Block::Facts(place(ensemble, &sweep.host)));
     let over: Vec<String> = sweep.over.iter().map(|over| format!(" --over {over}")).collect();

@@ -1,33 +1,38 @@
-//! What a comparison of two sides came to.
+//! A comparison of two sides: the outcome, what differs or is inconclusive, and with `--all` every metric.
 
+use super::columns::{Columns, Grid};
 use super::comparison::on_scale;
 use super::counts::{self, CountedRow};
-use super::layout::{bullets, escaped, fitted_above, folded, table};
-use super::{ExplainedTable, NOT_MEASURED, Style, Table, numbers, words};
-use crate::document::{Tone, Value};
+use super::layout::{Style, bullets, escaped, folded, table};
+use super::printed::Printed;
+use super::{NOT_MEASURED, margins};
+use crate::document::{Tone, Value, numbers, words};
 use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
-use zklockbench_analysis::compare;
+use zklockbench_analysis::compare::{self, ComparisonVerdict};
 use zklockbench_core::measure::Unit;
 use zklockbench_core::units::{self, counted, grouped, listed, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_stats::Interval;
 
-/// The conclusion first, then what was compared, each comparison, and what must be said of them.
+const NO_BLOCK: &str = "No block ran to its end, so there is nothing to show.";
+
 pub fn ab(file: &AbFile, style: Style) -> String {
-    let mut said = vec![ab_headline(file)];
-    said.extend(both_sides(file));
-    said.extend([format!("Measured on: {}.", places(file)), String::new()]);
-    if file.blocks.is_empty() {
-        said.push("No block ran to its end, so there is nothing to show.".into());
-        return said.join("\n") + "\n";
-    }
-    said.extend(fitted_above(grid(file), style, |_| legend(file)));
-    if let Some(ExplainedTable { table, legend, .. }) = by_kind(file) {
-        said.push(String::new());
-        said.extend(fitted_above(table, style, |_| legend));
-    }
-    said.extend(notes(file).into_iter().map(|note| format!("! {note}")));
-    said.join("\n") + "\n"
+    let is_shown = |one: &Comparison| style.all || one.verdict != ComparisonVerdict::Same;
+    let same = file.comparisons.iter().filter(|one| !is_shown(one)).count();
+    let same =
+        (same > 0).then(|| format!("{} stayed within the margin.", counted(same, "metric", "metrics")));
+    let changed = grid(file, is_shown);
+    let tables = if changed.is_empty() { Vec::new() } else { vec![changed] };
+    let notes = notes(file).into_iter().map(|note| format!("! {note}"));
+    let printed = Printed {
+        outcome: ab_headline(file),
+        above: file.blocks.is_empty().then(|| NO_BLOCK.to_owned()),
+        tables: tables.into_iter().chain(by_kind(file)).collect(),
+        remarks: notes.chain(same).collect(),
+        basis: vec![both_sides(file).join("; ") + "."],
+        more: vec![format!("Measured on: {}.", places(file))],
+    };
+    printed.text(style)
 }
 
 /// For a pull request: the conclusion and each comparison at first sight, the rest folded away.
@@ -35,16 +40,17 @@ pub fn ab_markdown(file: &AbFile) -> String {
     let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
     said.extend(bullets(both_sides(file)));
     if file.blocks.is_empty() {
-        said.push("No block ran to its end, so there is nothing to show.".into());
+        said.push(NO_BLOCK.into());
         return said.join("\n\n") + "\n";
     }
-    said.push(table(&grid(file)));
+    let all = grid(file, |_| true);
+    said.push(table(&all.table));
     if let Some(counted) = by_kind(file) {
-        said.extend([table(&counted.table), escaped(&counted.legend)]);
+        said.extend([table(&counted.table), escaped(&counted.legend(&[]))]);
     }
     said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
-    said.push(folded("How to read this", &[escaped(&place), escaped(&legend(file))].join("\n\n")));
+    said.push(folded("How to read this", &[escaped(&place), escaped(&all.legend(&[]))].join("\n\n")));
     said.join("\n\n") + "\n"
 }
 
@@ -84,8 +90,7 @@ pub(crate) fn outcome(file: &AbFile) -> (Value, &'static str) {
 
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
-    let verdicts =
-        compare::ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
+    let verdicts = ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
     let counts = verdicts.filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     let (_, what) = outcome(file);
@@ -99,11 +104,11 @@ pub fn ab_headline(file: &AbFile) -> String {
     )
 }
 
-/// The figure that changed the most, of those that regressed or improved as the conclusion says.
+/// The metric that changed the most, of those that regressed or improved as the conclusion says.
 fn most_changed(file: &AbFile) -> Option<String> {
     let wanted = match (file.judged(), file.conclusion) {
-        (Verdict::Held, Conclusion::Regressed) => compare::ComparisonVerdict::Regressed,
-        (Verdict::Held, Conclusion::Improved) => compare::ComparisonVerdict::Improved,
+        (Verdict::Held, Conclusion::Regressed) => ComparisonVerdict::Regressed,
+        (Verdict::Held, Conclusion::Improved) => ComparisonVerdict::Improved,
         _ => return None,
     };
     let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
@@ -139,36 +144,41 @@ fn places(file: &AbFile) -> String {
     )
 }
 
-pub(crate) fn grid(file: &AbFile) -> Table {
-    let row = |one: &Comparison| {
-        vec![
-            one.cells.strategy().into(),
-            one.cells.contenders().into(),
-            one.figure.as_str().into(),
-            value(one.unit, one.a, one.a_at_least).into(),
-            value(one.unit, one.b, one.b_at_least).into(),
-            ratio(one, one.ratio).into(),
-            Value::Count(one.pairs as u64),
-            Value::from(one.verdict),
-            ratio(one, one.itself).into(),
-        ]
-    };
-    let columns = vec![
-        words("strategy"),
-        numbers("contenders", 0),
-        words("figure"),
-        numbers("A", 2),
-        numbers("B", 2),
-        numbers("B/A", 0),
-        numbers("pairs", 1),
-        words("verdict"),
-        numbers("A/A", 0),
-    ];
-    Table { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
+pub(crate) fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Grid {
+    let of_figures =
+        file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
+    Columns::<&Comparison>::new()
+        .words("strategy", |one| one.cells.strategy())
+        .numbers("contenders", |one| one.cells.contenders())
+        .words("metric", |one| one.figure.as_str())
+        .numbers("A", |one| value(one.unit, one.a, one.a_at_least))
+        .explained("median over the pairs")
+        .numbers("B", |one| value(one.unit, one.b, one.b_at_least))
+        .numbers("B/A", |one| ratio(one, one.ratio))
+        .explained(format!(
+            "the ratio within a pair, with its {} interval, not widened for the number of comparisons",
+            percent(1.0 - file.terms.alpha)
+        ))
+        .numbers("pairs", |one| Value::Count(one.pairs as u64))
+        .spare(2)
+        .words("verdict", |one| Value::from(one.verdict))
+        .explained(
+            "regressed and improved: the interval widened for the number of comparisons lies wholly beyond the margin; same: \
+             the interval lies within it",
+        )
+        .numbers("A/A", |one| ratio(one, one.itself))
+        .spare(1)
+        .explained("A again against A, the noise on this machine")
+        .grid("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
+        .noted(format!(
+            "Widened for {}. {}",
+            counted(file.comparisons.len(), "comparison", "comparisons"),
+            margins(of_figures)
+        ))
 }
 
 /// Requests by kind, the sides one below the other; `None` where none were counted.
-pub(crate) fn by_kind(file: &AbFile) -> Option<ExplainedTable> {
+pub(crate) fn by_kind(file: &AbFile) -> Option<Grid> {
     let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
         labels: vec![
             one.turn.title().into(),
@@ -178,8 +188,7 @@ pub(crate) fn by_kind(file: &AbFile) -> Option<ExplainedTable> {
         counting: &one.counting,
     });
     let rows: Vec<CountedRow<'_>> = rows.collect();
-    let labels = vec![words("side"), words("strategy"), numbers("contenders", 0)];
-    counts::by_kind(labels, &rows)
+    counts::by_kind(vec![words("side"), words("strategy"), numbers("contenders", 0)], &rows)
 }
 
 fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
@@ -195,18 +204,6 @@ pub(crate) fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
     }
 }
 
-pub(crate) fn legend(file: &AbFile) -> String {
-    let margins = file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
-    format!(
-        "A, B: medians over the pairs. B/A: the ratio within a pair, with its {} interval, not widened for the \
-         number of comparisons. {} Regressed and improved: the interval widened for {} lies wholly beyond the margin; \
-         same: the interval lies within it. A/A: A again against A, the noise on this machine.",
-        percent(1.0 - file.terms.alpha),
-        super::margins(margins),
-        counted(file.comparisons.len(), "comparison", "comparisons"),
-    )
-}
-
 /// What the starts of the servers have to do with it; nothing where both sides share one.
 fn starts(file: &AbFile) -> Option<String> {
     let (a, b) = (&file.sides.a, &file.sides.b);
@@ -217,13 +214,12 @@ fn starts(file: &AbFile) -> Option<String> {
         .collect();
     match kept.as_slice() {
         [] => Some(
-            "the servers of both sides were started anew for each block, those of A once more for A again"
+            "the servers of both sides were restarted for each block, those of A once more for A again"
                 .to_owned(),
         ),
         _ if a.ensemble.connect == b.ensemble.connect => None,
         kept => Some(format!(
-            "the servers of {} ran throughout: what they happened to be like is a part of the difference, which A again \
-             can't show",
+            "the servers of {} ran throughout: their own state is part of the difference, which A again can't show",
             listed(kept)
         )),
     }
@@ -243,10 +239,10 @@ pub(crate) fn notes(file: &AbFile) -> Vec<String> {
             notes.push(format!("cut short{why}"));
         }
     }
-    notes.extend(resumed(&file.resumed_after));
-    notes.extend(starts(file));
     notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
     notes.extend(reasons(&file.comparisons));
+    notes.extend(resumed(&file.resumed_after));
+    notes.extend(starts(file));
     if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
         let until = percent(until);
         notes.push(if reached {
@@ -263,10 +259,10 @@ fn resumed(after: &[usize]) -> Option<String> {
     let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
     let blocks = if after == ["1"] { "block" } else { "blocks" };
     (!after.is_empty())
-        .then(|| format!("resumed after {} {blocks}, each time on an ensemble opened anew", listed(&after)))
+        .then(|| format!("resumed after {} {blocks}, each time on a reopened ensemble", listed(&after)))
 }
 
-/// Why comparisons came to what they did, each reason once, however many share it.
+/// The reasons of verdicts, each once, however many comparisons share it.
 fn reasons(comparisons: &[Comparison]) -> Vec<String> {
     let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
     let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {

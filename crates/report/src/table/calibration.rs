@@ -1,7 +1,8 @@
 //! The tables of a calibration: the floor, then each server's requests.
 
-use super::layout::fitted;
-use super::{Style, Table, numbers, words};
+use super::columns::{Columns, Grid};
+use super::layout::Style;
+use super::printed::Printed;
 use crate::document::Value;
 use zklockbench_core::units::{listed, number};
 use zklockbench_record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
@@ -9,20 +10,28 @@ use zklockbench_record::{Calibration, PairFigures, RawRequest, Saturation, Serve
 /// A share of the generator's thread from which on the generator is taken for the limit.
 const BUSY: f64 = 0.9;
 
-/// The floor by placement, requests by server, and what must be said of them.
+/// The outcome and the floor; with `--all`, the requests of each server.
 pub fn calibration(calibration: &Calibration, style: Style) -> String {
-    let mut said = vec![headline(calibration), String::new()];
-    said.extend([fitted(floor(calibration), style).0, String::new(), LEGEND.to_owned(), String::new()]);
-    if calibration.servers.len() > 1 {
-        said.extend([fitted(pairs(calibration), style).0, String::new()]);
-    }
-    for server in &calibration.servers {
-        said.push(format!("{} ({})", server.address, server.role));
-        said.extend([String::new(), fitted(requests(server), style).0, String::new()]);
-    }
-    said.push(legend(calibration));
-    said.extend(calibration.missing.iter().map(|missing| format!("! not measured: {missing}")));
-    said.join("\n") + "\n"
+    let pairs = (calibration.servers.len() > 1).then(|| pairs(calibration));
+    let writes = calibration
+        .synced_writes_per_s
+        .map(|per_s| format!("The leader takes {} synced writes a second.", number(per_s)));
+    let printed = Printed {
+        outcome: headline(calibration),
+        tables: [floor(calibration)]
+            .into_iter()
+            .chain(pairs)
+            .chain(calibration.servers.iter().map(|server| requests(calibration, server)))
+            .collect(),
+        remarks: calibration
+            .missing
+            .iter()
+            .map(|missing| format!("! not measured: {missing}"))
+            .chain(writes)
+            .collect(),
+        ..Printed::default()
+    };
+    printed.text(style)
 }
 
 /// What no lock can undercut here.
@@ -49,18 +58,29 @@ fn rest(calibration: &Calibration) -> String {
     calibration.rest_us.map_or_else(String::new, told)
 }
 
-pub(crate) const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \
-    node, without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name.";
+/// A request, its times one at a time, and its rate at saturation.
+type Request = (&'static str, Option<Timing>, Option<Saturation>);
 
-fn timed(name: &str, of: Option<Timing>) -> Vec<Value> {
-    let values = of.map_or([const { Value::NotMeasured }; 4], |Timing { count, p50_us, p90_us, p99_us }| {
-        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
-        [p50, p90, p99, Value::Count(count)]
-    });
-    std::iter::once(name.into()).chain(values).collect()
+/// What is timed, and its times.
+type Row = (&'static str, Option<Timing>);
+
+fn times<R>(
+    columns: Columns<'static, R>,
+    timing: impl Fn(&R) -> Option<Timing> + Copy + 'static,
+) -> Columns<'static, R> {
+    let at = move |row: &R, read: fn(Timing) -> u64| {
+        Value::or_missing(timing(row), |timing| Value::Duration(read(timing) as f64))
+    };
+    columns
+        .numbers("p50", move |row| at(row, |timing| timing.p50_us))
+        .numbers("p90", move |row| at(row, |timing| timing.p90_us))
+        .spare(1)
+        .numbers("p99", move |row| at(row, |timing| timing.p99_us))
+        .numbers("samples", move |row| Value::or_missing(timing(row), |timing| Value::Count(timing.count)))
+        .spare(2)
 }
 
-pub(crate) fn floor(calibration: &Calibration) -> Table {
+pub(crate) fn floor(calibration: &Calibration) -> Grid {
     let floor = &calibration.floor;
     let mut rows = vec![("handoff, over all", floor.handoff)];
     if floor.handoff_other_server.is_some() {
@@ -68,66 +88,58 @@ pub(crate) fn floor(calibration: &Calibration) -> Table {
         rows.push(("handoff, sessions on two servers", floor.handoff_other_server));
     }
     rows.push(("uncontended acquire", floor.uncontended));
-    floor_table(rows)
+    floor_grid(rows)
 }
 
-pub(crate) fn floor_table(rows: impl IntoIterator<Item = (&'static str, Option<Timing>)>) -> Table {
-    let columns =
-        vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
-    Table { columns, labels: 1, rows: rows.into_iter().map(|(name, of)| timed(name, of)).collect() }
+pub(crate) fn floor_grid(rows: impl IntoIterator<Item = Row>) -> Grid {
+    let named = Columns::<Row>::new().words("floor", |(name, _)| *name).explained(
+        "handoff: from one session's call of delete to the arrival of the event at a session that watches the node, \
+         without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name",
+    );
+    times(named, |(_, timing): &Row| *timing).grid("What a lock can at best cost here", 1, rows)
 }
 
-pub(crate) fn pairs(calibration: &Calibration) -> Table {
+pub(crate) fn pairs(calibration: &Calibration) -> Grid {
     let role = |address: &String| {
         let server = calibration.servers.iter().find(|server| server.address == *address);
         server.map_or_else(|| address.clone(), |server| format!("{address} ({})", server.role))
     };
     let median = |of: Option<Timing>| Value::or_missing(of, |of| Value::Duration(of.p50_us as f64));
-    let row = |pair: &PairFigures| {
-        vec![
-            role(&pair.from).into(),
-            role(&pair.to).into(),
-            median(pair.handoff),
-            median(pair.reply),
-            median(pair.confirmed),
-        ]
-    };
-    let columns = vec![
-        words("deletes on"),
-        words("watches on"),
-        numbers("handoff p50", 0),
-        numbers("reply p50", 1),
-        numbers("confirmed p50", 1),
-    ];
-    Table { columns, labels: 1, rows: calibration.pairs.iter().map(row).collect() }
+    Columns::<&PairFigures>::new()
+        .words("deletes on", move |pair| role(&pair.from))
+        .words("watches on", move |pair| role(&pair.to))
+        .numbers("handoff p50", move |pair| median(pair.handoff))
+        .numbers("reply p50", move |pair| median(pair.reply))
+        .spare(1)
+        .numbers("confirmed p50", move |pair| median(pair.confirmed))
+        .spare(1)
+        .grid("From server to server", 1, &calibration.pairs)
 }
 
-pub(crate) fn requests(server: &ServerFigures) -> Table {
-    let row = |name: &str, alone: Option<Timing>, saturated: Option<Saturation>| {
-        timed(name, alone).into_iter().chain([rate(saturated)]).collect()
-    };
+pub(crate) fn requests(calibration: &Calibration, server: &ServerFigures) -> Grid {
     let of = |request: RawRequest| {
         let figures = server.of(request);
-        let (alone, saturated) = (figures.and_then(|f| f.alone), figures.and_then(|f| f.saturated));
-        row(request.name(), alone, saturated)
+        (request.name(), figures.and_then(|f| f.alone), figures.and_then(|f| f.saturated))
     };
     let others = [
-        ("watch (change to event)", server.watch),
-        ("open a session", server.session_open),
-        ("close a session", server.session_close),
-        ("ruok", server.ruok),
+        ("watch (change to event)", server.watch, None),
+        ("open a session", server.session_open, None),
+        ("close a session", server.session_close, None),
+        ("ruok", server.ruok, None),
     ];
-    let rows =
-        RawRequest::ALL.into_iter().map(of).chain(others.map(|(name, timing)| row(name, timing, None)));
-    let columns = vec![
-        words("alone"),
-        numbers("p50", 0),
-        numbers("p90", 1),
-        numbers("p99", 0),
-        numbers("samples", 2),
-        numbers("at saturation", 0),
-    ];
-    Table { columns, labels: 1, rows: rows.collect() }
+    let named =
+        Columns::<Request>::new().words("alone", |(name, ..)| *name).explained("one request at a time");
+    let (sessions, in_flight) = (calibration.saturating_sessions, calibration.in_flight);
+    times(named, |(_, alone, _): &Request| *alone)
+        .numbers("at saturation", |(.., saturated)| rate(*saturated))
+        .explained(format!(
+            "{sessions} sessions with {in_flight} requests each under way; ≥: the generator had no processor time for more"
+        ))
+        .grid(
+            format!("{} ({})", server.address, server.role),
+            1,
+            RawRequest::ALL.into_iter().map(of).chain(others),
+        )
 }
 
 /// Replies a second; at least so many where the generator had no time for more.
@@ -137,24 +149,6 @@ fn rate(saturated: Option<Saturation>) -> Value {
 
 fn is_bound(saturated: &Saturation) -> bool {
     saturated.generator_share.is_some_and(|share| share >= BUSY)
-}
-
-pub(crate) fn legend(calibration: &Calibration) -> String {
-    let (sessions, in_flight) = (calibration.saturating_sessions, calibration.in_flight);
-    let all = calibration.servers.iter().flat_map(|server| &server.requests);
-    let bound = all.filter_map(|figures| figures.saturated.as_ref()).any(is_bound);
-    let bound = if bound {
-        " ≥: the generator had no processor time for more, so the server may take more;"
-    } else {
-        ""
-    };
-    let writes = calibration.synced_writes_per_s.map_or_else(String::new, |per_s| {
-        format!(" Synced writes, through the leader: {} a second.", number(per_s))
-    });
-    format!(
-        "alone: one request at a time; at saturation: {sessions} sessions with {in_flight} requests each under way;{bound} \
-         -: not measured.{writes}"
-    )
 }
 
 #[cfg(test)]

@@ -1,44 +1,80 @@
-//! What a comparison came to: the sentence first, then every figure, and what must be said of them. And how many repetitions
-//! it takes to see a change.
+//! A comparison of stored runs: the outcome, what changed or is inconclusive, and with `--all` every metric. And how many
+//! repetitions it takes to see a change.
 
-use super::layout::{bullets, escaped, fitted, fitted_above, folded, table};
-use super::{NOT_MEASURED, Style, Table, numbers, words};
-use crate::document::{Column, Value};
+use super::columns::{Columns, Grid};
+use super::layout::{Style, bullets, escaped, folded, table};
+use super::printed::Printed;
+use super::{NOT_MEASURED, margins};
+use crate::document::Value;
 use zklockbench_analysis::compare::{
     About, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample, Scale,
     SideInfo,
 };
-use zklockbench_core::units::{counted, grouped, number, percent};
+use zklockbench_core::units::{at_least, counted, grouped, number, percent};
 use zklockbench_record::Unit;
 use zklockbench_stats::Interval;
 
+/// Rows of what changed; more are printed with `--all`.
+const MOST_ROWS: usize = 12;
+
 pub fn comparison(compared: &Comparison, style: Style) -> String {
-    let mut said = vec![format!("{}.", compared.conclusion.sentence)];
-    said.extend(sides(compared));
-    said.extend(forced(compared).map(|why| format!("! {why}")));
-    said.push(String::new());
-    said.extend(fitted_above(grid(compared, |_| true), style, |_| legend(compared)));
-    said.extend(faster(compared));
-    said.extend(notes(compared).into_iter().map(|note| format!("! {note}")));
-    said.join("\n") + "\n"
+    let news: Vec<&Row> = compared.rows.iter().filter(|row| is_news(row)).collect();
+    let same = compared.rows.len() - news.len();
+    let mut remarks: Vec<String> = forced(compared).map(|why| format!("! {why}")).collect();
+    let (table, legend) = if style.all {
+        (grid(compared, |_| true), None)
+    } else {
+        let mut table = grid(compared, is_news);
+        let hidden = table.table.rows.len().saturating_sub(MOST_ROWS);
+        table.table.rows.truncate(MOST_ROWS);
+        if hidden > 0 {
+            remarks.push(format!("{hidden} more rows like these: --all."));
+        }
+        (table, (same > 0).then(|| same_or_shown(compared)))
+    };
+    remarks.extend(legend);
+    remarks.extend(notes(compared).into_iter().map(|note| format!("! {note}")));
+    remarks.extend(faster(compared));
+    let printed = Printed {
+        outcome: format!("{}.", compared.conclusion.sentence),
+        tables: if table.is_empty() { Vec::new() } else { vec![table] },
+        remarks,
+        more: sides(compared).into(),
+        ..Printed::default()
+    };
+    printed.text(style)
+}
+
+/// How many metrics are not in the table, and why.
+fn same_or_shown(compared: &Comparison) -> String {
+    let count = |role| compared.rows.iter().filter(|row| !is_news(row) && row.role == role).count();
+    let same = counted(count(Role::Decides), "metric", "metrics");
+    match count(Role::Shown) {
+        0 => format!("{same} stayed within the margin."),
+        shown => format!("{same} stayed within the margin; {shown} more do not decide."),
+    }
+}
+
+/// Whether a row changed, is inconclusive, or was not measured, and decides.
+fn is_news(row: &Row) -> bool {
+    row.role == Role::Decides && row.compared.verdict != ComparisonVerdict::Same
 }
 
 /// For a pull request: what calls for a person at first sight, the rest folded away.
 pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
-    let is_news = |row: &Row| row.role == Role::Decides && row.compared.verdict != ComparisonVerdict::Same;
     let (news, same) = (grid(compared, is_news), grid(compared, |row| !is_news(row)));
-    if !news.rows.is_empty() {
-        said.push(table(&news));
+    if !news.is_empty() {
+        said.push(table(&news.table));
     }
     said.extend(faster(compared).iter().map(|line| escaped(line)));
     said.extend(bullets(notes(compared)));
-    if !same.rows.is_empty() {
-        said.push(folded(&format!("{} the same or only shown", same.rows.len()), &table(&same)));
+    if !same.is_empty() {
+        said.push(folded(&format!("{} the same or only shown", same.table.rows.len()), &table(&same.table)));
     }
     let sides = bullets(sides(compared)).unwrap_or_default();
-    said.push(folded("How to read this", &[sides, escaped(&legend(compared))].join("\n\n")));
+    said.push(folded("How to read this", &[sides, escaped(&news.legend(&[]))].join("\n\n")));
     said.join("\n\n") + "\n"
 }
 
@@ -65,21 +101,38 @@ pub(crate) fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_
 }
 
 /// The rows that are shown: that there was no violation on either side takes no row for each cell.
-pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
+pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Grid {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| (row.role, row.compared.verdict));
-    let columns = vec![
-        words("strategy"),
-        numbers("contenders", 0),
-        words("figure"),
-        numbers("base", 2),
-        numbers("new", 2),
-        numbers("new/base", 0),
-        Column { spare: 1, ..words("interval") },
-        numbers("reps", 3),
-        words("verdict"),
-    ];
-    Table { columns, labels: 1, rows: rows.into_iter().map(row).collect() }
+    Columns::<&Row>::new()
+        .words("strategy", |row| row.cell.strategy.as_str())
+        .numbers("contenders", |row| Value::Count(row.cell.contenders as u64))
+        .words("metric", |row| row.figure.as_str())
+        .numbers("base", |row| value(&row.compared.base, row.measured_in))
+        .numbers("new", |row| value(&row.compared.new, row.measured_in))
+        .numbers("new/base", |row| {
+            let scale = row.compared.scale;
+            Value::or_missing(row.compared.ratio, |ratio: Interval| on_scale(scale, ratio.value).into())
+        })
+        .spare(1)
+        .explained(ratio_explained(compared))
+        .words("interval", |row| interval(row))
+        .explained(format!(
+            "of new/base, with a confidence of {} at least; exact: counts that the load determines",
+            percent(1.0 - compared.terms.alpha)
+        ))
+        .numbers("reps", |row| repetitions(row))
+        .spare(3)
+        .words("verdict", |row| match row.role {
+            Role::Decides => Value::from(row.compared.verdict),
+            Role::Shown => format!("({})", row.compared.verdict).into(),
+        })
+        .explained(
+            "regressed or improved: the interval, widened for the number of comparisons, lies wholly beyond the margin; \
+             same: the interval lies within it; (in parentheses): not part of the outcome",
+        )
+        .grid("Each metric of each combination", 2, rows)
+        .noted(note(compared))
 }
 
 fn is_idle(row: &Row) -> bool {
@@ -88,34 +141,46 @@ fn is_idle(row: &Row) -> bool {
         && row.compared.why.is_none()
 }
 
-fn row(row: &Row) -> Vec<Value> {
+fn ratio_explained(compared: &Comparison) -> &'static str {
+    match compared.about {
+        About::TheseRuns => "the median ratio over all pairs of repetitions (Hodges-Lehmann)",
+        About::SuchRuns => "the median ratio over all pairs of the runs' medians (Hodges-Lehmann)",
+    }
+}
+
+fn note(compared: &Comparison) -> String {
+    let unit = match compared.about {
+        About::TheseRuns => {
+            "Medians over the repetitions. They describe these runs; run-to-run variation was not measured."
+        }
+        About::SuchRuns => "Medians over the repetitions; the runs are the unit.",
+    };
+    let of_figures = compared.rows.iter().filter_map(|row| {
+        let together = if row.strategies.is_empty() { "" } else { " together" };
+        Some((format!("{}{together}", row.figure), row.compared.margin?))
+    });
+    let comparisons = counted(compared.family, "comparison", "comparisons");
+    format!("{unit} Widened for {comparisons}. {}", margins(of_figures))
+}
+
+fn interval(row: &Row) -> Value {
     let compared = &row.compared;
     let scaled = |ratio: f64| on_scale(compared.scale, ratio);
-    let interval = match (compared.method, compared.ratio) {
+    match (compared.method, compared.ratio) {
         (Some(Method::Exact), _) => "exact".into(),
         (_, Some(ratio)) if ratio.is_bounded() => {
             format!("{} to {}", scaled(ratio.low), scaled(ratio.high)).into()
         }
         _ => Value::NotMeasured,
-    };
-    let (was, is) = (compared.base.values.len(), compared.new.values.len());
-    vec![
-        row.cell.strategy.as_str().into(),
-        Value::Count(row.cell.contenders as u64),
-        row.figure.as_str().into(),
-        value(&compared.base, row.measured_in).into(),
-        value(&compared.new, row.measured_in).into(),
-        Value::or_missing(compared.ratio, |ratio: Interval| scaled(ratio.value).into()),
-        interval,
-        if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() },
-        match row.role {
-            Role::Decides => Value::from(compared.verdict),
-            Role::Shown => format!("({})", compared.verdict).into(),
-        },
-    ]
+    }
 }
 
-/// What a ratio says: of shares that were lost, how many more of a hundred are.
+fn repetitions(row: &Row) -> Value {
+    let (was, is) = (row.compared.base.values.len(), row.compared.new.values.len());
+    if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() }
+}
+
+/// A ratio of values or, for shares that were lost, how many more of a hundred are.
 pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     match scale {
         Scale::Values => times(ratio),
@@ -133,62 +198,27 @@ pub(crate) fn times(ratio: f64) -> String {
 }
 
 fn value(sample: &Sample, unit: Unit) -> String {
-    let Some(median) = sample.median else { return NOT_MEASURED.to_owned() };
-    if median.is_infinite() {
-        return "grows".to_owned();
+    match sample.median {
+        None => NOT_MEASURED.to_owned(),
+        Some(median) if median.is_infinite() => "grows".to_owned(),
+        Some(median) => at_least(unit.show(median), sample.at_least),
     }
-    let text = unit.show(median);
-    if sample.at_least { format!("≥ {text}") } else { text }
-}
-
-pub(crate) fn legend(compared: &Comparison) -> String {
-    let unit = match compared.about {
-        About::TheseRuns => {
-            "Medians over the repetitions, which are the unit: it is said of these runs, as how much others would differ \
-             was not measured. new/base: the median ratio over all pairs of repetitions (Hodges-Lehmann)"
-        }
-        About::SuchRuns => {
-            "Medians over the repetitions; the runs are the unit. new/base: the median ratio over all pairs of the runs' \
-             medians (Hodges-Lehmann)"
-        }
-    };
-    let margins = compared.rows.iter().filter_map(|row| {
-        let together = if row.strategies.is_empty() { "" } else { " together" };
-        Some((format!("{}{together}", row.figure), row.compared.margin?))
-    });
-    format!(
-        "{unit}, with its interval of {} at least. {} Regressed or improved: the interval widened for {} lies wholly \
-         beyond the margin; the same: the interval lies within it. \
-         exact: counts that the load determines. (In parentheses): only shown, not part of the answer.",
-        percent(1.0 - compared.terms.alpha),
-        super::margins(margins),
-        counted(compared.family, "comparison", "comparisons"),
-    )
 }
 
 pub(crate) fn faster(compared: &Comparison) -> Vec<String> {
-    let mut said: Vec<String> =
-        compared.faster.iter().map(|faster| format!("In the new, {}.", faster.sentence())).collect();
-    if !said.is_empty() {
-        said.push(
-            "(Throughput, repetition by repetition; ± is half the interval of the ratio, not a deviation.)"
-                .into(),
-        );
-    }
-    said
+    compared
+        .faster
+        .iter()
+        .map(|faster| format!("In the new run, {} (throughput; ±: half the interval).", faster.sentence()))
+        .collect()
 }
 
 pub(crate) fn notes(compared: &Comparison) -> Vec<String> {
+    const MOST: usize = 6;
     let mut notes = whys(compared);
     notes.extend(without_partner(compared));
-    notes.extend(
-        compared
-            .differences
-            .iter()
-            .filter(|one| !one.meaningless)
-            .map(|one| format!("differs: {}", one.describe())),
-    );
-    const MOST: usize = 6;
+    let differences = compared.differences.iter().filter(|one| !one.meaningless);
+    notes.extend(differences.map(|one| format!("differs: {}", one.describe())));
     notes.extend(compared.unsound.iter().take(MOST).map(|unsound| format!("does not count: {unsound}")));
     if let Some(more) = compared.unsound.len().checked_sub(MOST).filter(|more| *more > 0) {
         notes.push(format!("does not count: {more} more"));
@@ -197,7 +227,7 @@ pub(crate) fn notes(compared: &Comparison) -> Vec<String> {
     notes
 }
 
-/// What is said of verdicts, once for all that it is said of.
+/// The reason of a verdict, once for all rows that share it.
 fn whys(compared: &Comparison) -> Vec<String> {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| row.role == Role::Decides).collect();
     rows.sort_by_key(|row| row.compared.verdict);
@@ -232,23 +262,38 @@ fn left_out(left_out: &[LeftOut]) -> Vec<String> {
 }
 
 pub fn power(power: &Power, style: Style) -> String {
-    let legend = format!(
-        "spread: how far the repetitions lie apart (standard deviation); needed: about so many a side, so that the change is seen \
-         with {} among {}. A change within a figure's margin fails nothing: lower --margin with it.",
-        percent(power.seen),
-        counted(power.family as u64, "comparison", "comparisons"),
-    );
-    let columns = vec![
-        words("strategy"),
-        numbers("contenders", 0),
-        words("figure"),
-        numbers("median", 2),
-        numbers("spread", 1),
-        numbers("reps", 1),
-        numbers("needed", 0),
-    ];
-    let table = Table { columns, labels: 1, rows: power.rows.iter().map(power_row).collect() };
-    [power_headline(power), String::new(), fitted(table, style).0, String::new(), legend].join("\n") + "\n"
+    let table = Columns::<&PowerRow>::new()
+        .words("strategy", |row| row.cell.strategy.as_str())
+        .numbers("contenders", |row| Value::Count(row.cell.contenders as u64))
+        .words("metric", |row| row.figure.as_str())
+        .numbers("median", |row| {
+            let median = row.readings.median.filter(|median| median.is_finite());
+            Value::or_missing(median, |median| row.measured_in.show(median).into())
+        })
+        .spare(2)
+        .numbers("spread", |row| Value::or_missing(row.spread, Value::Share))
+        .spare(1)
+        .explained("how far the repetitions lie apart (standard deviation)")
+        .numbers("reps", |row| Value::Count(row.readings.values.len() as u64))
+        .spare(1)
+        .numbers("needed", |row| match (row.repetitions, row.spread) {
+            (Some(count), _) => Value::Count(count as u64),
+            (None, Some(_)) => "more than 500".into(),
+            (None, None) => "not known".into(),
+        })
+        .explained(format!(
+            "about so many a side, so that the change is seen with {} among {}",
+            percent(power.seen),
+            counted(power.family as u64, "comparison", "comparisons")
+        ))
+        .grid("Repetitions needed", 2, &power.rows);
+    let printed = Printed {
+        outcome: power_headline(power),
+        tables: vec![table],
+        basis: vec!["A change within a metric's margin fails nothing: lower --margin with it.".to_owned()],
+        ..Printed::default()
+    };
+    printed.text(style)
 }
 
 fn power_headline(power: &Power) -> String {
@@ -256,32 +301,17 @@ fn power_headline(power: &Power) -> String {
     let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
     if power.rows.iter().all(|row| row.spread.is_none()) {
-        return "How far the repetitions lie apart is not known of one, nor where a queue grew: make more of them first.".into();
+        return "The spread of the repetitions is unknown: one repetition has none, nor has a growing queue. Make more \
+                repetitions first."
+            .into();
     }
     let Some(most) = most else {
         return format!("No number of repetitions up to 500 a side shows a change of {change}.");
     };
     let most = counted(most as u64, "repetition", "repetitions");
     let of = match open {
-        0 => "in every figure".to_owned(),
-        open => format!("in all but {}", counted(open as u64, "figure", "figures")),
+        0 => "in every metric".to_owned(),
+        open => format!("in all but {}", counted(open as u64, "metric", "metrics")),
     };
     format!("{most} a side show a change of {change} {of}.")
-}
-
-fn power_row(row: &PowerRow) -> Vec<Value> {
-    let median = row.readings.median.filter(|median| median.is_finite());
-    vec![
-        row.cell.strategy.as_str().into(),
-        Value::Count(row.cell.contenders as u64),
-        row.figure.as_str().into(),
-        Value::or_missing(median, |median| row.measured_in.show(median).into()),
-        Value::or_missing(row.spread, Value::Share),
-        Value::Count(row.readings.values.len() as u64),
-        match (row.repetitions, row.spread) {
-            (Some(count), _) => Value::Count(count as u64),
-            (None, Some(_)) => "more than 500".into(),
-            (None, None) => "not known".into(),
-        },
-    ]
 }

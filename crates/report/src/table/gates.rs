@@ -10,12 +10,18 @@ use zklockbench_core::verdict::Verdict;
 /// Where the gates are wider than this, what was observed is not put below each other.
 const GATE_WIDTH: usize = 60;
 
-/// The gates line by line; nothing where there is none but the one that every run has.
+/// Gates that did not pass, of which a few are printed unless all are asked for.
+const NOT_PASSED: usize = 3;
+
+/// How many gates passed, and those that did not; every gate with `--all`. `None` if there is none but the one that every run
+/// has.
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
-    let named = worth_showing(outcomes)?;
+    let of_scenario = worth_showing(outcomes)?;
+    let not_passed = of_scenario.iter().filter(|outcome| outcome.verdict != Verdict::Held).take(NOT_PASSED);
+    let named: Vec<&Outcome> = if style.all { of_scenario.iter().collect() } else { not_passed.collect() };
     let width =
         named.iter().map(|outcome| gate_title(outcome).chars().count()).max().unwrap_or(0).min(GATE_WIDTH);
-    let mut lines = vec![format!("Gates: {}.", gates_sentence(named))];
+    let mut lines = vec![format!("Gates: {}.", gates_sentence(of_scenario))];
     for outcome in named {
         let word = painted(&Value::verdict(format!("{:7}", outcome.word()), tone(outcome)), style);
         let mut found = found(outcome).into_iter();

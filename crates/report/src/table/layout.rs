@@ -5,8 +5,8 @@ use comfy_table::{
     Table as Drawing, TableStyle,
 };
 
-use super::Table;
-use crate::document::{Tone, Value};
+use super::columns::Grid;
+use crate::document::{Table, Tone, Value};
 use zklockbench_core::units::harmless;
 
 /// A line below the headings and nothing else: no character that a terminal or a log could lack.
@@ -15,8 +15,22 @@ const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fi
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Style {
     pub colour: bool,
-    /// The columns of characters that there are; `None` for no limit.
+    /// Width in characters; `None` for no limit.
     pub width: Option<u16>,
+    /// Whether every table, column and remark is printed.
+    pub all: bool,
+    /// Whether the columns are explained below their table.
+    pub explain: bool,
+}
+
+impl Style {
+    /// Everything that there is to print, without colours and in lines of any length.
+    pub const EVERYTHING: Self = Self { colour: false, width: None, all: true, explain: true };
+
+    /// Width of a line of text.
+    pub(super) fn text_width(self) -> usize {
+        self.width.map_or(usize::MAX, usize::from).max(40)
+    }
 }
 
 /// A paragraph in lines of at most that width. The first begins with `begin`, the others with as many spaces.
@@ -26,14 +40,19 @@ pub fn wrapped(text: &str, begin: &str, width: usize) -> String {
     textwrap::fill(text, options.break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation))
 }
 
-/// A table that fits, what is to be read below it where such columns are left out, and which these are.
-pub(super) fn fitted_above(
-    grid: Table,
-    style: Style,
-    legend: impl FnOnce(&[&'static str]) -> String,
-) -> Vec<String> {
-    let (table, left_out) = fitted(grid, style);
-    let mut said = vec![table, String::new(), legend(&left_out)];
+/// A table that fits the width.
+pub fn table_text(table: Table, style: Style) -> String {
+    fitted(table, style).0
+}
+
+/// A table that fits, then what was left out and, if asked for, the meaning of its columns.
+pub(super) fn drawn(grid: Grid, style: Style) -> Vec<String> {
+    let (table, left_out) = fitted(grid.table.clone(), style);
+    let mut said = vec![table];
+    let legend = grid.legend(&left_out);
+    if style.explain && !legend.is_empty() {
+        said.extend([String::new(), legend]);
+    }
     if !left_out.is_empty() {
         said.push(format!("Left out at this width: {}.", left_out.join(", ")));
     }
@@ -78,16 +97,20 @@ fn below_labels(grid: &Table, drawn: &str) -> String {
     let mut last: &[Value] = &[];
     for (row, line) in grid.rows.iter().zip(lines) {
         let labels = &row[..grid.labels];
-        said.extend(named_above(labels, last));
+        said.extend(named_above(grid, labels, last));
         said.push(format!("{INDENT}{line}"));
         last = labels;
     }
     said.join("\n")
 }
 
-/// The labels of a row on a line, unless they are those of the row above.
-fn named_above(labels: &[Value], last: &[Value]) -> Option<String> {
-    (labels != last).then(|| labels.iter().map(Value::shown).collect::<Vec<_>>().join(", "))
+/// The labels of a row on a line, unless they are those of the row above. A number is followed by what it counts.
+fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String> {
+    let named = grid.columns.iter().zip(labels).map(|(column, value)| match column.numbers {
+        true => format!("{} {}", value.shown(), column.heading),
+        false => value.shown(),
+    });
+    (labels != last).then(|| named.collect::<Vec<_>>().join(", "))
 }
 
 /// The width that a grid takes when nothing is wrapped: measured without colours, which take none.
@@ -115,7 +138,7 @@ fn stacked(grid: &Table, style: Style) -> String {
     let mut last: &[Value] = &[];
     for row in &grid.rows {
         let (labels, values) = row.split_at(grid.labels);
-        lines.extend(named_above(labels, last));
+        lines.extend(named_above(grid, labels, last));
         last = labels;
         let columns = grid.columns[grid.labels..].iter().zip(values);
         let told = columns

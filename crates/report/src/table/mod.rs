@@ -2,16 +2,20 @@
 
 pub(super) mod ab;
 pub(super) mod calibration;
+pub(super) mod columns;
 pub(super) mod comparison;
-mod counts;
+pub(super) mod counts;
+mod drivers;
+mod faults;
 mod gates;
 pub(super) mod grids;
 mod layout;
 pub(super) mod plan;
+mod printed;
 mod run;
 pub(super) mod sweep;
 
-use super::document::{ExplainedTable, Table, numbers, words};
+use super::document::ExplainedTable;
 use zklockbench_core::units::{distinct_sorted, grouped, listed, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
@@ -21,7 +25,7 @@ pub(super) use gates::{
     gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
 };
 pub use gates::{gates, gates_markdown};
-pub use layout::{Style, wrapped};
+pub use layout::{Style, table_text, wrapped};
 pub use plan::{headline as plan_headline, plan};
 pub(super) use run::basis;
 pub use run::{markdown, terminal};

@@ -1,8 +1,9 @@
 //! A plan: question, verdicts, what is expected of each strategy, and how it was verified.
 
-use super::layout::fitted;
-use super::{ExplainedTable, Style, Table, numbers, words};
-use crate::document::{Column, Tone, Value};
+use super::columns::{Columns, Grid};
+use super::layout::Style;
+use super::printed::Printed;
+use crate::document::{Tone, Value};
 use zklockbench_analysis::model::{Fit, Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
     Answer, Checked, CheckedFailure, FailureCost, Headroom, MapCell, MapChoice, MeasuredRange, PlanFile,
@@ -10,39 +11,31 @@ use zklockbench_analysis::plan::{
 };
 use zklockbench_core::units::{capitalised, counted, grouped, number};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
 
-/// The answer in words, tables of what it rests on, and what is missing.
+/// The outcome, the expected waits, and the answer for each strategy; with `--all`, what all of it rests on.
 pub fn plan(plan: &PlanFile, style: Style) -> String {
-    let mut said = vec![headline(plan), String::new(), capitalised(&plan.question.describe()), String::new()];
-    for answer in &plan.answers {
-        said.push(format!("{}: {}.", answer.strategy, answer.sentence(&plan.question.objective)));
-        said.extend(
-            answer.failures.iter().filter_map(FailureCost::sentence).map(|cost| format!("  {cost}.")),
-        );
-    }
-    said.push(String::new());
-    let tables = [waits(plan), ensemble(plan), failures(plan), fits(plan)];
-    let laid_out = |ExplainedTable { table, legend, .. }| [fitted(table, style).0, String::new(), legend];
-    for one in tables.into_iter().flatten() {
-        said.extend(laid_out(one));
-        said.push(String::new());
-    }
-    said.extend(sensitivities(plan));
-    said.extend(plan.place().map(|place| format!("{place}.")));
-    let notes = plan.caveats().into_iter().chain(missing(plan)).chain(left_out(plan));
-    said.extend(notes.map(|note| format!("! {note}")));
-    said.extend(unverified(plan).into_iter().map(|note| format!("! {note}")));
-    for one in &plan.verifications {
-        said.extend([String::new(), format!("Verified with {}", verified(one)), String::new()]);
-        said.extend(laid_out(checked(one)));
-        if let Some(failures) = checked_failures(one) {
-            said.push(String::new());
-            said.extend(laid_out(failures));
-        }
-        said.extend(one.notes.iter().map(|note| format!("! {note}")));
-    }
-    said.join("\n") + "\n"
+    let answers = plan.answers.iter().flat_map(|answer| {
+        let sentence = format!("{}: {}.", answer.strategy, answer.sentence(&plan.question.objective));
+        let costs = answer.failures.iter().filter_map(FailureCost::sentence);
+        std::iter::once(sentence).chain(costs.map(move |cost| format!("{}: {cost}.", answer.strategy)))
+    });
+    let verified = plan.verifications.iter().map(|one| format!("Verified with {}", verified(one)));
+    let noted = |note: String| format!("! {note}");
+    let missing = missing(plan).into_iter().map(noted);
+    let others = plan.caveats().into_iter().chain(left_out(plan)).chain(unverified(plan));
+    let failed = plan.verifications.iter().flat_map(|one| one.notes.clone());
+    let verifications = plan.verifications.iter().flat_map(|one| [Some(checked(one)), checked_failures(one)]);
+    let tables = [waits(plan), ensemble(plan), failures(plan), fits(plan)].into_iter().chain(verifications);
+    let printed = Printed {
+        outcome: headline(plan),
+        tables: tables.flatten().collect(),
+        remarks: verified.chain(answers).chain(missing).chain(others.chain(failed).map(noted)).collect(),
+        basis: vec![capitalised(&plan.question.describe())],
+        more: sensitivities(plan).into_iter().chain(plan.place().map(|place| format!("{place}."))).collect(),
+        ..Printed::default()
+    };
+    printed.text(style)
 }
 
 /// Which lock to take and what is expected of it, or why there is none; first what a verification has against it.
@@ -60,10 +53,10 @@ fn recommendation(plan: &PlanFile) -> String {
                 || "hold for less, ask for less, or allow a longer wait".to_owned(),
                 |(locks, strategy)| format!("spread the load over {locks} locks ({strategy}), hold for less, or allow a longer wait"),
             );
-            format!("NO: none of them holds {}: {instead}.", plan.question.objective.text)
+            format!("NO: none of them meets {}: {instead}.", plan.question.objective.text)
         }
         None => format!(
-            "UNKNOWN: none of them is known to hold {}: see why below, and measure that.",
+            "UNKNOWN: none of them is known to meet {}: measure what is missing below.",
             plan.question.objective.text
         ),
     }
@@ -71,7 +64,7 @@ fn recommendation(plan: &PlanFile) -> String {
 
 pub(crate) fn word(verdict: &Verdict) -> Value {
     match verdict {
-        Verdict::Held => Value::verdict("holds", Tone::Good),
+        Verdict::Held => Value::verdict("yes", Tone::Good),
         Verdict::Violated(_) => Value::verdict("NO", Tone::Bad),
         Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
     }
@@ -97,160 +90,128 @@ fn room(room: Headroom) -> Value {
     }
 }
 
-fn table(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
-    Table { columns, labels: 1, rows }
+fn of_prediction(answer: &Answer, read: impl Fn(&Prediction) -> Value) -> Value {
+    Value::or_missing(answer.prediction.as_ref(), read)
 }
 
-pub(crate) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
-    let row = |answer: &Answer| {
-        let of = |read: fn(&Prediction) -> Value| Value::or_missing(answer.prediction.as_ref(), read);
-        vec![
-            answer.strategy.as_str().into(),
-            word(&answer.verdict),
-            of(|one| time(one.wait_p50)),
-            of(|one| time(one.wait_p99)),
-            of(|one| time(one.wait_p999)),
-            Value::or_missing(answer.if_variable.as_ref(), |varied| time(varied.prediction.wait_p99)),
-            of(|one| rate(one.throughput)),
-            of(|one| Value::Share(one.utilisation.middle)),
-            Value::or_missing(answer.headroom, room),
-            Value::or_missing(answer.locks_needed, |locks| Value::Count(locks as u64)),
-        ]
-    };
-    let columns = vec![
-        words("strategy"),
-        words("plan"),
-        numbers("wait p50", 0),
-        numbers("wait p99", 0),
-        numbers("wait p99.9", 2),
-        numbers("p99 if holds vary", 1),
-        numbers("throughput", 2),
-        numbers("lock busy", 0),
-        numbers("room", 0),
-        numbers("locks needed", 3),
-    ];
-    is_predicted(plan).then(|| ExplainedTable::new(
-        "What is expected of each lock",
-        table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
-        "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
-         chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
-         being handed over. p99 if holds vary: as an exponential's do, as only their mean is known. room: the highest rate that meets the objective, with \
-         its 90 % interval.",
-    ))
+pub(crate) fn waits(plan: &PlanFile) -> Option<Grid> {
+    let columns = Columns::<&Answer>::new()
+        .words("strategy", |answer| answer.strategy.as_str())
+        .words("plan", |answer| word(&answer.verdict))
+        .metric(&WAIT_P50, |answer| of_prediction(answer, |one| time(one.wait_p50)))
+        .explained(
+            "from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers chance \
+             and what is not known about the service time",
+        )
+        .metric(&WAIT_P99, |answer| of_prediction(answer, |one| time(one.wait_p99)))
+        .numbers("wait p99.9", |answer| of_prediction(answer, |one| time(one.wait_p999)))
+        .spare(4)
+        .numbers("p99 if holds vary", |answer| {
+            Value::or_missing(answer.if_variable.as_ref(), |varied| time(varied.prediction.wait_p99))
+        })
+        .spare(5)
+        .explained("with holds that vary as an exponential's do, as only their mean is known")
+        .numbers("throughput", |answer| of_prediction(answer, |one| rate(one.throughput)))
+        .spare(3)
+        .numbers("lock busy", |answer| of_prediction(answer, |one| Value::Share(one.utilisation.middle)))
+        .spare(2)
+        .explained("share of time in which a lock is held or being handed over")
+        .numbers("limit", |answer| Value::or_missing(answer.headroom, room))
+        .explained("the highest rate that meets the objective, with its 90 % interval")
+        .numbers("locks needed", |answer| {
+            Value::or_missing(answer.locks_needed, |locks| Value::Count(locks as u64))
+        })
+        .spare(1);
+    let grid = columns.grid("What is expected of each lock", 1, &plan.answers).lean();
+    is_predicted(plan).then_some(grid)
 }
 
-pub(crate) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
-    let row = |cell: &MapCell| {
-        let take: [Value; 3] = match &cell.take {
-            MapChoice::Lock { strategy, locks, wait_us } => {
-                [strategy.as_str().into(), Value::Count(*locks as u64), Value::Duration(*wait_us)]
-            }
-            MapChoice::None => [Value::verdict("none", Tone::Bad), Value::NotMeasured, Value::NotMeasured],
-            MapChoice::NotKnown => {
-                [Value::verdict("not measured", Tone::Doubtful), Value::NotMeasured, Value::NotMeasured]
-            }
-        };
-        [Value::Rate(cell.rate), Value::Count(cell.clients as u64)].into_iter().chain(take).collect()
-    };
-    let columns = vec![
-        numbers("requests", 0),
-        numbers("clients", 0),
-        words("take"),
-        numbers("locks", 0),
-        numbers("wait", 0),
-    ];
-    (!plan.map.is_empty()).then(|| ExplainedTable::new(
-        "What to take at other rates",
-        table(columns, plan.map.iter().map(row).collect()),
-        "take: the lock that keeps the objective over the fewest locks and, of these, with the shortest wait. wait: about \
-         how long, by the objective's figure. From the same measurements.",
-    ))
+pub(crate) fn map(plan: &PlanFile) -> Option<Grid> {
+    let grid = Columns::<&MapCell>::new()
+        .numbers("requests", |cell| Value::Rate(cell.rate))
+        .numbers("clients", |cell| Value::Count(cell.clients as u64))
+        .words("take", |cell| match &cell.take {
+            MapChoice::Lock { strategy, .. } => strategy.as_str().into(),
+            MapChoice::None => Value::verdict("none", Tone::Bad),
+            MapChoice::NotKnown => Value::verdict("not measured", Tone::Doubtful),
+        })
+        .explained(
+            "the lock that meets the objective with the fewest locks and, of these, with the shortest wait",
+        )
+        .numbers("locks", |cell| match cell.take {
+            MapChoice::Lock { locks, .. } => Value::Count(locks as u64),
+            MapChoice::None | MapChoice::NotKnown => Value::NotMeasured,
+        })
+        .numbers("wait", |cell| match cell.take {
+            MapChoice::Lock { wait_us, .. } => Value::Duration(wait_us),
+            MapChoice::None | MapChoice::NotKnown => Value::NotMeasured,
+        })
+        .explained("about how long, by the objective's metric")
+        .grid("What to take at other rates", 1, &plan.map)
+        .noted("From the same measurements.");
+    (!grid.is_empty()).then_some(grid)
 }
 
 fn is_predicted(plan: &PlanFile) -> bool {
     plan.answers.iter().any(|answer| answer.prediction.is_some())
 }
 
-pub(crate) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
-    let row = |answer: &Answer| {
-        let of = |read: fn(&Prediction) -> f64| {
-            Value::or_missing(answer.prediction.as_ref(), |one| Value::Amount(read(one)))
-        };
-        let or_not = |value: Option<Value>| value.unwrap_or_else(|| "not measured".into());
-        vec![
-            answer.strategy.as_str().into(),
-            of(|one| one.sessions.high),
-            of(|one| one.waiting.middle),
-            Value::or_missing(answer.watches, Value::Amount),
-            Value::or_missing(answer.requests_per_s, Value::Rate),
-            or_not(answer.ensemble_utilisation.map(Value::Share)),
-            or_not(answer.outage_us.map(|us| Value::Duration(us as f64))),
-            or_not(answer.outage_wait.map(|wait| Value::Duration(wait.us as f64).at_least(wait.at_least))),
-        ]
-    };
-    let columns = vec![
-        words("strategy"),
-        numbers("sessions", 0),
-        numbers("waiting", 0),
-        numbers("watches", 1),
-        numbers("requests", 0),
-        numbers("ensemble busy", 0),
-        numbers("server down", 0),
-        numbers("wait p99 then", 0),
-    ];
-    is_predicted(plan).then(|| ExplainedTable::new(
-        "Load on the ensemble",
-        table(columns, plan.answers.iter().map(row).collect()),
-        "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
-         server down: the longest time that nobody acquired a lock that somebody wanted, when a server failed. wait p99 then: of \
-         all who came around that time. ensemble busy: the \
-         share of its write capacity that is used.",
-    ))
+pub(crate) fn ensemble(plan: &PlanFile) -> Option<Grid> {
+    let or_not = |value: Option<Value>| value.unwrap_or_else(|| "not measured".into());
+    let columns = Columns::<&Answer>::new()
+        .words("strategy", |answer| answer.strategy.as_str())
+        .numbers("sessions", |answer| of_prediction(answer, |one| Value::Amount(one.sessions.high)))
+        .explained("the most in use at a time, in 19 of 20 simulations")
+        .numbers("waiting", |answer| of_prediction(answer, |one| Value::Amount(one.waiting.middle)))
+        .explained("for a lock, at a time, on average")
+        .numbers("watches", |answer| Value::or_missing(answer.watches, Value::Amount))
+        .spare(1)
+        .numbers("requests", |answer| Value::or_missing(answer.requests_per_s, Value::Rate))
+        .numbers("ensemble busy", move |answer| or_not(answer.ensemble_utilisation.map(Value::Share)))
+        .explained("the share of its write capacity that is used")
+        .numbers("server down", move |answer| or_not(answer.outage_us.map(|us| Value::Duration(us as f64))))
+        .explained("the longest time that a wanted lock was not acquired, when a server failed")
+        .numbers("wait p99 then", move |answer| {
+            or_not(answer.outage_wait.map(|wait| Value::Duration(wait.us as f64).at_least(wait.at_least)))
+        })
+        .explained("of all requests around that time");
+    let grid = columns.grid("Load on the ensemble", 1, &plan.answers);
+    is_predicted(plan).then_some(grid)
 }
 
-pub(crate) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
-    let row = |answer: &Answer, cost: &FailureCost| {
-        vec![
-            answer.strategy.as_str().into(),
-            cost.fault.as_str().into(),
-            Value::Count(cost.times as u64),
-            Value::or_missing(cost.gap, measured),
-            Value::or_missing(cost.requests, Value::Amount),
-            Value::or_missing(cost.usual_wait_us, Value::Duration),
-            Value::or_missing(cost.wait_mean, measured),
-            Value::or_missing(cost.wait_p99, measured),
-            match cost.not_drained {
-                0 => Value::or_missing(cost.drained, measured),
-                _ => Value::verdict("not in time", Tone::Bad),
-            },
-            Value::or_missing(cost.yearly_share(plan.question.rate), Value::Share),
-            Value::or_missing(cost.meanwhile.as_ref(), word),
-        ]
-    };
-    let rows: Vec<Vec<Value>> =
-        plan.answers.iter().flat_map(|one| one.failures.iter().map(move |cost| row(one, cost))).collect();
-    let columns = vec![
-        words("strategy"),
-        words("failure"),
-        numbers("times", 3),
-        numbers("no lock for", 0),
-        numbers("requests", 0),
-        numbers("usual wait", 2),
-        numbers("wait then", 0),
-        numbers("p99 then", 0),
-        numbers("drained after", 2),
-        numbers("of a year", 1),
-        words("meanwhile"),
-    ];
-    (!rows.is_empty()).then(|| ExplainedTable::new(
-        "What failures cost",
-        table(columns, rows).without_idle_columns(),
-        "Medians over the times, with the least and the most. no lock for: the longest time that nobody acquired a lock \
-         that somebody wanted. requests: of your load, those that come each time until the queue is as short as before; \
-         wait then, p99 then: how long they wait. drained after: how long that takes once the lock is acquired again. of a \
-         year: the share of its requests that are delayed if it happens once a week. meanwhile: whether the objective \
-         holds after that, while the server is still missing.",
-    ))
+pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
+    let rows = plan.answers.iter().flat_map(|one| one.failures.iter().map(move |cost| (one, cost)));
+    let grid = Columns::<(&Answer, &FailureCost)>::new()
+        .words("strategy", |(answer, _)| answer.strategy.as_str())
+        .words("failure", |(_, cost)| cost.fault.as_str())
+        .numbers("times", |(_, cost)| Value::Count(cost.times as u64))
+        .spare(3)
+        .numbers("no lock for", |(_, cost)| Value::or_missing(cost.gap, measured))
+        .explained("the longest time that a wanted lock was not acquired")
+        .numbers("requests", |(_, cost)| Value::or_missing(cost.requests, Value::Amount))
+        .explained("of your load, those that come each time until the queue is as short as before")
+        .numbers("usual wait", |(_, cost)| Value::or_missing(cost.usual_wait_us, Value::Duration))
+        .spare(2)
+        .numbers("wait then", |(_, cost)| Value::or_missing(cost.wait_mean, measured))
+        .explained("of these requests")
+        .numbers("p99 then", |(_, cost)| Value::or_missing(cost.wait_p99, measured))
+        .numbers("drained after", |(_, cost)| match cost.not_drained {
+            0 => Value::or_missing(cost.drained, measured),
+            _ => Value::verdict("not in time", Tone::Bad),
+        })
+        .spare(2)
+        .explained("how long that takes once the lock is acquired again")
+        .numbers("of a year", |(_, cost)| {
+            Value::or_missing(cost.yearly_share(plan.question.rate), Value::Share)
+        })
+        .spare(1)
+        .explained("the share of its requests that are delayed if it happens once a week")
+        .words("meanwhile", |(_, cost)| Value::or_missing(cost.meanwhile.as_ref(), word))
+        .explained("whether the objective is met after that, while the server is still missing")
+        .grid("What failures cost", 1, rows)
+        .noted("Medians over the times, with the least and the most.")
+        .lean();
+    (!grid.is_empty()).then_some(grid)
 }
 
 fn measured(range: MeasuredRange) -> Value {
@@ -262,38 +223,32 @@ fn measured(range: MeasuredRange) -> Value {
     }
 }
 
-pub(crate) fn fits(plan: &PlanFile) -> Option<ExplainedTable> {
-    let row = |answer: &Answer| {
-        let of = |read: fn(&Fit) -> Value| Value::or_missing(answer.fit.as_ref(), read);
-        vec![
-            answer.strategy.as_str().into(),
-            of(|fit| part(fit.first)),
-            of(|fit| Value::or_missing(fit.each_more, part)),
-            of(|fit| Value::or_missing(fit.by_rate, part)),
-            of(|fit| Value::Share(fit.spread)),
-            of(|fit| Value::Count(fit.residuals.len() as u64)),
-            of(|fit| format!("{} to {}/s", number(fit.range.rate_from), number(fit.range.rate_to)).into()),
-            of(|fit| {
-                format!("{} to {}", number(fit.range.waiting_from), number(fit.range.waiting_to)).into()
-            }),
-        ]
-    };
-    let columns = vec![
-        words("strategy"),
-        numbers("first", 0),
-        numbers("more", 0),
-        numbers("load", 0),
-        numbers("off", 0),
-        numbers("trials", 0),
-        numbers("measured at", 1),
-        numbers("waiting", 2),
-    ];
-    plan.answers.iter().any(|answer| answer.fit.is_some()).then(|| ExplainedTable::new(
-        "What it was predicted from",
-        table(columns, plan.answers.iter().map(row).collect()),
-        "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard error; \
-         -: not significantly different from zero. off: how far trials lie from it (standard deviation).",
-    ))
+pub(crate) fn fits(plan: &PlanFile) -> Option<Grid> {
+    let of = |answer: &Answer, read: &dyn Fn(&Fit) -> Value| Value::or_missing(answer.fit.as_ref(), read);
+    let range =
+        |from: f64, to: f64, unit: &str| Value::from(format!("{} to {}{unit}", number(from), number(to)));
+    let grid = Columns::<&Answer>::new()
+        .words("strategy", |answer| answer.strategy.as_str())
+        .numbers("first", move |answer| of(answer, &|fit| part(fit.first)))
+        .numbers("more", move |answer| of(answer, &|fit| Value::or_missing(fit.each_more, part)))
+        .numbers("load", move |answer| of(answer, &|fit| Value::or_missing(fit.by_rate, part)))
+        .numbers("off", move |answer| of(answer, &|fit| Value::Share(fit.spread)))
+        .explained("how far trials lie from it (standard deviation)")
+        .numbers("trials", move |answer| of(answer, &|fit| Value::Count(fit.residuals.len() as u64)))
+        .numbers("measured at", move |answer| {
+            of(answer, &|fit| range(fit.range.rate_from, fit.range.rate_to, "/s"))
+        })
+        .spare(1)
+        .numbers("waiting", move |answer| {
+            of(answer, &|fit| range(fit.range.waiting_from, fit.range.waiting_to, ""))
+        })
+        .spare(2)
+        .grid("What it was predicted from", 1, &plan.answers)
+        .noted(
+            "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials. ±: standard error. \
+             Missing: not significantly different from zero.",
+        );
+    plan.answers.iter().any(|answer| answer.fit.is_some()).then_some(grid)
 }
 
 fn part(part: Part) -> Value {
@@ -371,65 +326,45 @@ fn told(is_so: bool, good: &str, bad: &str) -> Value {
     }
 }
 
-pub(crate) fn checked(one: &Verification) -> ExplainedTable {
-    let row = |figure: &Checked| {
-        let is_rate = figure.figure == THROUGHPUT.card.name;
-        let (show, predicted): (fn(f64) -> Value, Value) = match is_rate {
-            true => (Value::Rate, rate(figure.predicted)),
-            false => (Value::Duration, time(figure.predicted)),
-        };
-        vec![
-            figure.figure.as_str().into(),
-            predicted,
-            show(figure.measured).at_least(figure.at_least),
+pub(crate) fn checked(one: &Verification) -> Grid {
+    let is_rate = |figure: &Checked| figure.figure == THROUGHPUT.card.name;
+    let show = move |figure: &Checked, value| {
+        if is_rate(figure) { Value::Rate(value) } else { Value::Duration(value) }
+    };
+    Columns::<&Checked>::new()
+        .words("metric", |figure| figure.figure.as_str())
+        .numbers(
+            "predicted",
+            move |figure| {
+                if is_rate(figure) { rate(figure.predicted) } else { time(figure.predicted) }
+            },
+        )
+        .numbers("measured", move |figure| show(figure, figure.measured).at_least(figure.at_least))
+        .words("interval", |figure| {
             if figure.at_least && figure.measured <= figure.predicted.high {
                 Value::verdict("not known", Tone::Doubtful)
             } else {
                 told(figure.inside, "inside", "OUTSIDE")
-            },
-            show(figure.by_observed_service),
-            told(figure.reproduced, "yes", "NO"),
-        ]
-    };
-    let columns = vec![
-        words("figure"),
-        numbers("predicted", 0),
-        numbers("measured", 0),
-        words("interval"),
-        numbers("by its own service", 0),
-        words("within 15 %"),
-    ];
-    ExplainedTable::new(
-        "Predicted and measured",
-        table(columns, one.figures.iter().map(row).collect()),
-        "by its own service: the simulation with the handoffs of the verifying trial itself.",
-    )
+            }
+        })
+        .numbers("by its own service", move |figure| show(figure, figure.by_observed_service))
+        .explained("the simulation with the handoffs of the verifying trial itself")
+        .words("within 15 %", |figure| told(figure.reproduced, "yes", "NO"))
+        .grid("Predicted and measured", 1, &one.figures)
 }
 
-pub(crate) fn checked_failures(one: &Verification) -> Option<ExplainedTable> {
-    let row = |failure: &CheckedFailure| {
-        vec![
-            failure.fault.as_str().into(),
-            Value::Count(failure.times as u64),
-            measured(failure.predicted),
-            measured(failure.measured),
-            failure.reproduced.map_or_else(
-                || Value::verdict("not known", Tone::Doubtful),
-                |is_so| told(is_so, "yes", "NO"),
-            ),
-        ]
-    };
-    let columns = vec![
-        words("failure"),
-        numbers("times", 0),
-        numbers("p99 predicted", 0),
-        numbers("p99 measured", 0),
-        words("within 30 %"),
-    ];
-    (!one.failures.is_empty()).then(|| ExplainedTable::new(
-        "Failures, predicted and measured",
-        table(columns, one.failures.iter().map(row).collect()),
-        "p99: of the waits of those that came around a failure, on servers started anew. Medians over the times, with \
-         the least and the most.",
-    ))
+pub(crate) fn checked_failures(one: &Verification) -> Option<Grid> {
+    let grid = Columns::<&CheckedFailure>::new()
+        .words("failure", |failure| failure.fault.as_str())
+        .numbers("times", |failure| Value::Count(failure.times as u64))
+        .numbers("p99 predicted", |failure| measured(failure.predicted))
+        .explained("of the waits of those that came around a failure, on restarted servers")
+        .numbers("p99 measured", |failure| measured(failure.measured))
+        .words("within 30 %", |failure| {
+            let unknown = || Value::verdict("not known", Tone::Doubtful);
+            failure.reproduced.map_or_else(unknown, |is_so| told(is_so, "yes", "NO"))
+        })
+        .grid("Failures, predicted and measured", 1, &one.failures)
+        .noted("Medians over the times, with the least and the most.");
+    (!grid.is_empty()).then_some(grid)
 }

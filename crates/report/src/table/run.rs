@@ -1,83 +1,76 @@
 //! A run with its tables and conclusions, for a terminal and as Markdown for READMEs and CI summaries.
 
+use super::comparison;
+use super::counts::accounting;
 use super::gates::{gates, gates_markdown};
-use super::grids::tables;
-use super::layout::{bullets, escaped, fitted, fitted_above, painted, table, wrapped};
-use super::{ExplainedTable, Style, Table, comparison};
-use crate::conclusions::Conclusion;
+use super::grids::{grids, tables};
+use super::layout::{bullets, escaped, folded, painted, table, wrapped};
+use super::printed::Printed;
+use super::{ExplainedTable, Style};
 use crate::document::Value;
 use crate::view::Cell;
 use crate::{Headline, RunReport, View};
 use zklockbench_analysis::compare::Comparison;
-use zklockbench_core::units::{counted, format_micros, one_line};
+use zklockbench_core::units::{capitalised, counted, format_micros, one_line};
 use zklockbench_core::verdict::Verdict;
 
-/// The first line, the tables with what must be said of them, and what all of it rests on.
+/// The outcome, then the table and the remarks; with `--all`, every table and remark.
 pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: Style) -> String {
     let view = report.view;
-    let mut said = vec![first_line(&report.headline, style), String::new()];
-    // What a build hangs on would be missed below the tables.
-    said.extend(gates(&report.gated.gates, style));
-    if view.cells.is_empty() {
-        said.push("No trial ran; nothing to show.".to_owned());
+    let empty = view.cells.is_empty().then(|| "No trial ran; nothing to show.\n".to_owned());
+    let notes = view.notes().into_iter().map(|note| format!("! {note}"));
+    let mut conclusions = report.other_conclusions().iter().map(|one| one.sentence.clone());
+    let first: Vec<String> = conclusions.by_ref().take(1).collect();
+    let is_checked = view.accounting().iter().any(|row| row.line.servers.is_some());
+    let unchecked = if is_checked { None } else { unchecked(view) };
+    let tables = grids(view).into_iter().chain(is_checked.then(|| accounting(view))).collect();
+    let against = compared.map(|one| format!("Against the baseline: {}.", one.conclusion.sentence));
+    let basis = basis(view);
+    let (basis, more) = if style.all {
+        (basis, unchecked.into_iter().collect())
     } else {
-        said.extend(tables(view).into_iter().flat_map(|table| explained(table, style)));
-        said.push(cross_check(view, style));
+        (brief_basis(view), unchecked.into_iter().chain(basis).collect())
+    };
+    let printed = Printed {
+        outcome: first_line(&report.headline, style),
+        above: [gates(&report.gated.gates, style), empty]
+            .into_iter()
+            .flatten()
+            .reduce(|gates, empty| gates + &empty),
+        tables,
+        remarks: against.into_iter().chain(first).chain(notes).chain(conclusions).collect(),
+        basis,
+        more,
+    };
+    let text = printed.text(style);
+    match compared.filter(|_| style.all) {
+        Some(one) => format!("{text}\n{}", comparison(one, style)),
+        None => text,
     }
-    said.extend(view.notes().into_iter().map(|note| format!("! {note}")));
-    said.extend(compared.map(|one| format!("\nAgainst the baseline: {}", comparison(one, style))));
-    said.push(String::new());
-    said.extend(conclusions_list(report.other_conclusions(), style));
-    said.extend(basis(view));
-    said.join("\n") + "\n"
 }
 
 /// The outcome; what is wrong or not known of it is coloured.
 fn first_line(headline: &Headline, style: Style) -> String {
-    let text = wrapped(&one_line(&headline.text()), "", width(style));
+    let text = wrapped(&one_line(&headline.text()), "", style.text_width());
     let Some((word, rest)) = headline.alarm.and_then(|word| Some((word, text.strip_prefix(word)?))) else {
         return text;
     };
     format!("{}{rest}", painted(&Value::verdict(word, headline.verdict.tone()), style))
 }
 
-fn explained(ExplainedTable { table, legend, .. }: ExplainedTable, style: Style) -> Vec<String> {
-    let mut shown: Vec<&'static str> = table.columns.iter().map(|column| column.heading).collect();
-    let mut said = fitted_above(table, style, |left_out| {
-        shown.retain(|heading| !left_out.contains(heading));
-        only(&legend, &Table::headings(), &shown)
-    });
-    said.push(String::new());
-    said
-}
-
-/// What the client counted against what the servers did, or why that is not shown.
-fn cross_check(view: &View<'_>, style: Style) -> String {
-    let grid = Table::cross_check(view);
-    if grid.rows.is_empty() {
-        let rows = view.accounting();
-        let agree = rows.iter().filter_map(|row| row.agrees).reduce(|all, one| all && one);
-        return match agree {
-            // Which counts disagree is told below.
-            Some(false) => String::new(),
-            Some(true) => "The servers told no counts; the client's agree with the cost model.\n".to_owned(),
-            None => "The client's counts could not be checked: the servers told none.\n".to_owned(),
-        };
+/// Why the client's counts are not shown beside the servers'; `None` if a remark says which of them disagree.
+fn unchecked(view: &View<'_>) -> Option<String> {
+    let rows = view.accounting();
+    match rows.iter().filter_map(|row| row.agrees).reduce(|all, one| all && one) {
+        Some(false) => None,
+        Some(true) => {
+            Some("The servers returned no counts; the client's agree with the cost model.".to_owned())
+        }
+        None => Some("The client's counts could not be checked: the servers returned none.".to_owned()),
     }
-    fitted(grid, style).0 + "\n"
 }
 
-fn width(style: Style) -> usize {
-    style.width.map_or(usize::MAX, usize::from).max(40)
-}
-
-fn conclusions_list(conclusions: &[Conclusion], style: Style) -> Option<String> {
-    let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), "  - ", width(style));
-    let lines: Vec<String> = conclusions.iter().map(line).collect();
-    (!lines.is_empty()).then(|| format!("Conclusions:\n{}\n", lines.join("\n")))
-}
-
-/// The first line, the gates and tables, what must be said of them, and the three-way check folded away.
+/// The first line, the gates and tables, the remarks, and what only some readers want folded away.
 pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
     let mut said = vec![format!("### {}", escaped(&report.headline.text()))];
@@ -85,17 +78,20 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     if view.cells.is_empty() {
         said.push("No trial ran; nothing to show.".to_owned());
     }
+    let mut legends = Vec::new();
     for ExplainedTable { table: grid, legend, .. } in tables(view) {
-        said.extend([table(&grid), escaped(&legend)]);
+        said.push(table(&grid));
+        legends.push(escaped(&legend));
     }
+    said.extend(bullets(report.other_conclusions().iter().map(|one| &one.sentence)));
     said.extend(bullets(view.notes()));
     said.extend(basis(view).iter().map(|line| escaped(line)));
-    let others = bullets(report.other_conclusions().iter().map(|one| &one.sentence));
-    said.extend(others.map(|lines| format!("#### Conclusions\n\n{lines}")));
-    let accounting = Table::accounting(view);
-    if !accounting.rows.is_empty() {
-        let summary = "<details><summary>Counts: client, cost model and servers</summary>";
-        said.extend([summary.to_owned(), table(&accounting), "</details>".to_owned()]);
+    if !legends.is_empty() {
+        said.push(folded("How to read this", &legends.join("\n\n")));
+    }
+    let accounting = accounting(view);
+    if !accounting.is_empty() {
+        said.push(folded("Counts: client, cost model and servers", &table(&accounting.table)));
     }
     said.join("\n\n") + "\n"
 }
@@ -104,9 +100,11 @@ pub fn markdown(report: &RunReport<'_>) -> String {
 fn verdict_line(view: &View<'_>) -> String {
     let why = violated(view).or_else(|| view.judged.why.clone());
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-    let held = view.judged.verdict == Verdict::Held;
-    let what = if held { "exclusion held" } else { view.judged.verdict.word() };
-    format!("{}: {what}{why}", view.title)
+    format!("{}: {}{why}", view.title, verdict_word(view))
+}
+
+fn verdict_word(view: &View<'_>) -> &'static str {
+    if view.judged.verdict == Verdict::Held { "exclusion held" } else { view.judged.verdict.word() }
 }
 
 /// The first reason of each lock that broke a promise, and how many more there are.
@@ -132,6 +130,17 @@ pub(crate) fn basis(view: &View<'_>) -> Vec<String> {
     std::iter::once(format!("{}.", verdict_line(view))).chain(evidence(view)).chain([measured]).collect()
 }
 
+/// The verdict, and the ensemble with its host and its data, which part of every result depends on.
+fn brief_basis(view: &View<'_>) -> Vec<String> {
+    let measured = view.place.iter().take_while(|place| !place.starts_with("scenario "));
+    let measured = measured.cloned().collect::<Vec<_>>().join("; ");
+    // What it would have taken to deceive the judge is part of the whole text.
+    let evidence = view.evidence.as_deref().and_then(|evidence| evidence.split("; ").next());
+    let evidence = evidence.filter(|_| view.judged.verdict == Verdict::Held);
+    let held = evidence.map(|evidence| format!("Exclusion held; {evidence}."));
+    held.into_iter().chain([format!("{}.", capitalised(&measured))]).collect()
+}
+
 /// What a verdict of held rests on, and what it does not say: that no contender believed that it held what the ensemble had
 /// given to another. Nothing where neither is known.
 fn evidence(view: &View<'_>) -> Option<String> {
@@ -144,39 +153,7 @@ fn evidence(view: &View<'_>) -> Option<String> {
     Some(format!(
         "Evidence: {evidence}. Zombies: {} made while a holder without a live session was inside, for up to {}; \
          --strict counts that as a violation.",
-        counted(zombies, "entry was", "entries were"),
+        counted(zombies, "acquisition was", "acquisitions were"),
         format_micros(longest)
     ))
-}
-
-/// The legend without the explanations of `known` columns that are not among those `shown`.
-///
-/// A legend is a row of explanations, `heading: what it is`, between semicolons, and of sentences.
-fn only(legend: &str, known: &[&str], shown: &[&str]) -> String {
-    const CUT: char = '\u{1}';
-    let cut = legend.replace("; ", &format!("; {CUT}")).replace(". ", &format!(". {CUT}"));
-    let is_needed = |part: &&str| match part.split_once(": ") {
-        Some((heading, _)) => !known.contains(&heading) || shown.contains(&heading),
-        None => true,
-    };
-    let kept: String = cut.split(CUT).filter(is_needed).collect();
-    let kept = kept.trim_end();
-    kept.strip_suffix(';').map_or_else(|| kept.to_owned(), |kept| format!("{kept}."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::only;
-
-    #[test]
-    fn what_is_not_shown_is_not_explained() {
-        let legend = "Medians. acq: acquisition; fan-out: notifications; fairness: Jain's index.";
-        let known = ["acq/s", "fan-out", "fairness"];
-        assert_eq!(only(legend, &known, &known), legend);
-        assert_eq!(
-            only(legend, &known, &["acq/s", "fan-out"]),
-            "Medians. acq: acquisition; fan-out: notifications."
-        );
-        assert_eq!(only(legend, &known, &[]), "Medians. acq: acquisition.");
-    }
 }

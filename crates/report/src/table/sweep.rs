@@ -1,31 +1,35 @@
 //! What a sweep found.
 
-use super::layout::fitted_above;
-use super::{NOT_MEASURED, Style, Table, numbers, words};
+use super::columns::{Columns, Grid, metric_value};
+use super::layout::Style;
+use super::printed::Printed;
 use crate::document::Value;
 use zklockbench_analysis::sweep::{
     Collapse, Decision, Edge, Ending, Finding, Point, State, SweepFile, Variable,
 };
-use zklockbench_core::units::{at_least, counted, format_micros, number, shown};
+use zklockbench_core::units::{counted, format_micros, shown};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_record::FigureEntry;
+use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
 use zklockbench_stats::Interval;
 
-/// What was found of each strategy, in words; each point; and what must be said beside the figures.
+/// The outcome, each point, and the findings in words.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
-    let mut said = vec![headline(file), extent(file), String::new()];
-    for finding in &file.findings {
-        said.push(format!("{}:", title(file, finding)));
-        said.extend(sentences(file, finding).into_iter().map(|sentence| format!("  {sentence}")));
-    }
-    said.push(String::new());
-    if file.samples.is_empty() {
-        said.push("No run came to its end, so there is nothing to show.".into());
-    } else {
-        said.extend(fitted_above(grid(file), style, |_| legend(file)));
-    }
-    said.extend(notes.iter().map(|note| format!("! {note}")));
-    said.extend(ending(file).map(|note| format!("! {note}")));
-    said.join("\n") + "\n"
+    let found = file.findings.iter().flat_map(|finding| {
+        let title = title(file, finding);
+        sentences(file, finding).into_iter().map(move |sentence| format!("{title}: {sentence}"))
+    });
+    let notes = notes.iter().cloned().chain(ending(file)).map(|note| format!("! {note}"));
+    let is_empty = file.samples.is_empty();
+    let printed = Printed {
+        outcome: headline(file),
+        above: is_empty.then(|| "No run came to its end, so there is nothing to show.".to_owned()),
+        tables: if is_empty { Vec::new() } else { vec![grid(file)] },
+        remarks: notes.chain(found).collect(),
+        basis: vec![extent(file)],
+        more: Vec::new(),
+    };
+    printed.text(style)
 }
 
 fn variable(file: &SweepFile) -> Variable {
@@ -67,7 +71,7 @@ pub fn headline(file: &SweepFile) -> String {
     let said = match (&file.objective, ends.as_slice()) {
         (_, []) if file.findings.is_empty() => "No run came to its end".to_owned(),
         (Some(objective), ends @ [_, ..]) => {
-            format!("{} is kept over {name}: {}", objective.text, ends.join(", "))
+            format!("{} is met over {name}: {}", objective.text, ends.join(", "))
         }
         _ => {
             let ends: Vec<String> = file.findings.iter().map(collapse).collect();
@@ -118,15 +122,15 @@ pub(crate) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
                     }
                 };
                 format!(
-                    "{objective}: the {end} value of {name} that keeps it lies between {} (kept) and {} (missed){open}.",
+                    "{objective}: the {end} value of {name} that meets it lies between {} (met) and {} (missed){open}.",
                     show(*kept),
                     show(*missed)
                 )
             }
-            Edge::AllKept { up_to } => format!("{objective}: kept up to {}; where it ends was not found.", show(*up_to)),
+            Edge::AllKept { up_to } => format!("{objective}: met up to {}; where it ends was not found.", show(*up_to)),
             Edge::NoneKept { from } => format!("{objective}: missed from {} on.", show(*from)),
             Edge::Unknown { kept, missed, why } => {
-                let known = [(kept, "kept up to"), (missed, "missed from")];
+                let known = [(kept, "met up to"), (missed, "missed from")];
                 let known: Vec<String> = known
                     .into_iter()
                     .filter_map(|(value, word)| Some(format!("{word} {}, ", show((*value)?))))
@@ -147,7 +151,7 @@ pub(crate) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             let up_to = up_to.map_or_else(String::new, |up_to| format!(" up to {}", show(up_to)));
             let end = saturated_at.map_or_else(String::new, |from| {
                 format!(
-                    "; from {} on the load generator could not keep up, which says nothing of the lock",
+                    "; from {} on the load generator could not keep up, which says nothing about the lock",
                     show(from)
                 )
             });
@@ -157,74 +161,67 @@ pub(crate) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
     said
 }
 
-pub(crate) fn grid(file: &SweepFile) -> Table {
-    let second = file.over.get(1);
-    let mut columns = vec![words("strategy")];
-    columns.extend(second.map(|over| numbers(over.variable.name(), 0)));
-    columns.push(numbers(variable(file).name(), 0));
-    columns.extend([
-        numbers("reps", 3),
-        numbers("throughput", 0),
-        numbers("wait p50", 0),
-        numbers("wait p99", 0),
-    ]);
-    if file.objective.is_some() {
-        columns.push(words("objective"));
+type Row<'f> = (&'f Finding, &'f Point);
+
+pub(crate) fn grid(file: &SweepFile) -> Grid {
+    let second = file.over.get(1).map(|over| over.variable);
+    let mut columns =
+        Columns::<Row<'_>>::new().words("strategy", |(finding, _)| shown(&finding.series.strategy, 60));
+    if let Some(second) = second {
+        columns = columns.numbers(second.name(), move |(_, point)| {
+            point.at.beside.map_or_else(String::new, |value| second.show(value))
+        });
     }
-    columns.push(words("note"));
-    let labels = columns.len().min(if second.is_some() { 2 } else { 1 });
-    let rows = file.findings.iter().flat_map(|finding| {
-        finding.series.points.iter().map(move |point| {
-            let mut row = vec![shown(&finding.series.strategy, 60)];
-            row.extend(
-                second
-                    .map(|over| point.at.beside.map_or_else(String::new, |value| over.variable.show(value))),
+    columns = columns
+        .numbers(variable(file).name(), |(_, point)| variable(file).show(point.at.x))
+        .numbers("reps", |(_, point)| Value::Count(point.repetitions as u64))
+        .spare(3)
+        .metric(&THROUGHPUT, |(_, point)| interval(&THROUGHPUT, point.throughput))
+        .metric(&WAIT_P50, |(_, point)| interval(&WAIT_P50, point.wait_p50).at_least(point.wait_p50_at_least))
+        .metric(&WAIT_P99, |(_, point)| {
+            interval(&WAIT_P99, point.wait_p99).at_least(point.wait_p99_at_least)
+        });
+    if file.objective.is_some() {
+        columns = columns
+            .words("objective", |(_, point)| {
+                Value::or_missing(point.decision, |decision: Decision| decision.word().into())
+            })
+            .explained(
+                "met or missed where all of five repetitions are, which errs once in 20 times at most",
             );
-            row.push(variable(file).show(point.at.x));
-            row.push(point.repetitions.to_string());
-            row.push(interval(point.throughput, |value| format!("{}/s", number(value))));
-            let time = |value: f64| format_micros(value.round() as u64);
-            row.push(at_least(interval(point.wait_p50, time), point.wait_p50_at_least));
-            row.push(at_least(interval(point.wait_p99, time), point.wait_p99_at_least));
-            if file.objective.is_some() {
-                row.push(point.decision.map_or(NOT_MEASURED, Decision::word).to_owned());
-            }
-            row.push(note(point));
-            row
-        })
-    });
-    let value = |text: String| if text == NOT_MEASURED { Value::NotMeasured } else { Value::from(text) };
-    let rows = rows.map(|row: Vec<String>| row.into_iter().map(value).collect()).collect();
-    Table { columns, labels, rows }
+    }
+    columns = columns.words("note", |(_, point)| note(point)).spare(1);
+    let points = file
+        .findings
+        .iter()
+        .flat_map(|finding| finding.series.points.iter().map(move |point| (finding, point)));
+    let labels = if second.is_some() { 2 } else { 1 };
+    columns.grid("Each point of each strategy", labels, points).noted(legend(file)).lean()
 }
 
-fn interval(found: Option<Interval>, show: impl Fn(f64) -> String) -> String {
-    let Some(found) = found else { return NOT_MEASURED.into() };
-    let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
-    format!("{}{half}", show(found.value))
+/// A value with half the width of its interval.
+fn interval(entry: &FigureEntry, found: Option<Interval>) -> Value {
+    Value::or_missing(found, |found| {
+        let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
+        format!("{}{half}", metric_value(entry, found.value).shown()).into()
+    })
 }
 
-fn note(point: &Point) -> String {
+fn note(point: &Point) -> Value {
     let out = point.repetitions - point.sound.min(point.repetitions);
     match (point.state, out) {
-        (State::Sound, 0) => String::new(),
-        (State::Sound, out) => format!("{out} left out"),
-        (state, _) => state.word().to_owned(),
+        (State::Sound, 0) => Value::NotMeasured,
+        (State::Sound, out) => format!("{out} left out").into(),
+        (state, _) => state.word().into(),
     }
 }
 
-pub(crate) fn legend(file: &SweepFile) -> String {
-    let mut said = "Values: medians of the repetitions that count; ±: half of their range. ≥: waits were \
-                    cut off by the end of the trial."
-        .to_owned();
-    if file.objective.is_some() {
-        said.push_str(
-            " Objective: kept or missed where all of five repetitions are, which errs once in 20 times at most.",
-        );
-    }
-    let saturated = file.samples.iter().any(|sample| sample.state == State::Saturated);
-    if saturated {
-        said.push_str(" Generator saturated: left out of all that is said of the lock.");
+fn legend(file: &SweepFile) -> String {
+    let mut said =
+        "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the end of the trial."
+            .to_owned();
+    if file.samples.iter().any(|sample| sample.state == State::Saturated) {
+        said.push_str(" Generator saturated: such points say nothing about the lock.");
     }
     said
 }

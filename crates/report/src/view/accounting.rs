@@ -15,38 +15,7 @@ pub struct AccountingRow {
     pub agrees: Option<bool>,
 }
 
-/// What the client counted in one cell against what the servers did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CrossCheck {
-    pub strategy: String,
-    pub contenders: usize,
-    /// Reads, writes and notifications.
-    pub counts: [Option<TwoCounts>; 3],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TwoCounts {
-    pub client: u64,
-    pub servers: u64,
-    pub agrees: bool,
-}
-
 impl View<'_> {
-    /// Client against servers, cell by cell; empty where no server could be asked.
-    pub fn cross_checks(&self) -> Vec<CrossCheck> {
-        let check = |cell: &Cell<'_>| {
-            let chosen: [fn(Counted) -> bool; 3] =
-                [|what| what == Counted::Reads, |what| what == Counted::Writes, Counted::is_event];
-            CrossCheck {
-                strategy: self.label(cell).to_owned(),
-                contenders: cell.contenders,
-                counts: chosen.map(|chosen| compared(cell, chosen)),
-            }
-        };
-        let asked = |check: &CrossCheck| check.counts.iter().any(Option::is_some);
-        self.cells.iter().map(check).filter(asked).collect()
-    }
-
     /// The three-way check of every cell, what by what.
     pub fn accounting(&self) -> Vec<AccountingRow> {
         let rows_of = |cell: &Cell<'_>| -> Vec<AccountingRow> {
@@ -80,18 +49,4 @@ fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
         expected: total(|line| line.expected),
         servers: total(|line| line.servers),
     }
-}
-
-/// Several lines as one; `None` when the servers, or the client, did not count one of them.
-fn compared(cell: &Cell<'_>, chosen: fn(Counted) -> bool) -> Option<TwoCounts> {
-    let chosen: Vec<&Accounting> =
-        whats(cell).into_iter().filter(|what| chosen(*what)).flat_map(|what| lines(cell, what)).collect();
-    let counts =
-        |number: fn(&Accounting) -> Option<u64>| chosen.iter().map(|line| number(line)).sum::<Option<u64>>();
-    (!chosen.is_empty()).then_some(())?;
-    Some(TwoCounts {
-        client: counts(|line| line.client)?,
-        servers: counts(|line| line.servers)?,
-        agrees: chosen.iter().all(|line| line.client == line.servers),
-    })
 }

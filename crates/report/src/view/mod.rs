@@ -8,7 +8,7 @@ mod faults;
 mod notes;
 mod stored;
 
-pub use accounting::{AccountingRow, CrossCheck, TwoCounts};
+pub use accounting::AccountingRow;
 pub use cell::{Bins, Cell, EntryOrder, Percentile, RateOverTime, Spread};
 pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,

@@ -1,4 +1,4 @@
-//! What must be said below a table or chart: one line for each thing that was marked or went wrong.
+//! Remarks on a run: one line for each thing that was marked or went wrong.
 
 use super::{Cell, View};
 use zklockbench_core::measure::{HIGHEST_US, Measure};
@@ -73,7 +73,7 @@ impl View<'_> {
                 signs => signs.join("; "),
             };
             let lasted = format_micros(stood.lasted_us);
-            format!("standstill: {of}: for {lasted} the lock was free, but nobody who waited got it: {signs}")
+            format!("standstill: {of}: for {lasted} the lock was free, but no waiter acquired it: {signs}")
         });
         let saturated = trial.measured.saturated;
         let saturated = (saturated > 0).then(|| {
@@ -255,7 +255,7 @@ fn orphans(left: u64, trial: &Trial, of: &str) -> String {
     let nodes = counted(left, "ephemeral node was", "ephemeral nodes were");
     let named: Vec<&str> = trial.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
     let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-    format!("orphans: {of}: {nodes} left after everybody had released{named}")
+    format!("orphans: {of}: {nodes} left after all contenders had released{named}")
 }
 
 fn doubts(fault: &FaultRecord) -> impl Iterator<Item = (&'static str, &str)> {

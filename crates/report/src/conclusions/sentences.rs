@@ -1,0 +1,241 @@
+//! The sentences on how strategies stand: what to use, and which is fastest, lightest and fairest.
+
+use super::ranking::{Aspect, Entry, Field, Standing};
+use super::{Certainty, Conclusion, Evidence, Topic};
+use crate::document::Value;
+use crate::view::Cell;
+use zklockbench_analysis::compare::Limits;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::{contenders, counted, listed, number, percent};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::Better;
+use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
+
+/// What to use, then the standings: for the number of contenders that the run is about, and for each other whose answer differs.
+pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
+    let limits = Limits::default();
+    let (standings, focus) = (field.standings(limits), field.focus());
+    let choice = choice(field, &standings, focus, limits);
+    let is_open = choice.as_ref().is_some_and(|one| one.certainty == Certainty::Unknown);
+    let all: Vec<Conclusion> = standings.iter().map(|one| standing(one, limits)).collect();
+    let at_focus: Vec<Conclusion> = all.iter().filter(|one| one.contenders == Some(focus)).cloned().collect();
+    let is_news = |one: &Conclusion| {
+        let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
+        is_sure && !at_focus.iter().any(|said| said.topic == one.topic && said.strategies == one.strategies)
+    };
+    let others = all.iter().filter(|one| one.contenders != Some(focus) && is_news(one)).cloned();
+    let said = at_focus.iter().cloned().chain(others);
+    // That there are too few repetitions is said once.
+    choice.into_iter().chain(said.filter(|one| !is_open || one.certainty != Certainty::Unknown)).collect()
+}
+
+fn names<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String> {
+    entries.map(|entry| entry.label.clone()).collect()
+}
+
+/// The sentence on one aspect with one number of contenders.
+fn standing(of: &Standing, limits: Limits) -> Conclusion {
+    let at = contenders(of.contenders);
+    let (superlative, adjective) = of.aspect.words();
+    let leaders = names(of.leaders());
+    // Exact counts need no interval.
+    let once = if of.repetitions < 2 { ", counted in one trial only" } else { "" };
+    let value = format!("{}{once}", of.aspect.shown(of.best().median()));
+    let among = if of.apart.is_empty() { "" } else { " of those counted in each repetition" };
+    let (certainty, strategies, sentence) = if !of.decidable {
+        let too_few = too_few(of);
+        (
+            Certainty::Unknown,
+            Vec::new(),
+            format!("With {at}, it is not known which lock is {superlative}: {too_few}."),
+        )
+    } else if let [best] = leaders.as_slice() {
+        let next = of.beaten().next().and_then(|next| multiple(of, next)).unwrap_or_default();
+        (
+            Certainty::Shown,
+            leaders.clone(),
+            format!("With {at}, {best} is {superlative}{among}: {value}{next}."),
+        )
+    } else if of.is_level() {
+        let margin = percent(limits.margin);
+        let listed = listed(&leaders);
+        (
+            Certainty::Same,
+            leaders,
+            format!("With {at}, {listed} are equally {adjective}{among}, to within {margin}."),
+        )
+    } else {
+        let listed = listed(&leaders);
+        (
+            Certainty::Tied,
+            leaders,
+            format!(
+                "With {at}, no single lock is shown to be {superlative}{among}: {listed} differ by no more than noise could \
+                 explain."
+            ),
+        )
+    };
+    Conclusion {
+        topic: of.aspect.topic(),
+        certainty,
+        contenders: Some(of.contenders),
+        strategies,
+        sentence,
+        evidence: of.aspect.evidence(),
+    }
+}
+
+/// Why nothing is decided.
+fn too_few(of: &Standing) -> String {
+    let are = if of.repetitions == 1 { "is" } else { "are" };
+    format!("{} {are} too few for an interval", counted(of.repetitions, "repetition", "repetitions"))
+}
+
+/// A beaten strategy as a multiple of the best, with its interval; it follows the value of the best.
+fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
+    let ratio = entry.against.as_ref()?.ratio?;
+    let is_inverted = of.aspect.better() == Better::Lower;
+    let turned = |value: f64| if is_inverted { 1.0 / value } else { value };
+    let (low, high) = if is_inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
+    let interval = match (turned(low), turned(high)) {
+        (low, high) if low < high && high.is_finite() => format!(" [{}, {}]", number(low), number(high)),
+        _ => String::new(),
+    };
+    let (label, times) = (&entry.label, turned(ratio.value));
+    times.is_finite().then(|| match of.aspect {
+        Aspect::Throughput => format!(", {}{interval} times as fast as {label}", number(times)),
+        Aspect::TotalTime | Aspect::Wait => {
+            format!("; {label} takes {}{interval} times as long", number(times))
+        }
+        Aspect::Load => format!("; {label} takes {}{interval} times as many", number(times)),
+        Aspect::Fairness => format!("; {label} has {}", number(entry.median())),
+    })
+}
+
+/// The recommendation: the fastest that kept its promises and, of several that are as fast, the lightest. `None` where there is
+/// nothing to choose from.
+fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limits) -> Option<Conclusion> {
+    let mut at_focus = standings.iter().filter(|one| one.contenders == focus);
+    let speed = at_focus.clone().find(|one| one.aspect.is_speed())?;
+    let load = at_focus.find(|one| one.aspect == Aspect::Load);
+    let is_proven = |label: &str| {
+        let verdict = field.ranked(focus, label).map(Cell::verdict);
+        verdict.is_some_and(|verdict| verdict.is_none_or(|verdict| verdict == Verdict::Held))
+    };
+    let at = contenders(focus);
+    let conclude = |certainty, strategies, sentence| Conclusion {
+        topic: Topic::Choice,
+        certainty,
+        contenders: Some(focus),
+        strategies,
+        sentence,
+        evidence: Evidence::Table,
+    };
+    let fastest: Vec<String> = if speed.decidable {
+        names(speed.leaders().filter(|entry| is_proven(&entry.label)))
+    } else {
+        names(speed.entries.iter().take(1).filter(|entry| is_proven(&entry.label)))
+    };
+    if fastest.is_empty() {
+        let sentence =
+            format!("No recommendation for {at}: it is not known whether the fastest kept others out.");
+        return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
+    }
+    if !speed.decidable {
+        return Some(conclude(Certainty::Unknown, Vec::new(), undecided(speed, &at)));
+    }
+    let chosen = load.map_or_else(|| fastest.clone(), |load| lightest(&fastest, load, limits));
+    let is_lighter = chosen.len() < fastest.len();
+    let (certainty, named) = match chosen.as_slice() {
+        [one] => (Certainty::Shown, one.clone()),
+        [one, other] => (Certainty::Tied, format!("{one} or {other}")),
+        several => (Certainty::Tied, format!("any of {}", listed(several))),
+    };
+    let own = speed.entry(&chosen[0]).unwrap_or_else(|| speed.best());
+    // Only the best has been compared with each of the others.
+    let last = speed.beaten().last().filter(|_| own.against.is_none());
+    let multiple = last.and_then(|last| multiple(speed, last));
+    let value = format!("{}{}", speed.aspect.shown(own.median()), multiple.unwrap_or_default());
+    let why = match (chosen.len(), load.filter(|_| is_lighter)) {
+        (_, Some(load)) => {
+            format!("Nothing measured is shown to be faster, and {}.", least_load(&chosen, load))
+        }
+        (1, None) => "Nothing measured is as fast.".to_owned(),
+        (_, None) => "Nothing measured is shown to be faster, and nothing here separates them.".to_owned(),
+    };
+    let costs = match chosen.as_slice() {
+        [one] => costs(field, focus, one, load),
+        _ => String::new(),
+    };
+    Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
+}
+
+/// The medians, and how to come to an answer.
+fn undecided(speed: &Standing, at: &str) -> String {
+    let confirm = match speed.needed {
+        Some(needed) => format!("run with --repetitions {needed}"),
+        None => "compare fewer strategies".to_owned(),
+    };
+    let end = |entry: &Entry| format!("{} ({})", speed.aspect.shown(entry.median()), entry.label);
+    let range = speed
+        .entries
+        .last()
+        .map_or_else(String::new, |last| format!(" Medians: {} to {}.", end(speed.best()), end(last)));
+    format!("No winner yet with {at}: {}; {confirm}.{range}", too_few(speed))
+}
+
+/// Of these, the lightest and those that it is not shown to be lighter than; all where it is not among them. A count in a trial of
+/// its own can show that a lock is heavier, but not that it is as light as another.
+fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> {
+    if !load.decidable || !fastest.contains(&load.best().label) {
+        return fastest.to_vec();
+    }
+    let beyond = load.best().median() * (1.0 + limits.margin);
+    let is_heavier = |label: &String| {
+        let apart = load.apart.iter().find(|(other, _)| other == label);
+        load.entry(label).is_some_and(Entry::is_beaten)
+            || apart.is_some_and(|(_, amount)| amount.is_some_and(|amount| amount > beyond))
+    };
+    fastest.iter().filter(|label| !is_heavier(label)).cloned().collect()
+}
+
+/// That the chosen put the least load on the ensemble, as far as they were counted.
+fn least_load(chosen: &[String], load: &Standing) -> String {
+    let counted: Vec<&String> = chosen.iter().filter(|label| load.entry(label).is_some()).collect();
+    let among = if counted.len() < chosen.len() { " of those counted in each repetition" } else { "" };
+    let (subject, verb) = match (counted.len() == chosen.len(), counted.as_slice()) {
+        (true, [_]) => ("it".to_owned(), "puts"),
+        (true, _) => ("they".to_owned(), "put"),
+        (false, [one]) => ((*one).clone(), "puts"),
+        (false, several) => (listed(several), "put"),
+    };
+    format!("{subject} {verb} the least load on the ensemble{among}")
+}
+
+fn amount(value: f64, one: &str) -> String {
+    let shown = number(value);
+    let ending = if shown == "1" { "" } else { "s" };
+    format!("{shown} {one}{ending}")
+}
+
+/// What the chosen lock costs: its requests, its tail, and what a lighter lock would save.
+fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
+    let Some(cell) = field.ranked(focus, label) else { return String::new() };
+    let requests = cell.figure(&REQUESTS_PER_ACQUISITION).zip(cell.figure(&NOTIFICATIONS_PER_ACQUISITION));
+    let requests = requests.map(|(requests, notifications)| {
+        format!(
+            " It costs {} and {} per acquisition.",
+            amount(requests, "request"),
+            amount(notifications, "notification")
+        )
+    });
+    let tail = cell.percentile(Measure::Wait, 0.99);
+    let tail = tail.map(|wait| format!(" The 99th percentile of its waits is {}.", wait.shown()));
+    let lighter = load.filter(|load| load.decidable && load.best().label != label).and_then(|load| {
+        let entry = load.entry(label).filter(|entry| entry.is_beaten())?;
+        let share = Value::Share(entry.against.as_ref()?.ratio?.value).shown();
+        let best = &load.best().label;
+        Some(format!(" {best} is slower but needs only {share} of these requests and notifications."))
+    });
+    [requests, tail, lighter].into_iter().flatten().collect()
+}

@@ -1,0 +1,138 @@
+//! What a command prints: the outcome, one table, and a few lines; with `--all`, every table and remark.
+
+use super::columns::Grid;
+use super::layout::{Style, drawn, fitted, wrapped};
+use zklockbench_core::units::{counted, grouped, one_line, shown};
+
+/// What a command has to print.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    /// The outcome, already coloured and wrapped.
+    pub outcome: String,
+    /// What stands above the tables, such as gates.
+    pub above: Option<String>,
+    /// The first is always printed.
+    pub tables: Vec<Grid>,
+    /// The most telling first. A remark that begins with `!` names its kind, and only one of a kind is printed.
+    pub remarks: Vec<String>,
+    /// Lines that are always printed: what the outcome rests on.
+    pub basis: Vec<String>,
+    /// What else `--all` prints.
+    pub more: Vec<String>,
+}
+
+/// Width of a table where nothing else is asked for.
+const WIDTH: u16 = 80;
+/// Lines below the table, beside the one that names the results.
+const LINES: usize = 4;
+/// Letters of a remark.
+const LETTERS: usize = 240;
+
+impl Printed {
+    pub fn text(self, style: Style) -> String {
+        if style.all { self.whole(style) } else { self.brief(style) }
+    }
+
+    fn whole(self, style: Style) -> String {
+        let mut said = vec![self.outcome, String::new()];
+        said.extend(self.above);
+        for table in self.tables {
+            said.extend(drawn(table, style));
+            said.push(String::new());
+        }
+        said.extend(self.remarks.iter().map(|remark| line(remark, style)));
+        said.extend(self.more.iter().map(|remark| line(remark, style)));
+        said.extend(self.basis);
+        finished(said)
+    }
+
+    fn brief(self, style: Style) -> String {
+        let narrow = Style { width: Some(style.width.unwrap_or(WIDTH).min(WIDTH)), ..style };
+        let mut said = vec![self.outcome, String::new()];
+        said.extend(self.above);
+        let mut tables = self.tables.into_iter();
+        let first = tables.next();
+        let can_explain = first.is_some() && !style.explain;
+        let mut hidden = Hidden::default();
+        if let Some(grid) = first {
+            let (table, left_out) = fitted(grid.table.clone(), narrow);
+            hidden.columns = left_out.len();
+            said.extend([table, String::new()]);
+            said.extend(style.explain.then(|| line(&grid.legend(&left_out), style) + "\n"));
+        }
+        hidden.tables = tables.len();
+        let remarks = once_a_kind(&self.remarks);
+        let room = LINES.saturating_sub(self.basis.len()).max(1);
+        hidden.remarks = self.remarks.len() + self.more.len() - remarks.len().min(room);
+        said.extend(remarks.into_iter().take(room).map(|remark| line(&shown(&remark, LETTERS), style)));
+        said.extend(self.basis);
+        said.extend(hidden.line(can_explain));
+        finished(said)
+    }
+}
+
+fn finished(mut said: Vec<String>) -> String {
+    while said.last().is_some_and(String::is_empty) {
+        said.pop();
+    }
+    said.join("\n") + "\n"
+}
+
+fn line(remark: &str, style: Style) -> String {
+    let width = style.text_width();
+    match remark.strip_prefix("! ") {
+        Some(rest) => wrapped(&one_line(rest), "! ", width),
+        None => wrapped(&one_line(remark), "", width),
+    }
+}
+
+/// The remarks, but of those of one kind only the first.
+fn once_a_kind(remarks: &[String]) -> Vec<String> {
+    let kind = |at: usize, remark: &str| match remark.strip_prefix("! ").and_then(|rest| rest.split_once(':'))
+    {
+        Some((kind, _)) => kind.to_owned(),
+        None => at.to_string(),
+    };
+    let kinds = grouped(remarks.iter().enumerate().map(|(at, remark)| (kind(at, remark), remark)));
+    let first = |(_, same): (String, Vec<&String>)| match same.as_slice() {
+        [one] => (*one).clone(),
+        [first, others @ ..] => format!("{first} ({} more)", others.len()),
+        [] => String::new(),
+    };
+    kinds.into_iter().map(first).collect()
+}
+
+/// What `--all` would print in addition.
+#[derive(Debug, Default)]
+struct Hidden {
+    columns: usize,
+    tables: usize,
+    remarks: usize,
+}
+
+impl Hidden {
+    fn line(&self, can_explain: bool) -> Option<String> {
+        let parts = [
+            (self.columns, "column", "columns"),
+            (self.tables, "table", "tables"),
+            (self.remarks, "remark", "remarks"),
+        ];
+        let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, one, many)| counted(count, one, many)).collect();
+        let all = (!parts.is_empty()).then(|| format!("--all adds {}", parts.join(", ")));
+        let explain = can_explain.then(|| "--explain explains the columns".to_owned());
+        let both: Vec<String> = all.into_iter().chain(explain).collect();
+        (!both.is_empty()).then(|| format!("({})", both.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_remark_of_a_kind_is_printed_with_the_number_of_the_others() {
+        let remarks = ["! invalid: a", "b is faster.", "! stuck: c", "! invalid: d"].map(str::to_owned);
+        assert_eq!(once_a_kind(&remarks), ["! invalid: a (1 more)", "b is faster.", "! stuck: c"]);
+    }
+}
