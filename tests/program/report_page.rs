@@ -25,7 +25,7 @@ addEventListener("load", () => {
   const shown = (one) => one.getClientRects().length > 0;
   const charts = [...document.querySelectorAll("figure.chart")].map((figure) => {
     const svg = figure.querySelector("svg[role=img]"), box = svg.getBoundingClientRect();
-    const marks = [...svg.querySelectorAll(".s .line, .mark, .area")].filter(shown);
+    const marks = [...svg.querySelectorAll("polyline, polygon, rect")].filter(shown);
     const broken = svg.outerHTML.includes("NaN");
     const plot = figure.querySelector(".plot"), readout = figure.querySelector(".readout");
     const data = figure.querySelector("script[type='application/json']");
@@ -47,7 +47,8 @@ addEventListener("load", () => {
     return { id: figure.id, width: box.width, height: box.height, marks: marks.length, broken, said, axes };
   });
   const box = document.querySelector(".strategies input");
-  const lines = () => [...document.querySelectorAll("figure .s.k0")].filter(shown).length;
+  const drawn = 'figure .plot [stroke="#0072B2"], figure .plot [fill="#0072B2"], figure li.k0';
+  const lines = () => [...document.querySelectorAll(drawn)].filter(shown).length;
   const before = lines();
   box.click();
   const after = lines();

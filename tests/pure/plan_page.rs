@@ -31,13 +31,24 @@ fn every_strategy_has_its_line_its_interval_and_a_marker_at_the_rate_that_was_as
     let page = page(&plan());
     let (_, chart) = page.split_once("plot-a").unwrap();
     let (chart, _) = chart.split_once("plot-b").unwrap();
-    let count = |class: &str| chart.matches(&format!("class=\"{class}\"")).count();
-    // The first look is a solid line
-    for drawn in ["area k0 shaded", "line k0", "mark k0", "area k1 shaded", "line k1 dash", "mark k1"] {
-        assert_eq!(count(drawn), 1, "{drawn}");
+    let count = |drawn: &str| chart.matches(drawn).count();
+    for colour in ["#0072B2", "#D55E00"] {
+        for drawn in [
+            format!("<polygon opacity=\"0.15\" fill=\"{colour}\""),
+            format!("stroke=\"{colour}\" stroke-width=\"5\""),
+            format!("<polygon opacity=\"1\" fill=\"{colour}\""),
+        ] {
+            assert_eq!(count(&drawn), 1, "{drawn}");
+        }
     }
+    // The first look is a solid line
+    assert_eq!(
+        (count("dasharray=\"20 8\" stroke=\"#0072B2\""), count("dasharray=\"20 8\" stroke=\"#D55E00\"")),
+        (0, 1)
+    );
     // One of them was measured, which is a ring, and what is to be kept goes across
-    assert_eq!((count("line ink"), count("line alarm"), chart.contains("wait.p99 &lt; 500ms")), (1, 1, true));
+    let limit = "stroke=\"#BE0000\" stroke-dasharray=\"12 8\"";
+    assert_eq!((count("r=\"18\""), count(limit), chart.contains("wait.p99 &lt; 500ms")), (1, 1, true));
     assert!(page.contains("your rate: 5/s"));
     assert!(
         page.contains("<desc")

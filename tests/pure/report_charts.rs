@@ -144,12 +144,12 @@ fn where_there_is_no_chart_to_draw_no_directory_is_made() {
 fn every_axis_says_what_it_shows_in_which_unit() {
     let axes = [
         ("throughput", "acquisitions per second"),
-        ("throughput", "contenders (one session each; log scale)"),
+        ("throughput", "contenders, one session each (log scale)"),
         ("fan-out", "fan-out: notifications caused by a release, per release"),
         ("requests", "requests per acquisition"),
         ("requests-by-kind-n100", "share of the requests per acquisition (%)"),
-        ("wait-by-percentile-n100", "wait (duration; log scale)"),
-        ("wait-by-percentile-n100", "percentile (log scale towards 100 %)"),
+        ("wait-by-percentile-n100", "wait (log scale)"),
+        ("wait-by-percentile-n100", "percentile (log scale)"),
         ("throughput-over-time-n100", "seconds since the measured phase began"),
     ];
     for (chart, title) in axes {

@@ -52,7 +52,9 @@ fn assert_laid_out(chart: &str, svg: &str) {
 #[test]
 fn a_text_that_leaves_the_picture_or_covers_another_is_found() {
     let text = |x: u32, y: u32, anchor: &str| {
-        format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"20\">\nlong enough\n</text>")
+        format!(
+            "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"20\">\nlong enough\n</text>"
+        )
     };
     let svg = |texts: [String; 2]| format!("<svg viewBox=\"0 0 400 100\">{}</svg>", texts.concat());
     let right = svg([text(200, 30, "end"), text(200, 30, "start")]);

@@ -223,10 +223,6 @@ fn text_and_lines_stand_out_from_what_is_behind_them_by_light_and_in_the_dark() 
         pairs.extend([("good", "good-bg", 4.5), ("doubtful", "doubtful-bg", 4.5), ("bad", "bad-bg", 4.5)]);
         pairs.extend(["t0", "t1", "t2", "t3", "t4", "stuck"].map(|tile| ("tile-ink", tile, 4.5)));
         pairs.push(("violated-ink", "violated", 4.5));
-        pairs.extend(
-            ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11"]
-                .map(|part| ("ink", part, 4.5)),
-        );
         for (front, behind, least) in pairs {
             let found = contrast(&colour(front), &colour(behind));
             assert!(found >= least, "{name}: {front} on {behind}: {found:.2}");

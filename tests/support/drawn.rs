@@ -35,7 +35,7 @@ impl TextBox<'_> {
 }
 
 pub fn boxes(svg: &str) -> Vec<TextBox<'_>> {
-    let font = include_bytes!("../../crates/picture/assets/DejaVuSans-subset.ttf");
+    let font = include_bytes!("../../crates/report/assets/DejaVuSans-subset.ttf");
     let family = "the charts' font";
     register_font(family, FontStyle::Normal, font).unwrap_or_else(|_| panic!("the font cannot be read"));
     texts_with_attributes(svg)
@@ -52,7 +52,14 @@ pub fn boxes(svg: &str) -> Vec<TextBox<'_>> {
                 "middle" => x - width / 2.0,
                 _ => x - width,
             };
-            TextBox { text, across: [left, left + width], down: [y - size * 0.365, y + size * 0.365] }
+            // Of its height, how far the foot of a letter lies below its position.
+            let foot = match attribute(attributes, "dy") {
+                "0.76em" => 0.76,
+                "0.5ex" => 0.365,
+                _ => -0.27,
+            };
+            let bottom = y + size * foot;
+            TextBox { text, across: [left, left + width], down: [bottom - size * 0.73, bottom] }
         })
         .collect()
 }

@@ -4,7 +4,7 @@
 use super::{one_by_one, times};
 use crate::document::{
     Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Panels, PlotPoint, RatioRow, Ratios,
-    Weight, float,
+    Weight,
 };
 use crate::table::ab::both_sides;
 use crate::table::comparison::forced;
@@ -194,6 +194,6 @@ fn over_a(one: &ab::Comparison, which: usize) -> impl Iterator<Item = PlotPoint>
     let value = move |values: &Values| if which == 0 { values.b } else { values.again };
     one.values.iter().enumerate().filter_map(move |(at, values)| {
         let (a, of) = (values.a?, value(values)?);
-        (a > 0.0 && of > 0.0).then(|| (float(at) + 1.0, of / a))
+        (a > 0.0 && of > 0.0).then(|| (at as f64 + 1.0, of / a))
     })
 }

@@ -17,9 +17,12 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
         let found = under.iter().find(|one| std::ptr::eq(one.cell, cell) && one.set == set)?;
         Some(tile(found, scale.as_ref()))
     };
+    let several = view.contender_counts().len() > 1;
     let row = |cell: &Cell<'_>| HeatRow {
-        label: view.label(cell).to_owned(),
-        contenders: cell.contenders,
+        label: match several {
+            true => format!("{}, {}", view.label(cell), cell.contenders),
+            false => view.label(cell).to_owned(),
+        },
         tiles: (0..sets.len()).map(|set| tile(cell, set)).collect(),
     };
     let rows: Vec<HeatRow> = view.cells.iter().filter(|cell| is_in(cell)).map(row).collect();
@@ -28,7 +31,7 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
         title: "Recovery from faults".to_owned(),
         said: said(&rows, &sets),
         caption: caption_of_doubts(view, how_to_read(&sets), is_in),
-        kind: ChartKind::Heat(Heat { columns: sets.iter().map(FaultSet::name).collect(), rows, scale }),
+        kind: ChartKind::Heat(Heat { columns: sets.iter().map(FaultSet::name).collect(), rows }),
     })
 }
 
@@ -66,14 +69,14 @@ fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
             });
         told.collect::<Vec<_>>().join("; ")
     };
-    let row = |row: &HeatRow| format!("{} with {}: {}.", row.label, row.contenders, tiles(row));
+    let row = |row: &HeatRow| format!("{}: {}.", row.label, tiles(row));
     rows.iter().map(row).collect::<Vec<_>>().join(" ")
 }
 
 fn how_to_read(sets: &[FaultSet]) -> Vec<String> {
     let mut said = vec![
         "The time: from a fault's effect to the next acquisition, the median over proved faults.".to_owned(),
-        "Violated, stuck: violations and stuck contenders of all repetitions. N: contenders.".to_owned(),
+        "Violated, stuck: violations and stuck contenders of all repetitions. Darker: longer.".to_owned(),
     ];
     if sets.len() > 1 && sets.iter().any(|set| set.single().is_none()) {
         said.push(

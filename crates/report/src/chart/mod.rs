@@ -12,7 +12,7 @@ mod times;
 use std::path::{Path, PathBuf};
 
 use super::document::{Chart, Mark};
-use super::draw::{self, Medium, draw};
+use super::draw;
 use super::view::Cell;
 use super::{View, ab_headline};
 use zklockbench_analysis::ab::AbFile;
@@ -147,9 +147,7 @@ pub fn draw_all(view: &View<'_>, dir: &Path) -> Result<Drawn, Error> {
 /// Every chart of a run as SVG text, by the name of its file, or why it is not drawn.
 pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {
     let place = view.place_line();
-    let text = |chart: &Chart| {
-        draw::svg_text(&draw(chart, Medium::File { place: &place })).map_err(|error| error.to_string())
-    };
+    let text = |chart: &Chart| draw::svg(chart, &place).map_err(|error| error.to_string());
     let named = |(name, chart): NamedChart| match chart {
         Ok(chart) => (chart.id.clone(), text(&chart)),
         Err(why) => (name.to_owned(), Err(why)),
@@ -164,20 +162,16 @@ fn draw_each(charts: Vec<NamedChart>, place: &str, dir: &Path) -> Result<Drawn, 
             Ok(chart) => {
                 // Not before there is something to put into it.
                 std::fs::create_dir_all(dir).map_err(Error::cannot("create", dir))?;
-                drawn.files.extend(write(&chart, place, dir)?);
+                for kind in ["svg", "png"] {
+                    let path = dir.join(format!("{}.{kind}", chart.id));
+                    draw::write(&chart, place, &path)?;
+                    drawn.files.push(path);
+                }
             }
             Err(why) => drawn.left_out.push((name.to_owned(), why)),
         }
     }
     Ok(drawn)
-}
-
-fn write(chart: &Chart, place: &str, dir: &Path) -> Result<[PathBuf; 2], Error> {
-    let picture = draw(chart, Medium::File { place });
-    let files = ["svg", "png"].map(|kind| dir.join(format!("{}.{kind}", chart.id)));
-    draw::svg(&picture, &files[0])?;
-    draw::png(&picture, &files[1])?;
-    Ok(files)
 }
 
 /// Draws every ratio of a comparison with its interval, as SVG or PNG by the end of the file's name.
@@ -205,14 +199,8 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, String>) -> Result<(), Error> {
-    let kind = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
-    let paint = match kind {
-        "svg" => draw::svg,
-        "png" => draw::png,
-        _ => return Err(Error::usage(format!("{} must end with .svg or .png", path.display()))),
-    };
     let chart = chart().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
-    paint(&draw(&chart, Medium::File { place }), path)
+    draw::write(&chart, place, path)
 }
 
 /// What is said of each, for readers who can't see a chart.

@@ -5,7 +5,6 @@ use super::{caption_of, mark_of, mark_of_one};
 use crate::View;
 use crate::document::{
     Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, PartName, Weight,
-    float,
 };
 use crate::view::Cell;
 use zklockbench_core::units::{contenders, number};
@@ -44,7 +43,7 @@ impl Plotted {
     fn one(&self, view: &View<'_>, strategy: usize) -> Curve {
         let mut series = Curve::new(strategy, &view.strategies[strategy]);
         for cell in view.cells_of(strategy).filter(|cell| self.is_in(cell)) {
-            let point = (float(cell.contenders), self.median(cell));
+            let point = (cell.contenders as f64, self.median(cell));
             series.line.push(point);
             series.markers.push((point, mark_of(cell)));
             series.dots.extend(self.dots(cell).map(|(value, mark)| ((point.0, value), mark)));
@@ -72,9 +71,9 @@ impl Plotted {
         &self,
         view: &View<'_>,
         said: Vec<String>,
-        y: impl FnOnce(&[Curve]) -> [Axis; 2],
+        y: impl FnOnce(&[Curve]) -> Axis,
         guides: impl FnOnce(&[usize]) -> Vec<Guide>,
-        references: impl FnOnce(usize) -> Vec<(f64, String)>,
+        references: impl FnOnce(usize) -> Vec<Guide>,
     ) -> Option<Chart> {
         let counts = self.counts(view);
         let (title, kind) = match counts.as_slice() {
@@ -86,7 +85,9 @@ impl Plotted {
             many => {
                 let series = self.series(view);
                 let y = y(&series);
-                let lines = Lines::either_way(Axis::contenders(many), y, series);
+                let counts: Vec<f64> = many.iter().map(|count| *count as f64).collect();
+                let x = Axis::measured("contenders, one session each", &counts);
+                let lines = Lines::either_way(x, y, series);
                 let title = format!("{} by number of contenders", self.chart.title);
                 (title, ChartKind::Lines(Lines { guides: guides(many), ..lines }))
             }
@@ -100,7 +101,7 @@ impl Plotted {
         })
     }
 
-    fn bars(&self, view: &View<'_>, references: Vec<(f64, String)>) -> Bars {
+    fn bars(&self, view: &View<'_>, guides: Vec<Guide>) -> Bars {
         let row = |cell: &Cell<'_>| {
             let length = self.median(cell);
             Bar {
@@ -116,9 +117,13 @@ impl Plotted {
         let lengths = rows.iter().flat_map(|row| {
             row.parts.iter().map(|part| part.length).chain(row.dots.iter().map(|(value, _)| *value))
         });
-        let highest = lengths.chain(references.iter().map(|(value, _)| *value)).fold(0.0, f64::max);
+        let compared = guides.iter().filter_map(|guide| match guide.course {
+            GuideCourse::Upright(at) => Some(at),
+            _ => None,
+        });
+        let highest = lengths.chain(compared).fold(0.0, f64::max);
         let parts = vec![PartName { name: self.chart.axis.to_owned(), colour: 0 }];
-        Bars { axis: Axis::from_zero(self.chart.axis, highest), parts, references, rows }
+        Bars { axis: Axis::from_zero(self.chart.axis, highest), parts, guides, rows }
     }
 }
 
@@ -146,9 +151,7 @@ pub fn over_contenders(
 }
 
 fn amounts(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
-    let y = |series: &[Curve]| {
-        Axis::amounts_either_way(figure.chart.axis, series.iter().flat_map(Curve::heights))
-    };
+    let y = |series: &[Curve]| Axis::amounts(figure.chart.axis, series.iter().flat_map(Curve::heights));
     figure.drawn(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new())
 }
 
@@ -159,12 +162,12 @@ fn fan_out(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
         said.push("0: waiters are not notified, but look again after a time.".to_owned());
     }
     let y = |series: &[Curve]| {
-        let last = figure.counts(view).last().map_or(1.0, |most| float(*most) - 1.0);
+        let last = figure.counts(view).last().map_or(1.0, |most| *most as f64 - 1.0);
         let highest = series.iter().flat_map(Curve::heights).fold(last, f64::max);
-        Axis::counts_either_way(figure.chart.axis, highest)
+        Axis::counts(figure.chart.axis, highest)
     };
     let guides = |counts: &[usize]| {
-        let (low, high) = (float(counts[0]), float(counts[counts.len() - 1]));
+        let (low, high) = (counts[0] as f64, counts[counts.len() - 1] as f64);
         let along = |step: u32| low * (high / low).powf(f64::from(step) / 60.0);
         let most = (0..=60).map(|step| (along(step), along(step) - 1.0)).collect();
         vec![
@@ -173,8 +176,9 @@ fn fan_out(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
         ]
     };
     let references = |count: usize| {
-        let most = (count > 2).then(|| (float(count) - 1.0, MOST.to_owned()));
-        std::iter::once((1.0, LEAST.to_owned())).chain(most).collect()
+        let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
+        let most = (count > 2).then(|| guide(count as f64 - 1.0, MOST));
+        std::iter::once(guide(1.0, LEAST)).chain(most).collect()
     };
     figure.drawn(view, said, y, guides, references)
 }

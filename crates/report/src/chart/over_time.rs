@@ -3,9 +3,7 @@
 
 use super::{caption_of, mark_of, one_by_one};
 use crate::View;
-use crate::document::{
-    Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight, float,
-};
+use crate::document::{Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight};
 use crate::view::Cell;
 use zklockbench_core::units::{self, distinct, number};
 use zklockbench_record::{FaultRecord, Trial};
@@ -26,12 +24,12 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
     }
     let end = Curve::furthest(&all, 1.0);
     let x = Axis::from_zero("seconds since the measured phase began", end);
-    let last = x.ticks.last().map_or(end, |tick| tick.at);
+    let last = x.high();
     let shade = Shade::of(cells(), last);
     how_to_read.extend(shade.said());
     let elections = Elections::of(view, cells(), last);
     how_to_read.extend(elections.said());
-    let y = Axis::amounts_either_way("acquisitions per second", all.iter().flat_map(Curve::heights));
+    let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Curve::heights));
     let said = one_by_one(all.iter().map(said));
     Ok(Chart {
         id: format!("throughput-over-time-n{contenders}"),
@@ -119,7 +117,7 @@ impl Shade {
         let broken = |spans: &&Vec<Span>| {
             spans.iter().any(|span| span.from <= at && (at < span.to || span.from == span.to))
         };
-        float(self.locks.iter().filter(broken).count()) / float(self.locks.len().max(1))
+        self.locks.iter().filter(broken).count() as f64 / self.locks.len().max(1) as f64
     }
 
     /// Which fault it is, where there are several.

@@ -4,8 +4,7 @@
 use super::{caption_of, mark_of, one_by_one};
 use crate::View;
 use crate::document::{
-    Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PartName, PlotPoint,
-    Weight, float,
+    Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PartName, PlotPoint, Weight,
 };
 use crate::view::Cell;
 use zklockbench_core::measure::RequestKind;
@@ -33,7 +32,7 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
         Some(format!("{}: {} to {}", one.label, number(most), number(least)))
     });
     let said = one_by_one(said);
-    let x = Axis::from_zero("contenders, the one with the most acquisitions first", float(count));
+    let x = Axis::from_zero("contenders, the one with the most acquisitions first", count as f64);
     let highest = all.iter().flat_map(Curve::heights).fold(1.0, f64::max);
     let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
     let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, contender by contender in the order \
@@ -94,7 +93,7 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
         kind: ChartKind::Bars(Bars {
             axis: Axis::from_zero("share of the requests per acquisition (%)", 100.0),
             parts: parts.collect(),
-            references: Vec::new(),
+            guides: Vec::new(),
             rows: cells.iter().map(|cell| row(view, cell, &kinds)).collect(),
         }),
     })

@@ -1,9 +1,7 @@
 //! Throughput and wait of a sweep over what was swept, with intervals and the objective.
 
 use super::one_by_one;
-use crate::document::{
-    Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Intervals, Lines, Mark, Weight,
-};
+use crate::document::{Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Lines, Mark, Weight};
 use crate::table::sweep_title;
 use zklockbench_analysis::sweep::{Finding, Point, State, SweepFile, Variable};
 use zklockbench_core::measure::{Figure, Measure, Statistic};
@@ -71,8 +69,8 @@ impl Swept {
         ];
         let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
         let y = match self.figure == THROUGHPUT.figure() {
-            true => Axis::amounts_either_way(self.axis, heights),
-            false => Axis::durations_either_way(self.axis, heights),
+            true => Axis::amounts(self.axis, heights),
+            false => Axis::durations(self.axis, heights),
         };
         let guide = |at: f64, label: &str| Guide::new(GuideCourse::Level(at), label, Weight::Limit);
         Some(Chart {
@@ -97,12 +95,13 @@ impl Swept {
         let ends = known().filter(|(_, found)| found.high.is_finite()).map(|(point, found)| Ends {
             at: point.at.x,
             low: found.low,
+            middle: found.value,
             high: found.high,
         });
         Curve {
             line: known().map(place).collect(),
             markers: known().map(|known| (place(known), mark(known.0))).collect(),
-            intervals: Intervals::Whiskers(ends.collect()),
+            whiskers: ends.collect(),
             ..Curve::new(at, sweep_title(file, finding))
         }
     }
@@ -125,6 +124,6 @@ fn across(variable: Variable, values: &[f64]) -> Axis {
         Variable::Rate => Axis::logarithmic("arrivals per second", all),
         Variable::Contenders => Axis::logarithmic("contenders, one session each", all),
         Variable::Locks => Axis::logarithmic("locks", all),
-        Variable::Servers => Axis::measured("servers (log scale)", values),
+        Variable::Servers => Axis::measured("servers", values),
     }
 }

@@ -5,7 +5,6 @@ use super::{caption_of, mark_of, one_by_one};
 use crate::View;
 use crate::document::{
     Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
-    float,
 };
 use crate::view::Cell;
 use zklockbench_core::measure::{Measure, Survival, Woken, rank_label};
@@ -35,7 +34,7 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     let floor = floor(view, measure);
     let heights: Vec<f64> = all.iter().flat_map(|(series, _)| series.heights()).collect();
     let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));
-    let y = Axis::durations_either_way(&name, heights);
+    let y = Axis::durations(&name, heights);
     let series = all.into_iter().map(|(series, _)| series).collect();
     let counts_open = measure.open_parts().is_some();
     let unserved = cells().any(|cell| counts_open && cell.sum(Trial::unserved) > 0);
@@ -137,7 +136,7 @@ pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();
     let x = Axis::columns("k: place among the waiters that one release wakes", &labels);
     let heights = all.iter().flat_map(Curve::heights);
-    let y = Axis::durations_either_way("from the release to the notification", heights);
+    let y = Axis::durations("from the release to the notification", heights);
     Ok(Chart {
         id: format!("herd-n{contenders}"),
         title: format!("When the k-th waiter hears of a release, {}", units::contenders(contenders)),
@@ -154,7 +153,7 @@ const HOW_TO_READ: &str = "One release may wake many waiters, one after the othe
 /// A column for each class of places, the first at 1: the medians as a line, the 99th percentiles as dots.
 fn herd_series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let herd = cell.herd();
-    let point = |woken: &Woken, us: u64| (float(woken.class() + 1), us.max(1) as f64);
+    let point = |woken: &Woken, us: u64| ((woken.class() + 1) as f64, us.max(1) as f64);
     let line: Vec<PlotPoint> = herd.iter().map(|woken| point(woken, woken.p50_us)).collect();
     let plain = Mark { violated: false, ..mark_of(cell) };
     let dots = herd.iter().map(|woken| (point(woken, woken.p99_us), plain)).collect();

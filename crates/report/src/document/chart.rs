@@ -1,11 +1,18 @@
 //! Charts before they are drawn: what is on the axes, and each series in the units of its figure. A picture and a page draw
 //! the same.
 
-pub use zklockbench_picture::Mark;
-
 use super::Axis;
 use zklockbench_analysis::compare::ComparisonVerdict;
 use zklockbench_stats::Interval;
+
+/// What a marker says of the trials behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mark {
+    /// Invalid or partial trials, or a bound.
+    pub doubtful: bool,
+    /// The lock broke a promise.
+    pub violated: bool,
+}
 
 /// A pair of values, along the axis below and along the upright one.
 pub type PlotPoint = (f64, f64);
@@ -54,9 +61,9 @@ impl Lines {
         Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new() }
     }
 
-    /// The same with two scales for the upright axis, of which the first is shown.
-    pub fn either_way(x: Axis, [y, other]: [Axis; 2], series: Vec<Curve>) -> Self {
-        Self { other_y: Some(other), ..Self::new(x, y, series) }
+    /// The same with a second scale for the upright axis, which a reader of a page can choose.
+    pub fn either_way(x: Axis, y: Axis, series: Vec<Curve>) -> Self {
+        Self { other_y: Some(y.other_scale()), ..Self::new(x, y, series) }
     }
 }
 
@@ -71,7 +78,10 @@ pub struct Curve {
     pub markers: Vec<Marked>,
     /// Single values around it, such as one for each repetition.
     pub dots: Vec<Marked>,
-    pub intervals: Intervals,
+    /// Intervals of a few points.
+    pub whiskers: Vec<Ends>,
+    /// Intervals of the whole line.
+    pub shaded: Vec<Ends>,
     /// What was measured of what the line predicts.
     pub measured: Vec<PlotPoint>,
 }
@@ -84,7 +94,8 @@ impl Curve {
             line: Vec::new(),
             markers: Vec::new(),
             dots: Vec::new(),
-            intervals: Intervals::None,
+            whiskers: Vec::new(),
+            shaded: Vec::new(),
             measured: Vec::new(),
         }
     }
@@ -112,30 +123,19 @@ impl Curve {
     /// All values along the upright axis.
     pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
         let points = self.line.iter().chain(self.dots.iter().map(|(place, _)| place)).chain(&self.measured);
-        points.map(|place| place.1).chain(self.ends().iter().flat_map(|ends| [ends.low, ends.high]))
+        points.map(|place| place.1).chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
     }
 
-    pub fn ends(&self) -> &[Ends] {
-        match &self.intervals {
-            Intervals::None => &[],
-            Intervals::Whiskers(ends) | Intervals::Shaded(ends) => ends,
-        }
+    pub fn ends(&self) -> impl Iterator<Item = &Ends> {
+        self.whiskers.iter().chain(&self.shaded)
     }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Intervals {
-    None,
-    /// Of a few points.
-    Whiskers(Vec<Ends>),
-    /// Of a whole curve.
-    Shaded(Vec<Ends>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ends {
     pub at: f64,
     pub low: f64,
+    pub middle: f64,
     pub high: f64,
 }
 
@@ -206,8 +206,8 @@ pub struct Bars {
     pub axis: Axis,
     /// What the parts of a bar are, in the order in which they follow each other; one where bars have no parts.
     pub parts: Vec<PartName>,
-    /// Values to compare with, and their names.
-    pub references: Vec<(f64, String)>,
+    /// Values to compare with.
+    pub guides: Vec<Guide>,
     pub rows: Vec<Bar>,
 }
 
@@ -264,15 +264,12 @@ pub struct RatioRow {
 pub struct Heat {
     pub columns: Vec<String>,
     pub rows: Vec<HeatRow>,
-    /// How times are ranked; `None` where there is none.
-    pub scale: Option<Axis>,
 }
 
-/// One strategy with one number of contenders.
+/// One strategy with one number of contenders, which the label names if there are several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatRow {
     pub label: String,
-    pub contenders: usize,
     /// A tile for each column; none where it was not tried.
     pub tiles: Vec<Option<Tile>>,
 }
@@ -294,54 +291,4 @@ pub enum Shade {
     /// It did not go on.
     Stuck,
     Violated,
-}
-
-/// The points of a curve without those that lie within `tolerance` of the line between the ones that are kept.
-///
-/// Source: D. Douglas and T. Peucker, Algorithms for the reduction of the number of points required to represent a
-/// digitized line or its caricature, 1973. The distance is taken in whatever the points are in: pixels, for what is drawn.
-pub fn simplified(points: &[(f64, f64)], tolerance: f64) -> Vec<(f64, f64)> {
-    let mut kept = vec![false; points.len()];
-    let mut parts = vec![(0, points.len().saturating_sub(1))];
-    if let (Some(first), last) = (kept.first_mut(), points.len().saturating_sub(1)) {
-        *first = true;
-        kept[last] = true;
-    }
-    while let Some((from, to)) = parts.pop() {
-        let furthest = (from + 1..to)
-            .map(|at| (at, distance(points[at], points[from], points[to])))
-            .max_by(|one, other| one.1.total_cmp(&other.1));
-        if let Some((at, away)) = furthest
-            && away > tolerance
-        {
-            kept[at] = true;
-            parts.extend([(from, at), (at, to)]);
-        }
-    }
-    points.iter().zip(kept).filter(|(_, kept)| *kept).map(|(point, _)| *point).collect()
-}
-
-fn distance(point: (f64, f64), from: (f64, f64), to: (f64, f64)) -> f64 {
-    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let length = dx.hypot(dy);
-    if length == 0.0 {
-        return (point.0 - from.0).hypot(point.1 - from.1);
-    }
-    (dx * (from.1 - point.1) - dy * (from.0 - point.0)).abs() / length
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_straight_line_keeps_its_ends_and_a_step_its_corners() {
-        let line: Vec<(f64, f64)> = (0..1_000).map(|at| (f64::from(at), 2.0 * f64::from(at))).collect();
-        assert_eq!(simplified(&line, 0.25), [line[0], line[999]]);
-        let step: Vec<(f64, f64)> =
-            (0..1_000).map(|at| (f64::from(at), if at < 500 { 0.0 } else { 50.0 })).collect();
-        assert_eq!(simplified(&step, 0.25), [step[0], step[499], step[500], step[999]]);
-        assert_eq!(simplified(&[], 1.0), []);
-        assert_eq!(simplified(&[(1.0, 2.0)], 1.0), [(1.0, 2.0)]);
-    }
 }

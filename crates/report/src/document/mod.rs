@@ -6,10 +6,10 @@ mod axis;
 mod chart;
 mod value;
 
-pub use axis::{Axis, PERCENTILES, float};
+pub use axis::{Axis, LABEL, PERCENTILES};
 pub use chart::{
-    Band, Bar, BarPart, Bars, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Heat, HeatRow, Intervals,
-    Lines, Mark, Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight, simplified,
+    Band, Bar, BarPart, Bars, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Heat, HeatRow, Lines, Mark,
+    Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight,
 };
 pub use value::{Tone, Value, violated_word};
 

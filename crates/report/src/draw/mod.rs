@@ -1,144 +1,214 @@
-//! Drawing: one function makes the picture of any chart. For a file it comes within a frame, with its title, where it was
-//! measured and its caption; for a page, which has all that around it, without.
+//! Charts as pictures, drawn by plotters: as SVG and PNG files with title, keys and caption, and as SVG for a page, which has
+//! these around its charts.
 
-mod heat;
+mod keys;
 mod lines;
 mod rows;
+mod style;
 
 use std::io::Write as _;
 use std::path::Path;
 
-use super::document::{Chart, ChartKind};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use png::{ColorType, Encoder};
+
+use super::document::{Axis, Chart, ChartKind, Lines};
 use zklockbench_core::disk;
 use zklockbench_core::error::Error;
-use zklockbench_picture::{self as picture, Anchor, Paint, Picture, SMALL, shorten, wrap};
 
-pub use lines::{Plot, plot_on_page};
+use keys::{Key, Sample, keys, keys_height, with_keys};
+pub use lines::plot_area;
+pub use style::{DENSITY, THEMED, colour, hex, page_colour, part};
+use style::{
+    GUIDE_DASH, GUIDE_WIDTH, INK, LARGE, LINE_WIDTH, SMALL, dash, is_solid, shorten, text, units, wrap,
+};
 
-pub fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
-    write(path, svg_text(picture)?.as_bytes())
+/// Where a chart goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Medium<'a> {
+    /// Where it was measured, which a file says; `None` on a page.
+    place: Option<&'a str>,
+    /// Lines have gaps where they are dashed; an SVG has an attribute for that.
+    has_gaps: bool,
+    /// The upright axis has its other scale.
+    is_other_scale: bool,
 }
 
-pub fn svg_text(picture: &Picture) -> Result<String, Error> {
-    picture::svg(picture).map_err(Error::environment)
-}
+type Area<DB> = DrawingArea<DB, Shift>;
+type Plot<'a, DB> = ChartContext<'a, DB, Cartesian2d<Axis, Axis>>;
 
-pub fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
-    write(path, &picture::png(picture).map_err(Error::environment)?)
-}
-
-fn write(path: &Path, file: &[u8]) -> Result<(), Error> {
-    disk::create_anew(path).and_then(|mut new| new.write_all(file)).map_err(Error::cannot("write", path))
-}
-
-pub fn draw(chart: &Chart, medium: Medium<'_>) -> Picture {
-    match &chart.kind {
-        ChartKind::Lines(all) => lines::draw(chart, all, medium),
-        ChartKind::Panels(all) => lines::draw_panels(chart, all, medium),
-        ChartKind::Bars(all) => rows::draw_bars(chart, all, medium),
-        ChartKind::Ratios(all) => rows::draw_ratios(chart, all, medium),
-        ChartKind::Heat(heat) => heat::draw(chart, heat, medium),
-    }
-}
-
-/// Height of a chart that has no reason to be taller.
-const HEIGHT: f64 = 600.0;
-const LARGE: f64 = 21.0;
-const MARGIN: f64 = 18.0;
-const LINE: f64 = 18.0;
-/// What the title of the upright axis takes.
-const ABOVE_PLOT: f64 = 24.0;
-/// What labels and title of the other axis take.
-const BELOW_PLOT: f64 = 46.0;
+const WIDTH: u32 = 1000;
+pub const PAGE_WIDTH: u32 = 640;
+const MARGIN: u32 = 18;
+const PAGE_MARGIN: u32 = 4;
+const TITLE: u32 = 26;
+const LINE: u32 = 18;
+const APART: u32 = 8;
 const CAPTION_LINES: usize = 6;
 
-#[derive(Debug, Clone, Copy)]
-pub enum Medium<'a> {
-    /// In a file, with a line that says where it was measured.
-    File { place: &'a str },
-    /// On a page, which says the rest around it, beside other charts.
-    Page,
-    /// On a page, as wide as that.
-    WholePage,
+/// Writes an SVG or a PNG file, by the end of its name.
+pub fn write(chart: &Chart, place: &str, path: &Path) -> Result<(), Error> {
+    let file = match path.extension().and_then(std::ffi::OsStr::to_str) {
+        Some("svg") => svg(chart, place)?.into_bytes(),
+        Some("png") => png(chart, place)?,
+        _ => return Err(Error::usage(format!("{} must end with .svg or .png", path.display()))),
+    };
+    disk::create_anew(path).and_then(|mut new| new.write_all(&file)).map_err(Error::cannot("write", path))
+}
+
+pub fn svg(chart: &Chart, place: &str) -> Result<String, Error> {
+    let medium = Medium { place: Some(place), has_gaps: false, is_other_scale: false };
+    let (width, height) = size(chart, medium);
+    let text = drawn(chart, medium, (width, height))?;
+    // Shown at its size in pixels; the view box keeps the finer coordinates.
+    let fine = format!(r#"width="{width}" height="{height}""#);
+    Ok(text.replacen(&fine, &format!(r#"width="{}" height="{}""#, width / DENSITY, height / DENSITY), 1))
+}
+
+/// What is inside the SVG element of a chart on a page, and the element's size.
+pub fn page_svg(chart: &Chart, is_other_scale: bool) -> (String, (u32, u32)) {
+    let medium = Medium { place: None, has_gaps: false, is_other_scale };
+    let size = size(chart, medium);
+    let text = drawn(chart, medium, size).unwrap_or_default();
+    let (_, inner) = text.split_once('>').unwrap_or_default();
+    (inner.trim_end().trim_end_matches("</svg>").to_owned(), size)
+}
+
+/// The line and the marker of a strategy, as SVG within an element of that size.
+pub fn page_key(look: usize) -> (String, (u32, u32)) {
+    let (mut text, size) = (String::new(), (units(42), units(14)));
+    let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    // Writing to a string can't fail.
+    drop(root.draw(&Sample::new(Key::Look(look), (0, 14), false)));
+    drop(root);
+    let text = with_dashes(text);
+    let (_, inner) = text.split_once('>').unwrap_or_default();
+    (inner.trim_end().trim_end_matches("</svg>").to_owned(), size)
+}
+
+fn drawn(chart: &Chart, medium: Medium<'_>, size: (u32, u32)) -> Result<String, Error> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    paint(chart, medium, &root)
+        .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
+    drop(root);
+    Ok(with_dashes(text))
+}
+
+/// Gives lines the attribute that makes them dashed. Strategies' lines are known by colour and width, guides by width.
+fn with_dashes(mut text: String) -> String {
+    let line = |look: usize| format!(r#"stroke="{}" stroke-width="{LINE_WIDTH}""#, hex(colour(look)));
+    let looks = (0..64).map(|look| (line(look), dash(look)));
+    for (line, dash) in looks.chain([(format!(r#"stroke-width="{GUIDE_WIDTH}" points"#), GUIDE_DASH)]) {
+        if !is_solid(dash) && text.contains(&line) {
+            let gaps = format!(r#"stroke-dasharray="{} {}" {line}"#, units(dash.0), units(dash.1));
+            text = text.replace(&line, &gaps);
+        }
+    }
+    text
+}
+
+pub fn png(chart: &Chart, place: &str) -> Result<Vec<u8>, Error> {
+    let failed = |why: String| Error::environment(format!("cannot draw a PNG: {why}"));
+    let medium = Medium { place: Some(place), has_gaps: true, is_other_scale: false };
+    let (width, height) = size(chart, medium);
+    let mut dots = vec![u8::MAX; width as usize * height as usize * 3];
+    let root = BitMapBackend::with_buffer(&mut dots, (width, height)).into_drawing_area();
+    paint(chart, medium, &root).map_err(|error| failed(error.to_string()))?;
+    drop(root);
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, width, height);
+    encoder.set_color(ColorType::Rgb);
+    let written =
+        encoder.write_header().and_then(|mut file| file.write_image_data(&dots).and_then(|()| file.finish()));
+    written.map_err(|error| failed(error.to_string()))?;
+    Ok(bytes)
 }
 
 impl Medium<'_> {
-    const fn width(self) -> f64 {
-        match self {
-            Self::File { .. } | Self::WholePage => 1000.0,
-            Self::Page => 640.0,
-        }
-    }
-
-    const fn margin(self) -> f64 {
-        match self {
-            Self::File { .. } => MARGIN,
-            Self::Page | Self::WholePage => 4.0,
-        }
-    }
-
-    const fn right(self) -> f64 {
-        self.width() - self.margin()
-    }
-
     const fn is_page(self) -> bool {
-        matches!(self, Self::Page | Self::WholePage)
+        self.place.is_none()
+    }
+
+    fn scale(self, lines: &Lines) -> &Axis {
+        lines.other_y.as_ref().filter(|_| self.is_other_scale).unwrap_or(&lines.y)
     }
 }
 
-struct ChartFrame {
-    pub picture: Picture,
-    pub top: f64,
-    pub bottom: f64,
-}
-
-impl ChartFrame {
-    /// Of the common height, or taller if that much is needed between heading and caption.
-    pub fn common(chart: &Chart, medium: Medium<'_>, needed: f64) -> Self {
-        Self::new(chart, medium, |overhead| match medium {
-            Medium::File { .. } => needed.max(HEIGHT - overhead),
-            Medium::Page | Medium::WholePage => needed.max(360.0),
-        })
-    }
-
-    pub fn holding(chart: &Chart, medium: Medium<'_>, inner: f64) -> Self {
-        Self::new(chart, medium, |_| inner)
-    }
-
-    /// `inner` says how high it is between heading and caption, by what these take.
-    fn new(chart: &Chart, medium: Medium<'_>, inner: impl FnOnce(f64) -> f64) -> Self {
-        let Medium::File { place } = medium else {
-            let (top, inner) = (8.0, inner(8.0));
-            let height = (top + inner).ceil();
-            return Self { picture: Picture::new(medium.width(), height), top, bottom: height };
-        };
-        let width = medium.right() - MARGIN;
-        let place: Vec<String> = wrap(place, SMALL, width).into_iter().take(3).collect();
-        let caption = caption_lines(&chart.caption, width);
-        let top = MARGIN + 34.0 + place.len() as f64 * LINE + 8.0;
-        let below = caption.len() as f64 * LINE + 6.0 + MARGIN;
-        let height = (top + inner(top + below) + below).ceil();
-        let mut picture = Picture::new(medium.width(), height);
-        let title = shorten(&chart.title, LARGE, width);
-        picture.text((MARGIN, MARGIN + 8.0), title, LARGE, Paint::Ink, Anchor::Start);
-        let mut small = |row: f64, line: String| {
-            picture.text((MARGIN, row), line, SMALL, Paint::FaintInk, Anchor::Start);
-        };
-        for (line, at) in place.into_iter().zip(0_u32..) {
-            small(MARGIN + 34.0 + f64::from(at) * LINE, line);
+/// Size of the whole picture in units.
+fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
+    let keys = if medium.is_page() { 0 } else { keys_height(&chart.kind) };
+    let (width, height) = match &chart.kind {
+        ChartKind::Lines(_) if medium.is_page() => (PAGE_WIDTH, lines::PAGE_HEIGHT),
+        ChartKind::Lines(_) => (WIDTH, 480.max(keys)),
+        ChartKind::Panels(panels) => (WIDTH, lines::panels_height(panels)),
+        ChartKind::Bars(bars) => {
+            let width = if medium.is_page() { PAGE_WIDTH } else { WIDTH };
+            (width, rows::bars_height(bars).max(keys))
         }
-        for (line, at) in caption.into_iter().rev().zip(0_u32..) {
-            small(height - MARGIN - 4.0 - f64::from(at) * LINE, line);
+        ChartKind::Ratios(ratios) => (WIDTH, rows::ratios_height(ratios)),
+        ChartKind::Heat(heat) => rows::heat_size(heat),
+    };
+    let around = match medium.place {
+        Some(place) => {
+            let [place, caption] = around(chart, place, width);
+            2 * MARGIN + TITLE + 3 * APART + LINE * (place.len() + caption.len()) as u32
         }
-        Self { picture, top, bottom: height - below }
-    }
+        None => 2 * PAGE_MARGIN,
+    };
+    (units(width), units(height + around))
 }
 
-fn caption_lines(caption: &[String], width: f64) -> Vec<String> {
-    let mut lines: Vec<String> = caption.iter().flat_map(|said| wrap(said, SMALL, width)).collect();
-    if lines.len() > CAPTION_LINES {
-        lines.truncate(CAPTION_LINES - 1);
-        lines.push("… more below the run's table".to_owned());
+/// The lines below the title and those below the chart.
+fn around(chart: &Chart, place: &str, width: u32) -> [Vec<String>; 2] {
+    let lines = |text: &String| wrap(text, SMALL, units(width - 2 * MARGIN));
+    let headings = match &chart.kind {
+        ChartKind::Heat(heat) => rows::numbered_columns(heat),
+        _ => None,
+    };
+    let mut caption: Vec<String> = chart.caption.iter().flat_map(lines).collect();
+    if caption.len() > CAPTION_LINES {
+        caption.truncate(CAPTION_LINES - 1);
+        caption.push("… more below the run's table".to_owned());
     }
-    lines
+    let caption = headings.iter().flat_map(lines).chain(caption).collect();
+    [lines(&place.to_owned()).into_iter().take(3).collect(), caption]
+}
+
+fn paint<DB: DrawingBackend>(chart: &Chart, medium: Medium<'_>, root: &Area<DB>) -> DrawResult<(), DB> {
+    let area = match medium.place {
+        Some(place) => framed(chart, place, root)?,
+        None => root.margin(units(PAGE_MARGIN), units(PAGE_MARGIN), units(PAGE_MARGIN), units(PAGE_MARGIN)),
+    };
+    let keys = if medium.is_page() { Vec::new() } else { keys(&chart.kind) };
+    let area = with_keys(&keys, medium, area)?;
+    match &chart.kind {
+        ChartKind::Lines(all) => lines::draw(all, medium, &area)?,
+        ChartKind::Panels(all) => lines::draw_panels(all, medium, &area)?,
+        ChartKind::Bars(all) => rows::draw_bars(all, medium, &area)?,
+        ChartKind::Ratios(all) => rows::draw_ratios(all, &area)?,
+        ChartKind::Heat(all) => rows::draw_heat(all, &area)?,
+    }
+    root.present()
+}
+
+/// Draws what is around a chart in a file; gives the area that is left.
+fn framed<DB: DrawingBackend>(chart: &Chart, place: &str, root: &Area<DB>) -> DrawResult<Area<DB>, DB> {
+    root.fill(&WHITE)?;
+    let width = root.dim_in_pixel().0;
+    let [place, caption] = around(chart, place, width / DENSITY);
+    let inner = root.margin(units(MARGIN), units(MARGIN), units(MARGIN), units(MARGIN));
+    let title = shorten(&chart.title, LARGE, width - 2 * units(MARGIN));
+    let inner = inner.titled(&title, text(LARGE, INK))?;
+    let (head, inner) = inner.split_vertically(units(LINE * place.len() as u32 + 2 * APART));
+    let foot = units(LINE * caption.len() as u32);
+    let (body, foot) = inner.split_vertically(inner.dim_in_pixel().1 - foot - units(APART));
+    for (area, lines) in [(head, place), (foot, caption)] {
+        let mut block =
+            MultiLineText::<_, String>::new((0, units(APART).cast_signed()), text(SMALL, style::FAINT));
+        lines.into_iter().for_each(|line| block.push_line(line));
+        area.draw(block.set_line_height(f64::from(LINE) / SMALL / 1.24))?;
+    }
+    Ok(body)
 }

@@ -1,267 +1,235 @@
-//! Rows one below the other, over one axis. Bars: a name, a bar of one or several parts, what it comes to, and the single
-//! repetitions as dots. Ratios: each with its interval, and with the values that it is of as dots.
+//! Rows one below the other: bars with their values and repetitions, ratios with their intervals, and tiles of a heat map.
 
-use super::picture::{
-    Anchor, Dot, Group, MEDIUM, Paint, Picture, Point, SMALL, flow, label_lines, shorten, text_width,
-};
-use super::{ChartFrame, Medium};
-use crate::document::{Axis, Bar, Bars, Chart, PartName, RatioRow, Ratios, float};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 use zklockbench_analysis::compare::ComparisonVerdict;
 
-const LINE: f64 = 17.0;
-/// The room of a bar that stands alone, and the height of the bar.
-const ROW: f64 = 44.0;
-const BAR: f64 = 28.0;
-/// What labels and title of the axis take.
-const BELOW: f64 = 48.0;
-/// Room for what is written beside the longest bar.
-const VALUE: f64 = 72.0;
-const NAMES: f64 = 22.0;
-const LEGEND_LINE: f64 = 22.0;
+use super::lines::{Around, axes, draw_cross, draw_guides};
+use super::style::{
+    ALARM, FAINT, GOOD, INK, MEDIUM, RULE, SMALL, STUCK, anchored, colour, heat, ink_on, part, shorten,
+    text_width, units, wrap,
+};
+use super::{Area, Medium, Plot};
+use crate::document::{Axis, Bar, Bars, Heat, RatioRow, Ratios, Shade, Tile};
 
-pub(super) fn draw_bars(chart: &Chart, bars: &Bars, medium: Medium<'_>) -> Picture {
-    let (left, right) = (medium.margin(), medium.right());
-    let width = medium.width() * 0.3;
-    let names: Vec<Vec<String>> = bars.rows.iter().map(|row| label_lines(&row.label, width)).collect();
-    let heights: Vec<f64> = names.iter().map(|lines| (float(lines.len()) * LINE + 8.0).max(ROW)).collect();
-    let legend = if medium.is_page() { Vec::new() } else { legend(&bars.parts, left, right) };
-    let legend_height = legend.last().map_or(0.0, |(_, (_, row))| row + LEGEND_LINE);
-    let above = legend_height + if bars.references.is_empty() { 0.0 } else { NAMES };
-    let mut frame = ChartFrame::holding(chart, medium, above + heights.iter().sum::<f64>() + BELOW);
-    for (part, (across, below)) in legend {
-        let row = frame.top + below;
-        let to = (across + 14.0, row + 7.0);
-        frame.picture.rectangle((across, row - 7.0), to, Paint::Part(part.colour));
-        frame.picture.text((across + 20.0, row), part.name.as_str(), SMALL, Paint::Ink, Anchor::Start);
-    }
-    let widest = names.iter().flatten().map(|line| text_width(line, MEDIUM)).fold(0.0, f64::max);
-    let top = frame.top + above;
-    let field = BarArea {
-        bars,
-        left: left + widest + 12.0,
-        right: right - VALUE,
-        edge: right,
-        top,
-        bottom: top + heights.iter().sum::<f64>(),
-    };
-    field.axes(&mut frame.picture);
-    let mut at = top;
-    for ((row, name), height) in bars.rows.iter().zip(&names).zip(&heights) {
-        field.row(&mut frame.picture, row, name, at + height / 2.0);
-        at += height;
-    }
-    frame.picture
+const BAR: u32 = 44;
+const RATIO: u32 = 28;
+/// What labels and title of the axis take, with the labels of guides.
+const AXIS: u32 = 74;
+/// Room for what is written at the right of bars, and of ratios.
+const VALUE: u32 = 90;
+const VERDICT: u32 = 110;
+const LINE: u32 = 17;
+
+/// An upright axis with these labels, and the room for them: at most as much as that share of the width.
+fn labelled<'a>(labels: impl Iterator<Item = &'a str>, width: u32, share: f64) -> (Axis, u32) {
+    let most = (f64::from(width) * share) as u32;
+    let labels: Vec<String> = labels.map(|label| shorten(label, MEDIUM, most)).collect();
+    let widest = labels.iter().map(|label| text_width(label, MEDIUM)).max().unwrap_or(0);
+    (Axis::rows(&labels), widest + units(12))
 }
 
-/// Where the names of parts stand, in as many rows as it takes; nothing where there is one only.
-fn legend(parts: &[PartName], left: f64, right: f64) -> Vec<(&PartName, Point)> {
-    let shown: Vec<&PartName> = parts.iter().filter(|_| parts.len() > 1).collect();
-    let wide = |part: &&PartName| 20.0 + text_width(&part.name, SMALL) + 18.0;
-    let places = flow(shown.iter().map(wide), 0.0, (left, right), LEGEND_LINE);
-    shown.into_iter().zip(places).map(|(part, (across, row))| (part, (across, row + 8.0))).collect()
+pub(super) fn bars_height(bars: &Bars) -> u32 {
+    BAR * bars.rows.len() as u32 + AXIS
 }
 
-struct BarArea<'a> {
-    bars: &'a Bars,
-    left: f64,
-    right: f64,
-    edge: f64,
-    top: f64,
-    bottom: f64,
+pub(super) fn draw_bars<DB: DrawingBackend>(
+    bars: &Bars,
+    medium: Medium<'_>,
+    area: &Area<DB>,
+) -> DrawResult<(), DB> {
+    let labels = bars.rows.iter().map(|row| row.label.as_str());
+    let (y, left) = labelled(labels, area.dim_in_pixel().0, 0.42);
+    let around = Around { above: units(24), left, right: units(VALUE) };
+    let mut chart = axes(area, &bars.axis, &y, &around)?;
+    draw_guides(&mut chart, &bars.guides, &[], medium)?;
+    for (row, at) in bars.rows.iter().zip(1_u32..) {
+        draw_bar(&mut chart, bars, row, f64::from(at))?;
+    }
+    Ok(())
 }
 
-impl BarArea<'_> {
-    fn across(&self, value: f64) -> f64 {
-        self.left + self.bars.axis.share(value) * (self.right - self.left)
-    }
-
-    fn axes(&self, picture: &mut Picture) {
-        draw_ticks(picture, &self.bars.axis, (self.top, self.bottom), |value| self.across(value));
-        picture.line(vec![(self.left, self.top), (self.left, self.bottom)], Paint::Rule, 1.5);
-        draw_title(picture, &self.bars.axis, (self.left, self.right), self.bottom);
-        self.references(picture);
-    }
-
-    /// Thin lines with names above them; a name that would cover the one before it is left to the caption.
-    fn references(&self, picture: &mut Picture) {
-        let mut free = self.left;
-        for (value, name) in &self.bars.references {
-            let column = self.across(*value);
-            picture.line(vec![(column, self.top - 6.0), (column, self.bottom)], Paint::Rule, 1.0);
-            let wide = text_width(name, SMALL);
-            let start = (column - wide / 2.0).max(free).min(self.edge - wide);
-            if start >= free {
-                let at = (start, self.top - 14.0);
-                picture.text(at, name.as_str(), SMALL, Paint::FaintInk, Anchor::Start);
-                free = start + wide + 16.0;
+fn draw_bar<DB: DrawingBackend>(
+    chart: &mut Plot<'_, DB>,
+    bars: &Bars,
+    row: &Bar,
+    at: f64,
+) -> DrawResult<(), DB> {
+    let has_parts = bars.parts.len() > 1;
+    let mut length = 0.0;
+    for one in &row.parts {
+        let (from, to) = ((length, at - 0.32), (length + one.length, at + 0.32));
+        length = to.0;
+        if has_parts {
+            let fill = part(bars.parts.get(one.of).map_or(0, |part| part.colour));
+            chart.draw_series([Rectangle::new([from, to], fill.filled())])?;
+            if one.length >= 0.1 * bars.axis.high() {
+                let style = anchored(SMALL, ink_on(fill), HPos::Center);
+                chart.draw_series([Text::new(
+                    one.label.clone(),
+                    (f64::midpoint(from.0, to.0), at),
+                    style,
+                )])?;
             }
+        } else if row.mark.doubtful {
+            let outline = vec![from, (to.0, from.1), to, (from.0, to.1), from];
+            chart.draw_series([PathElement::new(outline, colour(row.look).stroke_width(4))])?;
+        } else {
+            chart.draw_series([Rectangle::new([from, to], colour(row.look).filled())])?;
         }
     }
-
-    fn row(&self, picture: &mut Picture, row: &Bar, name: &[String], middle: f64) {
-        let mut at = middle - float(name.len().saturating_sub(1)) * LINE / 2.0;
-        for line in name {
-            picture.text((self.left - 10.0, at), line.as_str(), MEDIUM, Paint::Ink, Anchor::End);
-            at += LINE;
-        }
-        picture.group(Group::Series(row.look), |picture| self.bar(picture, row, middle));
-        let dots = row.dots.iter().map(|(value, _)| *value);
-        let length: f64 = row.parts.iter().map(|part| part.length).sum();
-        let mut beside = self.across(dots.fold(length, f64::max)) + 14.0;
-        if row.mark.violated {
-            picture.cross((beside + 6.0, middle));
-            beside += 22.0;
-        }
-        picture.text((beside, middle), row.value.as_str(), MEDIUM, Paint::Ink, Anchor::Start);
+    chart.draw_series(row.dots.iter().map(|(value, doubtful)| {
+        let style = if *doubtful { INK.stroke_width(3) } else { INK.filled() };
+        Circle::new((*value, at), 6, style)
+    }))?;
+    let end = row.dots.iter().map(|dot| dot.0).fold(length, f64::max);
+    let beside = if row.mark.violated { 56 } else { 16 };
+    if row.mark.violated {
+        draw_cross(chart, (end, at), 32)?;
     }
-
-    fn bar(&self, picture: &mut Picture, row: &Bar, middle: f64) {
-        let (above, below) = (middle - BAR / 2.0, middle + BAR / 2.0);
-        let is_whole = self.bars.parts.len() < 2;
-        let mut done = 0.0;
-        for part in &row.parts {
-            let (from, to) = (self.across(done), self.across(done + part.length));
-            done += part.length;
-            let colour = self.bars.parts.get(part.of).map_or(0, |part| part.colour);
-            let paint = if is_whole { Paint::Look(row.look) } else { Paint::Part(colour) };
-            picture.rectangle((from, above), (to, below), paint);
-            if !is_whole {
-                picture.line(vec![(to, above), (to, below)], Paint::Paper, 1.0);
-            }
-            if to - from > text_width(&part.label, SMALL) + 6.0 {
-                let at = (f64::midpoint(from, to), middle);
-                picture.text(at, part.label.as_str(), SMALL, Paint::OnPart(colour), Anchor::Middle);
-            }
-        }
-        let end = self.across(done);
-        if row.mark.doubtful && is_whole && end - self.left > 5.0 {
-            picture.rectangle((self.left + 2.5, above + 2.5), (end - 2.5, below - 2.5), Paint::Paper);
-        }
-        for (value, doubtful) in &row.dots {
-            picture.dot(Dot {
-                at: (self.across(*value), middle),
-                radius: 3.8,
-                paint: Paint::Ink,
-                hollow: *doubtful,
-                rimmed: true,
-            });
-        }
-    }
+    let value = Text::new(row.value.clone(), (beside, 0), anchored(MEDIUM, INK, HPos::Left));
+    chart.draw_series([EmptyElement::at((end, at)) + value])?;
+    Ok(())
 }
 
-/// What labels take of the width, and what verdicts take.
-const LABELS: f64 = 0.33;
-const VERDICTS: f64 = 110.0;
-const RATIO_ROW: f64 = 26.0;
+pub(super) fn ratios_height(ratios: &Ratios) -> u32 {
+    RATIO * ratios.rows.len() as u32 + AXIS
+}
+
 /// Ratios beyond are drawn at the edge.
 const FARTHEST: f64 = 10.0;
 
-pub(super) fn draw_ratios(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) -> Picture {
-    let rows = ratios.rows.len() as f64 * RATIO_ROW;
-    let mut frame = ChartFrame::holding(chart, medium, rows + 54.0);
-    let field = RatioArea {
-        top: frame.top,
-        bottom: frame.top + rows,
-        margin: medium.margin(),
-        left: medium.width() * LABELS,
-        right: medium.right() - VERDICTS,
-        edge: medium.right(),
-        axis: across(ratios),
-    };
-    field.ground(&mut frame.picture);
-    for (row, at) in ratios.rows.iter().zip(0_u32..) {
-        field.row(&mut frame.picture, row, field.top + (f64::from(at) + 0.5) * RATIO_ROW);
+pub(super) fn draw_ratios<DB: DrawingBackend>(ratios: &Ratios, area: &Area<DB>) -> DrawResult<(), DB> {
+    let labels = ratios.rows.iter().map(|row| row.label.as_str());
+    let (y, left) = labelled(labels, area.dim_in_pixel().0, 0.55);
+    let around = Around { above: units(24), left, right: units(VERDICT) };
+    let all = ratios.rows.iter().flat_map(values).chain([1.0]);
+    let x = Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)));
+    let mut chart = axes(area, &x, &y, &around)?;
+    let below = ratios.rows.len() as f64 + 0.5;
+    chart.draw_series([PathElement::new([(1.0, 0.5), (1.0, below)], INK.stroke_width(4))])?;
+    for (row, at) in ratios.rows.iter().zip(1_u32..) {
+        draw_ratio(&mut chart, row, f64::from(at))?;
     }
-    frame.picture
+    Ok(())
 }
 
-fn across(ratios: &Ratios) -> Axis {
-    let ends = ratios.rows.iter().flat_map(|row| {
-        let ends = row.interval.map(|interval| [interval.value, interval.low, interval.high]);
-        ends.into_iter().flatten().chain(row.above.iter().chain(&row.below).copied())
-    });
-    let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin)).chain([1.0]);
-    Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)))
+fn values(row: &RatioRow) -> impl Iterator<Item = f64> + '_ {
+    let ends = row.interval.into_iter().flat_map(|one| [one.low, one.value, one.high]);
+    ends.chain(row.above.iter().chain(&row.below).copied()).chain(ends_of_margin(row))
 }
 
 fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {
     row.margin.into_iter().flat_map(|margin| [1.0 / (1.0 + margin), 1.0 + margin])
 }
 
-struct RatioArea {
-    top: f64,
-    bottom: f64,
-    margin: f64,
-    left: f64,
-    right: f64,
-    edge: f64,
-    axis: Axis,
-}
-
-impl RatioArea {
-    fn at(&self, ratio: f64) -> f64 {
-        let share = self.axis.share(ratio.clamp(1.0 / FARTHEST, FARTHEST)).clamp(0.0, 1.0);
-        self.left + share * (self.right - self.left)
-    }
-
-    fn ground(&self, picture: &mut Picture) {
-        draw_ticks(picture, &self.axis, (self.top, self.bottom), |ratio| self.at(ratio));
-        let unchanged = self.at(1.0);
-        picture.line(vec![(unchanged, self.top), (unchanged, self.bottom + 5.0)], Paint::Ink, 2.0);
-        draw_title(picture, &self.axis, (self.left, self.right), self.bottom);
-    }
-
-    fn row(&self, picture: &mut Picture, row: &RatioRow, y: f64) {
-        let label = shorten(&row.label, SMALL, self.left - self.margin - 10.0);
-        picture.text((self.left - 10.0, y), label, SMALL, Paint::Ink, Anchor::End);
-        let paint = paint(row.verdict);
-        for end in ends_of_margin(row) {
-            let x = self.at(end);
-            picture.line(vec![(x, y - RATIO_ROW / 2.0), (x, y + RATIO_ROW / 2.0)], Paint::Rule, 1.0);
-        }
-        for (values, up, ink) in [(&row.above, -6.0, Paint::FaintInk), (&row.below, 6.0, paint)] {
-            for value in values {
-                dot(picture, (self.at(*value), y + up), 2.0, ink);
-            }
-        }
-        if let Some(interval) = row.interval {
-            if interval.is_bounded() {
-                let (from, to) = (self.at(interval.low), self.at(interval.high));
-                picture.line(vec![(from, y), (to, y)], paint, 3.0);
-                picture.line(vec![(from, y - 4.0), (from, y + 4.0)], paint, 2.0);
-                picture.line(vec![(to, y - 4.0), (to, y + 4.0)], paint, 2.0);
-            }
-            dot(picture, (self.at(interval.value), y), 4.5, paint);
-        }
-        picture.text((self.edge, y), row.verdict.word(), SMALL, paint, Anchor::End);
-    }
-}
-
-/// The colour of a verdict, whose word stands beside it. All can be read on white.
-fn paint(verdict: ComparisonVerdict) -> Paint {
-    match verdict {
-        ComparisonVerdict::Regressed => Paint::Alarm,
-        ComparisonVerdict::Improved => Paint::Good,
-        ComparisonVerdict::Same => Paint::Look(0),
+fn draw_ratio<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, row: &RatioRow, at: f64) -> DrawResult<(), DB> {
+    let ink = match row.verdict {
+        ComparisonVerdict::Regressed => ALARM,
+        ComparisonVerdict::Improved => GOOD,
+        ComparisonVerdict::Same => colour(0),
         ComparisonVerdict::Differs | ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured => {
-            Paint::FaintInk
+            FAINT
+        }
+    };
+    let margins = ends_of_margin(row)
+        .map(|end| PathElement::new([(end, at - 0.5), (end, at + 0.5)], RULE.stroke_width(2)));
+    chart.draw_series(margins)?;
+    for (values, up, ink) in [(&row.above, -0.25, FAINT), (&row.below, 0.25, ink)] {
+        chart.draw_series(values.iter().map(|value| Circle::new((*value, at + up), 4, ink.filled())))?;
+    }
+    if let Some(one) = row.interval {
+        let (low, high) = if one.is_bounded() { (one.low, one.high) } else { (one.value, one.value) };
+        let bar = ErrorBar::new_horizontal(at, low, one.value, high, ink.filled().stroke_width(6), 16);
+        chart.draw_series([bar])?;
+    }
+    let end = (chart.x_range().end, at);
+    let word = Text::new(row.verdict.word(), (16, 0), anchored(SMALL, ink, HPos::Left));
+    chart.draw_series([EmptyElement::at(end) + word])?;
+    Ok(())
+}
+
+/// Width of a tile in pixels: a word of any verdict fits.
+fn tile_width(heat: &Heat) -> u32 {
+    let room = super::WIDTH.saturating_sub(heat_labels(heat) + 60);
+    (room / heat.columns.len().max(1) as u32).clamp(84, 170)
+}
+
+/// Pixels for the labels of rows.
+fn heat_labels(heat: &Heat) -> u32 {
+    const MOST: u32 = 480;
+    let widths = heat.rows.iter().map(|row| text_width(&row.label, MEDIUM));
+    (widths.max().unwrap_or(0) / units(1) + 1).min(MOST)
+}
+
+fn written(tile: &Tile, width: u32) -> Vec<String> {
+    tile.said.iter().flat_map(|said| wrap(said, SMALL, units(width - 6))).collect()
+}
+
+fn tile_height(heat: &Heat) -> u32 {
+    let tiles = heat.rows.iter().flat_map(|row| row.tiles.iter().flatten());
+    LINE * tiles.map(|tile| written(tile, tile_width(heat)).len()).max().unwrap_or(1).max(1) as u32 + 12
+}
+
+pub(super) fn heat_size(heat: &Heat) -> (u32, u32) {
+    let width = heat_labels(heat) + tile_width(heat) * heat.columns.len() as u32 + 60;
+    (width.max(super::WIDTH), tile_height(heat) * heat.rows.len() as u32 + AXIS)
+}
+
+/// What the columns are, if their names are too long to stand below them.
+pub(super) fn numbered_columns(heat: &Heat) -> Option<String> {
+    let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < units(tile_width(heat) - 6));
+    let named = heat.columns.iter().zip(1..).map(|(name, number)| format!("({number}) {name}"));
+    (!fit).then(|| format!("Columns: {}.", named.collect::<Vec<_>>().join(", ")))
+}
+
+pub(super) fn draw_heat<DB: DrawingBackend>(heat: &Heat, area: &Area<DB>) -> DrawResult<(), DB> {
+    let width = area.dim_in_pixel().0;
+    let labels = heat.rows.iter().map(|row| row.label.as_str());
+    let (y, left) = labelled(labels, width, f64::from(units(heat_labels(heat))) / f64::from(width));
+    let names = match numbered_columns(heat) {
+        Some(_) => (1..=heat.columns.len()).map(|number| format!("({number})")).collect(),
+        None => heat.columns.clone(),
+    };
+    let unused = width.saturating_sub(left + units(tile_width(heat)) * names.len() as u32);
+    let mut chart = axes(area, &Axis::tiles(&names), &y, &Around { above: units(24), left, right: unused })?;
+    for (row, down) in heat.rows.iter().zip(1_u32..) {
+        for (tile, across) in row.tiles.iter().zip(1_u32..) {
+            draw_tile(&mut chart, tile.as_ref(), tile_width(heat), (f64::from(across), f64::from(down)))?;
         }
     }
+    Ok(())
 }
 
-fn dot(picture: &mut Picture, at: Point, radius: f64, paint: Paint) {
-    picture.dot(Dot { at, radius, paint, hollow: false, rimmed: false });
-}
-
-fn draw_ticks(picture: &mut Picture, axis: &Axis, (top, bottom): (f64, f64), column: impl Fn(f64) -> f64) {
-    for tick in &axis.ticks {
-        let across = column(tick.at);
-        picture.line(vec![(across, top), (across, bottom + 5.0)], Paint::Grid, 1.0);
-        picture.text((across, bottom + 16.0), tick.label.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
+fn draw_tile<DB: DrawingBackend>(
+    chart: &mut Plot<'_, DB>,
+    tile: Option<&Tile>,
+    width: u32,
+    at: (f64, f64),
+) -> DrawResult<(), DB> {
+    let (from, to) = ((at.0 - 0.48, at.1 - 0.46), (at.0 + 0.48, at.1 + 0.46));
+    let colour = match tile.map_or(Shade::None, |tile| tile.shade) {
+        Shade::None => WHITE,
+        Shade::Time(share) => self::heat(share),
+        Shade::Stuck => STUCK,
+        Shade::Violated => ALARM,
+    };
+    chart.draw_series([Rectangle::new([from, to], colour.filled())])?;
+    let is_doubtful = tile.is_some_and(|tile| tile.doubtful);
+    if is_doubtful {
+        let inner = [(from.0 + 0.03, from.1 + 0.1), (to.0 - 0.03, to.1 - 0.1)];
+        chart.draw_series([Rectangle::new(inner, WHITE.filled())])?;
     }
-}
-
-fn draw_title(picture: &mut Picture, axis: &Axis, (left, right): (f64, f64), bottom: f64) {
-    let at = (f64::midpoint(left, right), bottom + 38.0);
-    picture.text(at, axis.title.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
+    let ink = ink_on(if is_doubtful { WHITE } else { colour });
+    let lines = tile.map_or_else(|| vec!["-".to_owned()], |tile| written(tile, width));
+    let middle = lines.len().saturating_sub(1) as i32 * LINE.cast_signed();
+    for (line, row) in lines.into_iter().zip(0_i32..) {
+        let text = Text::new(
+            line,
+            (0, row * units(LINE).cast_signed() - middle),
+            anchored(SMALL, ink, HPos::Center),
+        );
+        chart.draw_series([EmptyElement::at(at) + text])?;
+    }
+    Ok(())
 }

@@ -8,8 +8,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::document::{
     Block, Chart, ChartKind, Document, ExplainedTable, Finding, Heat, Section, Shade, Tile, Tone, Value,
 };
-use zklockbench_core::units::{contenders, one_line};
-use zklockbench_picture::dash;
+use super::draw::{hex, part};
+use zklockbench_core::units::one_line;
 
 pub const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -19,7 +19,7 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
     let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);
     // A chart may have two sides where a document names no strategies.
-    let looks: String = (0..most.max(2)).map(look).collect();
+    let looks = svg::style(most.max(2));
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -34,7 +34,6 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
                 style { (PreEscaped(STYLE)) (PreEscaped(&looks)) }
             }
             body {
-                (svg::markers())
                 main {
                     @if let Some(section) = between {
                         header.top { h1 { "zklockbench: " (documents.len()) " runs" } }
@@ -51,23 +50,13 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     markup.into_string()
 }
 
-/// How the strategy at that place looks: one of eight colours and the dash pattern that it has in every file, so that no two
-/// of the first forty look the same.
-fn look(strategy: usize) -> String {
-    let dash: Vec<String> = dash(strategy).iter().map(f64::to_string).collect();
-    let dash = if dash.is_empty() { "none".to_owned() } else { dash.join(" ") };
-    format!(".k{strategy}{{--c:var(--c{});--dash:{dash}}}", strategy % 8)
-}
-
 /// Text from outside, without characters that turn round the order of others. Lines stay lines.
 fn text(words: &str) -> String {
     words.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
 
 fn run(document: &Document, id: &str) -> Markup {
-    let off: String = (0..document.strategies.len())
-        .map(|at| format!("#{id}:has(#{id}-k{at}:not(:checked)) .s.k{at}{{display:none}}"))
-        .collect();
+    let off = svg::switches(id, document.strategies.len());
     html! {
         article #(id) {
             style { (PreEscaped(off)) }
@@ -229,7 +218,7 @@ fn key(kind: &ChartKind) -> Markup {
             ChartKind::Lines(lines) => ul.key {
                 @for series in &lines.series {
                     @let mut marks = series.markers.iter().map(|(_, mark)| *mark);
-                    li class={ "s k" (series.look) } data-k=(series.look) {
+                    li class={ "k" (series.look) } data-k=(series.look) {
                         (svg::swatch(series.look)) " " (text(&series.label))
                         @if marks.clone().any(|mark| mark.violated) { " (violated: crossed out)" }
                         @else if marks.any(|mark| mark.doubtful) { " (invalid or partial: hollow)" }
@@ -237,11 +226,15 @@ fn key(kind: &ChartKind) -> Markup {
                 }
             },
             ChartKind::Bars(bars) => @if bars.parts.len() > 1 {
-                ul.key { @for part in &bars.parts { li { span class={ "part p" (part.colour) } {} " " (text(&part.name)) } } }
+                ul.key {
+                    @for one in &bars.parts {
+                        li { span.part style={ "background:" (hex(part(one.colour))) } {} " " (text(&one.name)) }
+                    }
+                }
             },
             ChartKind::Panels(panels) => ul.key {
                 @for (label, look) in panels.keys.iter().zip(0_usize..) {
-                    li class={ "s k" (look) } data-k=(look) { (svg::swatch(look)) " " (text(label)) }
+                    li class={ "k" (look) } data-k=(look) { (svg::swatch(look)) " " (text(label)) }
                 }
             },
             ChartKind::Ratios(_) | ChartKind::Heat(_) => {}
@@ -250,7 +243,6 @@ fn key(kind: &ChartKind) -> Markup {
 }
 
 fn heat(chart: &Chart, heat: &Heat) -> Markup {
-    let several = heat.rows.windows(2).any(|rows| rows[0].contenders != rows[1].contenders);
     html! {
         div.wide {
             div.scroll tabindex="0" role="region" aria-label=(text(&chart.title)) {
@@ -265,7 +257,7 @@ fn heat(chart: &Chart, heat: &Heat) -> Markup {
                     tbody {
                         @for row in &heat.rows {
                             tr {
-                                th scope="row" { (text(&row.label)) @if several { ", " (contenders(row.contenders)) } }
+                                th scope="row" { (text(&row.label)) }
                                 @for tile in &row.tiles { (self::tile(tile.as_ref())) }
                             }
                         }

@@ -1,163 +1,78 @@
-//! A chart's picture as SVG within the page: text is text, and colours come from the page's style.
+//! The SVG that plotters writes, within a page: the page's style gives it the colours, by those that it has.
 
-use maud::{Markup, html};
+use std::fmt::Write as _;
+
+use maud::{Markup, PreEscaped, html};
+use plotters::coord::ranged1d::Ranged;
 use serde_json::json;
 
 use super::text;
-use crate::document::{Chart, ChartKind, Curve, Lines, Mark, PlotPoint};
-use crate::draw::{Medium, Plot, draw, plot_on_page};
-use zklockbench_picture::{Anchor, Dot, Group, MARKER_COUNT, Paint, Point, Shape, marker};
+use crate::document::{Chart, ChartKind, Curve, Lines, PlotPoint};
+use crate::draw::{self, DENSITY, THEMED, colour, hex, page_colour, page_svg, plot_area};
 
 /// More positions than that cannot be pointed at.
 const POSITIONS: usize = 160;
 
-/// The outlines of all markers, to be used by every chart of the page.
-pub(super) fn markers() -> Markup {
-    html! {
-        svg.defs width="0" height="0" aria-hidden="true" {
-            defs {
-                @for look in 0..MARKER_COUNT { path id={ "m" (look) } d={ (path(&marker(look, (0.0, 0.0), 5.5))) "Z" } {} }
-                path id="crossed" d="M-7-7L7 7M-7 7L7-7" {}
-            }
-        }
-    }
+/// The style that gives drawn things the colours of the page, with so many strategies.
+pub(super) fn style(strategies: usize) -> String {
+    let themed = THEMED.map(|(drawn, name)| (hex(drawn), name.to_owned()));
+    let looks = (0..strategies).map(|look| (hex(colour(look)), format!("c{}", page_colour(look))));
+    themed.into_iter().chain(looks).fold(String::new(), |mut style, (drawn, name)| {
+        let _ = write!(
+            style,
+            "svg [fill=\"{drawn}\"]{{fill:var(--{name})}}svg [stroke=\"{drawn}\"]{{stroke:var(--{name})}}"
+        );
+        style
+    })
 }
 
-fn marker_of(look: usize) -> String {
-    format!("#m{}", look % MARKER_COUNT)
+/// The style that hides what is drawn of strategies that are switched off, within the element with that id.
+pub(super) fn switches(id: &str, strategies: usize) -> String {
+    (0..strategies).fold(String::new(), |mut style, look| {
+        let (drawn, off) = (hex(colour(look)), format!("#{id}:has(#{id}-k{look}:not(:checked))"));
+        let _ = write!(
+            style,
+            "{off} .plot [fill=\"{drawn}\"],{off} .plot [stroke=\"{drawn}\"],{off} li.k{look}{{display:none}}"
+        );
+        style
+    })
 }
 
 pub(super) fn swatch(look: usize) -> Markup {
+    let (drawn, (width, height)) = draw::page_key(look);
     html! {
-        svg class={ "swatch k" (look) } viewBox="0 0 34 14" width="34" height="14" aria-hidden="true" {
-            path.line.dash d="M1 7H33" stroke-width="2.2" {}
-            use.mark href=(marker_of(look)) x="17" y="7" {}
+        svg.swatch viewBox={ "0 0 " (width) " " (height) } width=(width / DENSITY) height=(height / DENSITY) aria-hidden="true" {
+            (PreEscaped(drawn))
         }
     }
 }
 
 /// A chart, and the values under the pointer as JSON that may stand in a page.
 pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
-    let picture = draw(chart, if chart.kind.is_wide() { Medium::WholePage } else { Medium::Page });
-    let pointed = match &chart.kind {
-        ChartKind::Lines(lines) => Some((plot_on_page(chart, lines), lines)),
+    let (drawn, (width, height)) = page_svg(chart, false);
+    let lines = match &chart.kind {
+        ChartKind::Lines(lines) => Some(lines),
         _ => None,
     };
+    let other = lines.and_then(|lines| lines.other_y.as_ref()).map(|_| page_svg(chart, true).0);
     let (title, said) = (format!("{id}-t"), format!("{id}-d"));
-    let drawn = html! {
-        svg role="img" aria-labelledby={ (title) " " (said) } viewBox={ "0 0 " (picture.width) " " (picture.height) }
-            preserveAspectRatio="xMidYMid meet" {
+    let markup = html! {
+        svg role="img" aria-labelledby={ (title) " " (said) } viewBox={ "0 0 " (width) " " (height) } {
             title id=(title) { (text(&chart.title)) }
             desc id=(said) { (text(&chart.said)) }
-            (shapes(&picture.shapes))
-            @if let Some((plot, _)) = &pointed { line.cursor x1="0" x2="0" y1=(plot.top) y2=(plot.bottom) {} }
-        }
-    };
-    (drawn, pointed.map(|(plot, lines)| values(lines, &plot, picture.width)))
-}
-
-fn shapes(all: &[Shape]) -> Markup {
-    html! { @for one in all { (shape(one)) } }
-}
-
-fn shape(shape: &Shape) -> Markup {
-    match shape {
-        Shape::Line { points, paint, width, dash } => {
-            // The dashes of strategies are in the page's style.
-            let own = matches!(paint, Paint::Look(_)) && !dash.is_empty();
-            let given: Vec<String> = dash.iter().filter(|_| !own).map(f64::to_string).collect();
-            let given = (!given.is_empty()).then(|| given.join(" "));
-            html! {
-                path class={ "line " (class(*paint)) @if own { " dash" } } d=(path(points)) stroke-width=(px(*width))
-                    stroke-dasharray=[given] {}
+            g.plot-a { (PreEscaped(text(&drawn))) }
+            @if let Some(other) = other { g.plot-b { (PreEscaped(text(&other))) } }
+            @if let Some(lines) = lines {
+                @let (top, bottom) = plot_area(lines)[1];
+                line.cursor x1="0" x2="0" y1=(top) y2=(bottom) {}
             }
         }
-        Shape::Area { points, paint } => {
-            let opacity = match paint {
-                Paint::Band(share) => Some(px(0.4 + 0.6 * share)),
-                _ => None,
-            };
-            html! { path class={ "area " (class(*paint)) } d={ (path(points)) "Z" } opacity=[opacity] {} }
-        }
-        Shape::Text { at, text: words, paint, anchor, .. } => {
-            let anchor = match anchor {
-                Anchor::Start => "start",
-                Anchor::Middle => "middle",
-                Anchor::End => "end",
-            };
-            html! { text class=(class(*paint)) x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (text(words)) } }
-        }
-        Shape::Marker { at, look, mark } => self::mark(*at, *look, *mark),
-        Shape::Dot(dot) => self::dot(dot),
-        Shape::Cross { at } => html! { use.cross href="#crossed" x=(px(at.0)) y=(px(at.1)) {} },
-        Shape::Group { of, shapes } => group(*of, shapes),
-    }
-}
-
-fn group(of: Group, all: &[Shape]) -> Markup {
-    if all.is_empty() {
-        return html! {};
-    }
-    html! {
-        @match of {
-            Group::Series(look) => g class={ "s k" (look) } data-k=(look) { (shapes(all)) },
-            Group::FirstScale => g.plot-a { (shapes(all)) },
-            Group::OtherScale => g.plot-b { (shapes(all)) },
-        }
-    }
-}
-
-fn mark(at: Point, look: usize, mark: Mark) -> Markup {
-    html! {
-        use class={ "mark k" (look) @if mark.doubtful { " hollow" } } href=(marker_of(look)) x=(px(at.0)) y=(px(at.1)) {}
-        @if mark.violated { use.cross href="#crossed" x=(px(at.0)) y=(px(at.1)) {} }
-    }
-}
-
-fn dot(dot: &Dot) -> Markup {
-    let (hollow, rimmed) = (if dot.hollow { " hollow" } else { "" }, if dot.rimmed { " rimmed" } else { "" });
-    html! {
-        circle class={ "dot " (class(dot.paint)) (hollow) (rimmed) } cx=(px(dot.at.0)) cy=(px(dot.at.1)) r=(px(dot.radius)) {}
-    }
-}
-
-/// What the page's style calls a colour.
-fn class(paint: Paint) -> String {
-    match paint {
-        Paint::Ink | Paint::OnPart(_) | Paint::Tile(_) => "ink".to_owned(),
-        Paint::FaintInk => "faint".to_owned(),
-        Paint::Rule => "rule".to_owned(),
-        Paint::Grid => "grid".to_owned(),
-        Paint::Paper => "paper".to_owned(),
-        Paint::Alarm => "alarm".to_owned(),
-        Paint::Good => "improved".to_owned(),
-        Paint::Look(look) => format!("k{look}"),
-        Paint::Pale(look) => format!("k{look} pale"),
-        Paint::Shaded(look) => format!("k{look} shaded"),
-        Paint::Part(colour) => format!("part p{colour}"),
-        Paint::Band(_) => "band".to_owned(),
-    }
-}
-
-/// A coordinate, to a tenth of a pixel.
-fn px(value: f64) -> String {
-    let text = format!("{value:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-}
-
-fn path(points: &[Point]) -> String {
-    let mut path = String::with_capacity(points.len() * 12);
-    for (at, (x, y)) in points.iter().enumerate() {
-        path.push(if at == 0 { 'M' } else { 'L' });
-        path.push_str(&px(*x));
-        path.push(' ');
-        path.push_str(&px(*y));
-    }
-    path
+    };
+    (markup, lines.map(|lines| values(lines, width)))
 }
 
 /// What stands under the pointer, place by place: where it is, what it is called, and each strategy's value there.
-fn values(lines: &Lines, plot: &Plot<'_>, width: f64) -> String {
+fn values(lines: &Lines, width: u32) -> String {
     let points = |series: &Curve| -> Vec<PlotPoint> {
         match lines.x.is_of_percentiles() {
             true => series.markers.iter().map(|(place, _)| *place).collect(),
@@ -169,23 +84,21 @@ fn values(lines: &Lines, plot: &Plot<'_>, width: f64) -> String {
     places.dedup();
     let every = places.len().div_ceil(POSITIONS).max(1);
     let places: Vec<f64> = places.into_iter().step_by(every).collect();
-    let series: Vec<_> = lines
-        .series
-        .iter()
-        .map(|series| {
-            let own = points(series);
-            let at = |place: &f64| {
-                let value = lines.y.told(own.iter().find(|point| point.0 == *place)?.1);
-                let ends = series.ends().iter().find(|ends| ends.at == *place);
-                let ends =
-                    ends.map(|ends| format!(" ({} to {})", lines.y.told(ends.low), lines.y.told(ends.high)));
-                Some(value + &ends.unwrap_or_default())
-            };
-            json!({ "k": series.look, "v": places.iter().map(at).collect::<Vec<_>>() })
-        })
-        .collect();
-    let named = |at: &f64| json!([(plot.across(*at) * 10.0).round() / 10.0, lines.x.told(*at)]);
+    let of_series = |series: &Curve| {
+        let own = points(series);
+        let at = |place: &f64| {
+            let value = lines.y.told(own.iter().find(|point| point.0 == *place)?.1);
+            let ends = series.ends().find(|ends| ends.at == *place);
+            let ends =
+                ends.map(|ends| format!(" ({} to {})", lines.y.told(ends.low), lines.y.told(ends.high)));
+            Some(value + &ends.unwrap_or_default())
+        };
+        json!({ "k": series.look, "v": places.iter().map(at).collect::<Vec<_>>() })
+    };
+    let series: Vec<_> = lines.series.iter().map(of_series).collect();
+    let across = plot_area(lines)[0];
+    let named = |at: &f64| json!([lines.x.map(at, across), lines.x.told(*at)]);
     let places: Vec<_> = places.iter().map(named).collect();
-    let what = json!({ "width": width, "name": lines.x.title, "x": places, "s": series });
+    let what = json!({ "width": width, "name": lines.x.title(), "x": places, "s": series });
     what.to_string().replace('<', "\\u003c")
 }

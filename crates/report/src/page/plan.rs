@@ -3,8 +3,8 @@
 use super::facts::{fact, place, program};
 use super::{filled, noted, section};
 use crate::document::{
-    Axis, Block, Chart, ChartKind, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Lines,
-    Link, Mark, Tone, Value, Weight,
+    Axis, Block, Chart, ChartKind, Curve, Document, Ends, Finding, Guide, GuideCourse, Lines, Link, Mark,
+    Tone, Value, Weight,
 };
 use crate::table::plan::{
     checked, checked_failures, ensemble, failures, fits, headline, left_out, map as plan_map, missing,
@@ -101,8 +101,7 @@ fn curve(plan: &PlanFile) -> Block {
          objective breaks, or at the end of the measured range."
     );
     let limit = Some(question.objective.limit).filter(|_| figure == question.objective.figure);
-    let y =
-        Axis::durations_either_way(&figure.to_string(), series.iter().flat_map(Curve::heights).chain(limit));
+    let y = Axis::durations(&figure.to_string(), series.iter().flat_map(Curve::heights).chain(limit));
     let x = match most >= 10.0 * least {
         true => Axis::logarithmic("lock requests a second", [least, most]),
         false => Axis::from_zero("lock requests a second", most),
@@ -140,10 +139,15 @@ fn measured(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
 
 fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Curve> {
     let asked = asked(plan, answer)?;
-    let ends = |point: &CurvePoint| Ends { at: point.rate, low: point.wait.low, high: point.wait.high };
+    let ends = |point: &CurvePoint| Ends {
+        at: point.rate,
+        low: point.wait.low,
+        middle: point.wait.middle,
+        high: point.wait.high,
+    };
     Some(Curve {
         line: answer.curve.iter().map(|point| (point.rate, point.wait.middle)).collect(),
-        intervals: Intervals::Shaded(answer.curve.iter().map(ends).collect()),
+        shaded: answer.curve.iter().map(ends).collect(),
         markers: vec![((asked.rate, asked.wait.middle), Mark::default())],
         measured: measured(plan, answer),
         ..Curve::new(strategy, answer.strategy.as_str())

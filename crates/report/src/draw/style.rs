@@ -1,0 +1,193 @@
+//! Colours, line styles, markers and the font of charts.
+//!
+//! Each strategy has a look: a colour, a dash pattern and a marker, no two of which come again together. The colours are
+//! those of Okabe and Ito, which people with any kind of colour blindness can tell apart. Their yellow can't be read on
+//! white, so grey replaces it. Every colour here has one meaning, so that a page can replace it by its own.
+
+use std::sync::OnceLock;
+
+use plotters::prelude::*;
+use plotters::style::register_font;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Units of a picture in a pixel, because plotters has whole coordinates only.
+pub const DENSITY: u32 = 2;
+pub const LARGE: f64 = 21.0;
+pub const MEDIUM: f64 = 14.0;
+/// Size of the smallest text. A README that shows a chart 900 pixels wide still has 11.7.
+pub const SMALL: f64 = 13.0;
+
+pub const INK: RGBColor = RGBColor(51, 51, 51);
+pub const FAINT: RGBColor = RGBColor(95, 95, 95);
+pub const RULE: RGBColor = RGBColor(140, 140, 140);
+pub const GRID: RGBColor = RGBColor(226, 226, 226);
+/// A violation, or a limit.
+pub const ALARM: RGBColor = RGBColor(190, 0, 0);
+pub const GOOD: RGBColor = RGBColor(0, 110, 80);
+/// Behind the time of a fault; transparent.
+pub const BAND: RGBColor = RGBColor(230, 160, 0);
+pub const STUCK: RGBColor = RGBColor(230, 159, 0);
+
+/// Colours for which pages have variables.
+pub const THEMED: [(RGBColor, &str); 6] =
+    [(INK, "ink"), (FAINT, "faint"), (RULE, "rule"), (GRID, "grid"), (ALARM, "bad"), (GOOD, "good")];
+
+const COLOURS: [u32; 8] = [0x0072B2, 0xD55E00, 0x009E73, 0xCC79A7, 0xE69F00, 0x56B4E9, 0x000000, 0x828282];
+
+/// Colours of parts of bars: none of the strategies' colours, and neighbours differ in lightness.
+const PARTS: [u32; 12] = [
+    0x3E4862, 0xA0AAC2, 0x784230, 0xEEBEA0, 0x3A623C, 0xBEDAAA, 0x5C4680, 0xCEBEE6, 0x285A62, 0xC4DEE2,
+    0x78641E, 0xE8DCA0,
+];
+
+/// Lengths of dashes and gaps in pixels; the first line is solid.
+const DASHES: [(u32, u32); 5] = [(SOLID, 0), (10, 4), (3, 3), (18, 5), (6, 3)];
+const SOLID: u32 = 1_000_000;
+pub const GUIDE_DASH: (u32, u32) = (6, 4);
+
+/// Width of the lines of strategies, and of lines to compare with; no other line has these.
+pub const LINE_WIDTH: u32 = 5;
+pub const GUIDE_WIDTH: u32 = 3;
+
+/// Corners around a point: a hexagon, a square, triangles, a diamond, an hourglass and a bow tie.
+const MARKERS: [&[(i32, i32)]; 7] = [
+    &[(12, 0), (6, 11), (-6, 11), (-12, 0), (-6, -11), (6, -11)],
+    &[(-10, -10), (10, -10), (10, 10), (-10, 10)],
+    &[(0, -14), (13, 9), (-13, 9)],
+    &[(0, -14), (14, 0), (0, 14), (-14, 0)],
+    &[(0, 14), (13, -9), (-13, -9)],
+    &[(-11, -12), (11, -12), (3, 0), (11, 12), (-11, 12), (-3, 0)],
+    &[(-12, -11), (0, -3), (12, -11), (12, 11), (0, 3), (-12, 11)],
+];
+
+pub const fn units(pixels: u32) -> u32 {
+    pixels * DENSITY
+}
+
+pub fn colour(look: usize) -> RGBColor {
+    // Each look has a colour of its own, though nobody sees the difference from the ninth on.
+    let round = u32::try_from(look / COLOURS.len()).unwrap_or(0);
+    rgb(COLOURS[look % COLOURS.len()] ^ (round & 15))
+}
+
+fn rgb(hex: u32) -> RGBColor {
+    let [_, red, green, blue] = hex.to_be_bytes();
+    RGBColor(red, green, blue)
+}
+
+/// The number of the look among the colours of pages.
+pub const fn page_colour(look: usize) -> usize {
+    look % COLOURS.len()
+}
+
+pub fn part(number: usize) -> RGBColor {
+    rgb(PARTS[number % PARTS.len()])
+}
+
+pub const fn dash(look: usize) -> (u32, u32) {
+    DASHES[look % DASHES.len()]
+}
+
+/// Lengths as plotters takes them; nothing but a dash where gaps are not drawn.
+pub const fn gaps(dash: (u32, u32), has_gaps: bool) -> (u32, u32) {
+    if has_gaps { (units(dash.0), units(dash.1)) } else { (SOLID, 0) }
+}
+
+pub const fn is_solid(dash: (u32, u32)) -> bool {
+    dash.0 == SOLID
+}
+
+/// The colour as SVG has it.
+pub fn hex(RGBColor(red, green, blue): RGBColor) -> String {
+    format!("#{red:02X}{green:02X}{blue:02X}")
+}
+
+/// Text that can be read on that colour, in neither of the colours of pages.
+pub fn ink_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+    let is_dark = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300;
+    if is_dark { RGBColor(254, 254, 254) } else { RGBColor(20, 20, 20) }
+}
+
+/// A time between the shortest and the longest: darker is longer.
+pub fn heat(share: f64) -> RGBColor {
+    const ENDS: [RGBColor; 2] = [RGBColor(226, 238, 248), RGBColor(10, 60, 120)];
+    let [from, to] = ENDS;
+    let mix = |from: u8, to: u8| {
+        (f64::from(from) + (f64::from(to) - f64::from(from)) * share.clamp(0.0, 1.0)) as u8
+    };
+    RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+}
+
+/// Corners of the marker of a look, moved to the right by that much.
+pub fn corners(look: usize, right: i32) -> Vec<(i32, i32)> {
+    MARKERS[look % MARKERS.len()].iter().map(|(x, y)| (x + right, *y)).collect()
+}
+
+/// DejaVu Sans with Latin letters and the signs in use only, so that texts look the same on every host.
+static FONT: &[u8] = include_bytes!("../../assets/DejaVuSans-subset.ttf");
+
+/// The name in SVG files: the embedded font, then those of nearly the same widths, then whatever there is.
+const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
+
+fn font(size: f64) -> FontDesc<'static> {
+    /// What plotters divides a size by for SVG files.
+    const FACTOR: f64 = 1.24;
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    REGISTERED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FONT).is_ok());
+    FontDesc::new(FontFamily::Name(FAMILY), size * FACTOR * f64::from(DENSITY), FontStyle::Normal)
+}
+
+pub fn text(size: f64, colour: RGBColor) -> TextStyle<'static> {
+    font(size).color(&colour)
+}
+
+pub fn anchored(size: f64, colour: RGBColor, across: HPos) -> TextStyle<'static> {
+    text(size, colour).pos(Pos::new(across, VPos::Center))
+}
+
+/// Width of a text in units.
+pub fn text_width(text: &str, size: f64) -> u32 {
+    font(size).box_size(text).map_or(0, |(wide, _)| wide)
+}
+
+/// The text, cut with `…` where it is wider than that many units.
+pub fn shorten(text: &str, size: f64, width: u32) -> String {
+    let mut kept = text.to_owned();
+    while text_width(&kept, size) > width && kept.pop().is_some() {
+        kept.truncate(kept.trim_end_matches('…').len());
+        kept.pop();
+        kept.push('…');
+    }
+    kept
+}
+
+/// Lines about that many units wide, by the width of common letters.
+pub fn wrap(text: &str, size: f64, width: u32) -> Vec<String> {
+    let common = f64::from(text_width("the bar of a lock: 95 %", size)) / 23.0;
+    let letters = (f64::from(width) / common / 1.05) as usize;
+    textwrap::wrap(text, letters.max(1)).into_iter().map(std::borrow::Cow::into_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_longer_time_is_darker_so_that_tiles_can_be_ranked_without_colours() {
+        let lightness = |RGBColor(red, green, blue): RGBColor| {
+            u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue)
+        };
+        let shades = [0.0, 0.1, 0.4, 0.7, 1.0].map(|share| lightness(heat(share)));
+        assert!(shades.is_sorted_by(|one, other| one > other), "{shades:?}");
+    }
+
+    #[test]
+    fn no_two_of_sixty_strategies_have_the_same_colour_or_the_same_look() {
+        let colours: BTreeSet<String> = (0..60).map(|look| hex(colour(look))).collect();
+        let looks: BTreeSet<_> =
+            (0..60).map(|look| (page_colour(look), dash(look), corners(look, 0))).collect();
+        assert_eq!((colours.len(), looks.len()), (60, 60));
+    }
+}
