@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::arrivals::{Arrivals, Open, Replay};
 use super::faults::{FaultEntry, fault};
-use super::fields::{CLIENT, ENSEMBLE, FAULT, GATE, Section};
+use super::fields::{CLIENT, ENSEMBLE, FAULT, GATE, Keys, Section};
 use super::file::{self, Client, Ensemble, LoadWord, Top};
 use super::gate::{Condition, Gate, Known, KnownCells, parse};
 use super::model::{ClientKind, EnsembleChoice, Load, Precision, RateOf, Scenario, Stop};
@@ -20,6 +20,7 @@ use super::strategies::{ListedStrategy, apply_poll_interval, strategies};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::catalog::fault::FaultCard;
 use zklockbench_core::measure::FigureCard;
+use zklockbench_core::units::shown;
 
 #[derive(Debug, Clone)]
 pub struct Catalog {
@@ -58,10 +59,9 @@ impl<'c> Document<'c> {
     ) -> Self {
         let root = known_keys(Section::Top, root, &[], |_| None, sink);
         let top: Given<Top> = section(&root, sink);
-        let ensemble = root
-            .get(ENSEMBLE)
-            .and_then(|value| ensemble(value, sink))
-            .unwrap_or_else(|| section(&DeTable::new(), sink));
+        let help = "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`";
+        let ensemble = root.get(ENSEMBLE).and_then(|value| keys::<Ensemble>(value, "a table", help, sink));
+        let ensemble = ensemble.unwrap_or_else(|| section(&DeTable::new(), sink));
         let listed = root.get("strategies").map(|value| strategies(value, &catalog.locks, sink));
         let (mut strategies, strategies_whole) = listed.unwrap_or_default();
         if let Some(interval) = top.said.poll_interval {
@@ -75,7 +75,7 @@ impl<'c> Document<'c> {
             root.get(key).map(|value| list(key, value, example, sink)).unwrap_or_default().into_iter()
         };
         let clients = items(CLIENT, "share = 0.2; how many clients there are is `contenders`")
-            .filter_map(|item| client(item, sink));
+            .filter_map(|item| keys(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink));
         let faults = items(FAULT, "kind = \"kill\"").filter_map(|item| fault(item, &catalog.faults, sink));
         let (clients, faults) = (clients.collect(), faults.collect());
         let labels: Vec<String> = strategies.iter().map(|listed| listed.choice.label.clone()).collect();
@@ -213,23 +213,22 @@ impl Top {
     }
 }
 
-fn ensemble(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<Given<Ensemble>> {
-    let help = "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`";
-    let keys = table(value, "a table", help, sink)?;
-    Some(section(&known_keys(Section::Ensemble, keys, &[], |_| None, sink), sink))
-}
-
-fn client(item: &TomlValue<'_>, sink: &Sink<'_>) -> Option<Given<Client>> {
-    let keys = table(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink)?;
-    Some(section(&known_keys(Section::Client, keys, &[], |_| None, sink), sink))
+/// The keys of a table under a header of its own.
+fn keys<T: Keys>(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) -> Option<Given<T>> {
+    let keys = table(value, expected, help, sink)?;
+    Some(section(&known_keys(T::SECTION, keys, &[], |_| None, sink), sink))
 }
 
 /// The gates without mistakes. What a gate may name is not checked where the scenario's own strategies or contenders could
 /// not be read.
 fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     if let DeValue::String(text) = value.get_ref() {
-        let help = format!("put it in brackets: gate = [\"{text}\"]");
-        sink.error(value.span(), "expected a list of gates, found a string", help);
+        let help = format!("put it in brackets: gate = [\"{}\"]", shown(text, 60));
+        sink.error(
+            value.span(),
+            format!("expected a list of gates, found a string: `\"{}\"`", shown(text, 60)),
+            help,
+        );
         return condition(text, value.span(), known, sink).into_iter().map(unnamed).collect();
     }
     let items = list(GATE, value, "require = \"wait.p99 < 50ms\"", sink);
@@ -245,9 +244,8 @@ fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate>
     if let DeValue::String(text) = item.get_ref() {
         return condition(text, item.span(), known, sink).map(unnamed);
     }
-    let keys = table(item, "a gate", "write { require = \"wait.p99 < 50ms\" }", sink)?;
-    let Given { said: file::Gate { require, name }, .. } =
-        section(&known_keys(Section::Gate, keys, &[], |_| None, sink), sink);
+    let help = "write { require = \"wait.p99 < 50ms\" }";
+    let Given { said: file::Gate { require, name }, .. } = keys(item, "a gate", help, sink)?;
     let require = require?;
     Some(Gate { name, condition: condition(require.get_ref(), require.span(), known, sink)? })
 }

@@ -115,21 +115,22 @@ impl Field {
     }
 
     /// What may be written for it.
-    pub(super) fn words(&self) -> String {
-        let alternatives: Vec<_> = words(&self.schema).iter().map(|word| format!("`\"{word}\"`")).collect();
-        match self.annotation("x-words") {
-            Some(words) => words.to_owned(),
-            None if alternatives.is_empty() => "text".to_owned(),
-            None => alternatives.join(" or "),
-        }
+    pub(super) fn words(&self) -> &str {
+        self.annotation("x-words").unwrap_or("text")
     }
 }
 
-/// The words that a schema allows.
-fn words(schema: &Value) -> Vec<&str> {
+/// What a definition allows: in its own words, or one of several.
+fn words(definition: &Value) -> Value {
+    let quoted = |word: &&str| format!("`\"{word}\"`");
+    let alternatives = || alternatives(definition).iter().map(quoted).collect::<Vec<_>>().join(" or ");
+    definition.get("x-words").cloned().unwrap_or_else(|| alternatives().into())
+}
+
+fn alternatives(schema: &Value) -> Vec<&str> {
     let all = |keyword: &str| schema[keyword].as_array().into_iter().flatten();
     let own = all("enum").chain(schema.get("const")).filter_map(Value::as_str);
-    own.chain(all("oneOf").flat_map(words)).collect()
+    own.chain(all("oneOf").flat_map(alternatives)).collect()
 }
 
 /// Every key, in the order in which the reference page has them, and the definitions of their schemas.
@@ -145,10 +146,8 @@ static MODEL: LazyLock<(Vec<Field>, Map<String, Value>)> = LazyLock::new(|| {
     for field in &mut fields {
         let definition =
             field.schema["$ref"].as_str().and_then(|path| definitions.get(path.rsplit('/').next()?));
-        if let (None, Some(words)) =
-            (field.schema.get("x-words"), definition.and_then(|one| one.get("x-words")))
-        {
-            field.schema["x-words"] = words.clone();
+        if let (None, Some(definition)) = (field.annotation("x-words"), definition) {
+            field.schema["x-words"] = words(definition);
         }
     }
     (fields, definitions)

@@ -155,6 +155,7 @@ pub struct Precision {
 pub enum Order {
     /// Every repetition holds every combination once, shuffled by the seed.
     Shuffled,
+    /// As the scenario lists them.
     AsWritten,
 }
 

@@ -158,8 +158,8 @@ pub(super) fn section<T: Keys>(table: &DeTable<'_>, sink: &Sink<'_>) -> Given<T>
         };
         // What encloses a mistake is wrong only without that part.
         if !reported.iter().any(|one| at.start <= one.start && one.end <= at.end) {
-            let example = field(T::SECTION, &name).map(|field| example(field, value));
-            let (message, help) = explained(error.message(), &example.unwrap_or_default());
+            let help = field(T::SECTION, &name).map(|field| help(field, value));
+            let (message, help) = explained(error.message(), help.unwrap_or_default());
             sink.error(at.clone(), message, help);
         }
         if !rest.get_mut(name.as_str()).is_some_and(|value| remove(value, &at)) {
@@ -239,22 +239,25 @@ const OWN_WORDS: [(&str, &str); 5] = [
     ("was too large", "the number is too large"),
 ];
 
-/// An example of the key, with the distribution or process that its value names.
-fn example(key: &Field, value: &TomlValue<'_>) -> String {
+/// What to write for a key, with the distribution or process that its value names.
+fn help(key: &Field, value: &TomlValue<'_>) -> String {
     let name = match value.get_ref() {
         DeValue::Table(parts) => parts.keys().next().map(|name| name.get_ref().to_string()),
         other => other.as_str().map(str::to_owned),
     };
     let form = distributions().into_iter().chain(processes()).find(|form| Some(&form.name) == name.as_ref());
-    form.map_or_else(|| key.example(), |form| format!("{} = {}", key.name, form.example))
+    match form {
+        _ if key.words().starts_with('`') => format!("write {}", key.words()),
+        Some(form) => format!("for example {} = {}", key.name, form.example),
+        None => format!("for example {}", key.example()),
+    }
 }
 
 /// A mistake that serde found in the value of a key, and what to do about it.
-fn explained(error: &str, example: &str) -> (String, String) {
+fn explained(error: &str, otherwise: String) -> (String, String) {
     if let Some((message, help)) = error.split_once('\n') {
         return (message.to_owned(), help.to_owned());
     }
-    let example = format!("for example {example}");
     let quoted: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
     // Toml's own words for a stranger in the table of a distribution or a process.
     let extra = error
@@ -266,13 +269,13 @@ fn explained(error: &str, example: &str) -> (String, String) {
     match typed {
         Some(typed) if extra.is_some() || error.starts_with("unknown ") => {
             let all = listed(known.iter().copied());
-            let help = did_you_mean(typed, known, &format!("write one of {all}"));
+            let help = did_you_mean(typed, known, &otherwise);
             (format!("`{}` is not one of {all}", shown(typed, 60)), help)
         }
-        Some(name) if error.starts_with("missing field") => (format!("`{name}` is missing"), example),
+        Some(name) if error.starts_with("missing field") => (format!("`{name}` is missing"), otherwise),
         _ => {
             let own = OWN_WORDS.iter().find(|(words, _)| error.contains(words));
-            (own.map_or_else(|| shown(error, 200), |(_, own)| (*own).to_owned()), example)
+            (own.map_or_else(|| shown(error, 200), |(_, own)| (*own).to_owned()), otherwise)
         }
     }
 }

@@ -38,7 +38,7 @@ fn keys(section: Section) -> String {
             (None, Some(meaning)) => format!("absent: {}", cell(meaning)),
             (None, None) => "required".to_owned(),
         };
-        format!("`{}` | {} | {need} | {}", field.name, cell(&field.words()), cell(field.doc()))
+        format!("`{}` | {} | {need} | {}", field.name, cell(field.words()), cell(field.doc()))
     };
     table("key | value | default | meaning", fields_of(section).map(row))
 }
