@@ -6,15 +6,16 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 use super::arrivals::{Arrivals, Open, Replay};
 use super::faults::{FaultEntry, fault};
-use super::fields::{CLIENT, ENSEMBLE, FAULT, GATE, Keys, Section};
+use super::fields::{CLIENT, ENSEMBLE, FAULT, GATE, Section};
 use super::file::{self, Client, Ensemble, LoadWord, Top};
 use super::gate::{Condition, Gate, Known, KnownCells, parse};
 use super::model::{ClientKind, EnsembleChoice, Load, Precision, RateOf, Scenario, Stop};
-use super::read::{Given, Places, Sink, TomlValue, known_keys, list, section, table};
+use super::read::{Given, Places, Sink, TomlValue, expect, known_keys, list, section};
 use super::shapes::{Process, ReadTrace};
 use super::strategies::{ListedStrategy, apply_poll_interval, strategies};
 use zklockbench_core::catalog::LockCard;
@@ -58,10 +59,11 @@ impl<'c> Document<'c> {
         sink: &Sink<'_>,
     ) -> Self {
         let root = known_keys(Section::Top, root, &[], |_| None, sink);
-        let top: Given<Top> = section(&root, sink);
+        let top: Given<Top> = section(Section::Top, &root, sink);
         let help = "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`";
-        let ensemble = root.get(ENSEMBLE).and_then(|value| keys::<Ensemble>(value, "a table", help, sink));
-        let ensemble = ensemble.unwrap_or_else(|| section(&DeTable::new(), sink));
+        let ensemble: Option<Given<Ensemble>> =
+            root.get(ENSEMBLE).and_then(|value| keys(Section::Ensemble, value, "a table", help, sink));
+        let ensemble = ensemble.unwrap_or_else(|| section(Section::Ensemble, &DeTable::new(), sink));
         let listed = root.get("strategies").map(|value| strategies(value, &catalog.locks, sink));
         let (mut strategies, strategies_whole) = listed.unwrap_or_default();
         if let Some(interval) = top.said.poll_interval {
@@ -74,8 +76,16 @@ impl<'c> Document<'c> {
         let items = |key: &str, example: &str| {
             root.get(key).map(|value| list(key, value, example, sink)).unwrap_or_default().into_iter()
         };
-        let clients = items(CLIENT, "share = 0.2; how many clients there are is `contenders`")
-            .filter_map(|item| keys(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink));
+        let clients =
+            items(CLIENT, "share = 0.2; how many clients there are is `contenders`").filter_map(|item| {
+                keys::<Client>(
+                    Section::Client,
+                    item,
+                    "a kind of clients",
+                    "write { share = 0.2, hold = \"1s\" }",
+                    sink,
+                )
+            });
         let faults = items(FAULT, "kind = \"kill\"").filter_map(|item| fault(item, &catalog.faults, sink));
         let (clients, faults) = (clients.collect(), faults.collect());
         let labels: Vec<String> = strategies.iter().map(|listed| listed.choice.label.clone()).collect();
@@ -214,9 +224,15 @@ impl Top {
 }
 
 /// The keys of a table under a header of its own.
-fn keys<T: Keys>(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) -> Option<Given<T>> {
-    let keys = table(value, expected, help, sink)?;
-    Some(section(&known_keys(T::SECTION, keys, &[], |_| None, sink), sink))
+fn keys<T: Default + DeserializeOwned>(
+    under: Section,
+    value: &TomlValue<'_>,
+    expected: &str,
+    help: &str,
+    sink: &Sink<'_>,
+) -> Option<Given<T>> {
+    let keys = expect(value.get_ref().as_table(), value, expected, help, sink)?;
+    Some(section(under, &known_keys(under, keys, &[], |_| None, sink), sink))
 }
 
 /// The gates without mistakes. What a gate may name is not checked where the scenario's own strategies or contenders could
@@ -224,11 +240,7 @@ fn keys<T: Keys>(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<
 fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     if let DeValue::String(text) = value.get_ref() {
         let help = format!("put it in brackets: gate = [\"{}\"]", shown(text, 60));
-        sink.error(
-            value.span(),
-            format!("expected a list of gates, found a string: `\"{}\"`", shown(text, 60)),
-            help,
-        );
+        expect(None::<()>, value, "a list of gates", &help, sink);
         return condition(text, value.span(), known, sink).into_iter().map(unnamed).collect();
     }
     let items = list(GATE, value, "require = \"wait.p99 < 50ms\"", sink);
@@ -245,7 +257,7 @@ fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate>
         return condition(text, item.span(), known, sink).map(unnamed);
     }
     let help = "write { require = \"wait.p99 < 50ms\" }";
-    let Given { said: file::Gate { require, name }, .. } = keys(item, "a gate", help, sink)?;
+    let Given { said: file::Gate { require, name }, .. } = keys(Section::Gate, item, "a gate", help, sink)?;
     let require = require?;
     Some(Gate { name, condition: condition(require.get_ref(), require.span(), known, sink)? })
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::diagnostic::{did_you_mean, listed};
 use super::fields::Section;
 use super::file::Fault;
-use super::read::{Given, Places, Sink, TomlValue, known_keys, plain, section, table, text};
+use super::read::{Given, Places, Sink, TomlValue, expect, known_keys, plain, section};
 use super::value::{default_value, param_value, word};
 use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
 use zklockbench_core::catalog::{Param, ParamValue};
@@ -76,7 +76,7 @@ pub(super) fn fault<'c>(
     sink: &Sink<'_>,
 ) -> Option<FaultEntry<'c>> {
     let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
-    let keys = table(item, "a fault", help, sink)?;
+    let keys = expect(item.get_ref().as_table(), item, "a fault", help, sink)?;
     let found = keys.get("kind").and_then(|kind| Some((card(kind, cards, sink)?, kind.span())));
     // Without its kind it can't be told which other keys it takes.
     let every = || cards.iter().flat_map(|card| card.params);
@@ -96,7 +96,7 @@ pub(super) fn fault<'c>(
         }
     }
     let target = keys.get("target").cloned();
-    let Given { said, places } = section(&keys, sink);
+    let Given { said, places } = section(Section::Fault, &keys, sink);
     let (card, span) = found?;
     let word = target.and_then(|value| target_word(card, &value, sink));
     Some(FaultEntry { card, span, places, said, word, set })
@@ -104,7 +104,7 @@ pub(super) fn fault<'c>(
 
 fn card<'c>(kind: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<&'c FaultCard> {
     let names = || cards.iter().map(|card| card.name);
-    let name = text(kind, "a fault's name", "write it in quotes", sink)?;
+    let name = expect(kind.get_ref().as_str(), kind, "a fault's name", "write it in quotes", sink)?;
     let found = cards.iter().find(|card| card.name == name);
     if found.is_none() {
         let help = did_you_mean(name, names(), &format!("the faults are {}", listed(names())));

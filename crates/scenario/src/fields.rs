@@ -48,31 +48,6 @@ impl Section {
     }
 }
 
-/// The type of a section.
-pub(super) trait Keys: Default + DeserializeOwned + JsonSchema {
-    const SECTION: Section;
-}
-
-impl Keys for Top {
-    const SECTION: Section = Section::Top;
-}
-
-impl Keys for Ensemble {
-    const SECTION: Section = Section::Ensemble;
-}
-
-impl Keys for Client {
-    const SECTION: Section = Section::Client;
-}
-
-impl Keys for Fault {
-    const SECTION: Section = Section::Fault;
-}
-
-impl Keys for Gate {
-    const SECTION: Section = Section::Gate;
-}
-
 #[derive(Debug)]
 pub struct Field {
     pub section: Section,
@@ -137,11 +112,11 @@ fn alternatives(schema: &Value) -> Vec<&str> {
 static MODEL: LazyLock<(Vec<Field>, Map<String, Value>)> = LazyLock::new(|| {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let mut fields = Vec::new();
-    fields.extend(fields_from::<Top>(&mut generator));
-    fields.extend(fields_from::<Ensemble>(&mut generator));
-    fields.extend(fields_from::<Client>(&mut generator));
-    fields.extend(fields_from::<Fault>(&mut generator));
-    fields.extend(fields_from::<Gate>(&mut generator));
+    fields.extend(fields_from::<Top>(Section::Top, &mut generator));
+    fields.extend(fields_from::<Ensemble>(Section::Ensemble, &mut generator));
+    fields.extend(fields_from::<Client>(Section::Client, &mut generator));
+    fields.extend(fields_from::<Fault>(Section::Fault, &mut generator));
+    fields.extend(fields_from::<Gate>(Section::Gate, &mut generator));
     let definitions = generator.take_definitions(true);
     for field in &mut fields {
         let definition =
@@ -153,7 +128,10 @@ static MODEL: LazyLock<(Vec<Field>, Map<String, Value>)> = LazyLock::new(|| {
     (fields, definitions)
 });
 
-fn fields_from<T: Keys>(generator: &mut SchemaGenerator) -> impl Iterator<Item = Field> {
+fn fields_from<T: DeserializeOwned + JsonSchema>(
+    section: Section,
+    generator: &mut SchemaGenerator,
+) -> impl Iterator<Item = Field> {
     let schema = T::json_schema(generator).to_value();
     let mut names: &[&str] = &[];
     let _ = T::deserialize(FieldNames(&mut names));
@@ -163,7 +141,7 @@ fn fields_from<T: Keys>(generator: &mut SchemaGenerator) -> impl Iterator<Item =
         if let Some(doc) = schema["description"].as_str() {
             schema["description"] = doc.replace('\n', " ").into();
         }
-        Field { section: T::SECTION, name, schema }
+        Field { section, name, schema }
     })
 }
 

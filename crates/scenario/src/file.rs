@@ -319,6 +319,7 @@ pub(super) struct Gate {
 /// One value or a list of different ones.
 #[derive(JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 #[expect(dead_code, reason = "for the schema")]
 enum OneOrMore<T> {
     One(T),

@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde::de::Deserialize;
-use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
+use serde::de::{Deserialize, DeserializeOwned};
+use toml::de::{DeString, DeTable, DeValue, Deserializer, Error, ValueDeserializer};
 use toml::{Spanned, Value};
 
 use super::diagnostic::{Diagnostic, Severity, did_you_mean, listed, nearest};
 use super::fields::{
-    CLIENT, ENSEMBLE, FAULT, Field, GATE, Keys, Section, distributions, field, fields, fields_of, processes,
+    CLIENT, ENSEMBLE, FAULT, Field, GATE, Section, distributions, field, fields, fields_of, processes,
 };
-use super::value::Wrong;
+use super::value::{Wrong, wrong_type};
 use zklockbench_core::units::shown;
 
 pub(super) type TomlValue<'a> = Spanned<DeValue<'a>>;
@@ -129,105 +129,60 @@ pub(super) struct Given<T> {
     pub(super) places: Places,
 }
 
-/// After so many mistakes in the values of one section the others are not reported.
-const MISTAKES_AT_MOST: usize = 50;
-
-/// Reads a section whose keys have been checked by [`known_keys`].
-pub(super) fn section<T: Keys>(table: &DeTable<'_>, sink: &Sink<'_>) -> Given<T> {
-    let places = Places::of_table(table);
-    report_missing(T::SECTION, table, sink);
-    let mut whole = table.clone();
-    for field in fields_of(T::SECTION) {
-        if let (None, Some(text)) = (whole.get(field.name), field.default()) {
-            let default = DeValue::parse(text).map(|value| Spanned::new(0..0, value.into_inner()));
-            whole.extend(default.ok().map(|value| (Spanned::new(0..0, field.name.into()), value)));
+/// Reads a section whose keys have been checked by [`known_keys`], each key on its own.
+pub(super) fn section<T: Default + DeserializeOwned>(
+    section: Section,
+    table: &DeTable<'_>,
+    sink: &Sink<'_>,
+) -> Given<T> {
+    report_missing(section, table, sink);
+    let mut right = DeTable::new();
+    for (key, value) in table {
+        let wrong = mistakes::<T>(key, &spelt_out(key.get_ref(), value));
+        for error in &wrong {
+            let (message, help) = explained(error.message(), help(section, key.get_ref(), value));
+            sink.error(error.span().unwrap_or_else(|| value.span()), message, help);
+        }
+        if wrong.is_empty() {
+            right.insert(key.clone(), spelt_out(key.get_ref(), value));
         }
     }
-    for (key, value) in whole.iter_mut() {
-        spell_out(key.get_ref(), value);
-    }
-    let mut rest = whole.clone();
-    let mut reported: Vec<Range<usize>> = Vec::new();
-    for _ in 0..MISTAKES_AT_MOST {
-        let Err(error) = deserialized::<T>(&rest) else { break };
-        let at = error.span().unwrap_or(0..0);
-        let found = rest.iter().find(|(_, value)| holds(value, &at));
-        let Some((name, value)) = found.map(|(key, value)| (key.get_ref().to_string(), value)) else {
-            sink.error(at, error.message(), "the reference page of keys shows what may be written");
-            return Given { said: T::default(), places };
-        };
-        // What encloses a mistake is wrong only without that part.
-        if !reported.iter().any(|one| at.start <= one.start && one.end <= at.end) {
-            let help = field(T::SECTION, &name).map(|field| help(field, value));
-            let (message, help) = explained(error.message(), help.unwrap_or_default());
-            sink.error(at.clone(), message, help);
+    for field in fields_of(section).filter(|field| !table.contains_key(field.name)) {
+        if let Some(Ok(default)) = field.default().map(DeValue::parse) {
+            right.insert(Spanned::new(0..0, field.name.into()), spelt_out(field.name, &default));
         }
-        if !rest.get_mut(name.as_str()).is_some_and(|value| remove(value, &at)) {
-            rest.remove(name.as_str());
-        }
-        whole.remove(name.as_str());
-        reported.push(at);
     }
-    Given { said: deserialized(&whole).unwrap_or_default(), places }
+    Given { said: deserialized(right).unwrap_or_default(), places: Places::of_table(table) }
 }
 
-fn deserialized<T: Keys>(table: &DeTable<'_>) -> Result<T, toml::de::Error> {
-    T::deserialize(Deserializer::from(Spanned::new(0..0, table.clone())))
+/// What serde finds wrong with the value of a key, or with each item of its list.
+fn mistakes<'a, T: DeserializeOwned>(key: &Spanned<DeString<'a>>, value: &TomlValue<'a>) -> Vec<Error> {
+    let alone = |value: TomlValue<'a>| deserialized::<T>([(key.clone(), value)].into_iter().collect()).err();
+    match (&**key.get_ref(), value.get_ref()) {
+        ("contenders", DeValue::Array(items)) => {
+            let list = |item: &TomlValue<'a>| DeValue::Array([item.clone()].into_iter().collect());
+            items.iter().filter_map(|item| alone(Spanned::new(item.span(), list(item)))).collect()
+        }
+        _ => alone(value.clone()).into_iter().collect(),
+    }
 }
 
-/// Writes what has a short form as its long one: a number for a list of one, a duration for a distribution.
-fn spell_out(key: &str, value: &mut TomlValue<'_>) {
-    let span = value.span();
+fn deserialized<T: DeserializeOwned>(table: DeTable<'_>) -> Result<T, Error> {
+    T::deserialize(Deserializer::from(Spanned::new(0..0, table)))
+}
+
+/// What has a short form in its long one: a number as a list of one, a duration as a distribution.
+fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
     let long = match (key, value.get_ref()) {
-        (_, DeValue::Table(_)) | ("contenders", DeValue::Array(_)) => return,
+        (_, DeValue::Table(_)) | ("contenders", DeValue::Array(_)) => return value.clone(),
         ("hold" | "think", _) => {
-            let entry = (Spanned::new(span.clone(), "fixed".into()), value.clone());
+            let entry = (Spanned::new(value.span(), "fixed".into()), value.clone());
             DeValue::Table([entry].into_iter().collect())
         }
         ("contenders", _) => DeValue::Array([value.clone()].into_iter().collect()),
-        _ => return,
+        _ => return value.clone(),
     };
-    *value = Spanned::new(span, long);
-}
-
-fn holds(value: &TomlValue<'_>, at: &Range<usize>) -> bool {
-    let span = value.span();
-    let contains = |span: Range<usize>| span.start <= at.start && at.end <= span.end;
-    contains(span)
-        || match value.get_ref() {
-            DeValue::Array(items) => items.iter().any(|item| holds(item, at)),
-            DeValue::Table(entries) => {
-                entries.iter().any(|(key, value)| contains(key.span()) || holds(value, at))
-            }
-            _ => false,
-        }
-}
-
-/// Removes the smallest part that holds a mistake; whether there is one beside the whole.
-fn remove(value: &mut TomlValue<'_>, at: &Range<usize>) -> bool {
-    if value.span() == *at {
-        return false;
-    }
-    match value.get_mut() {
-        DeValue::Array(items) => {
-            let Some(index) = items.iter().position(|item| holds(item, at)) else { return false };
-            if !items.get_mut(index).is_some_and(|item| remove(item, at)) {
-                let others = items.iter().enumerate().filter(|(at, _)| *at != index);
-                *items = others.map(|(_, item)| item.clone()).collect();
-            }
-            true
-        }
-        DeValue::Table(entries) => {
-            let is_in = |key: &Range<usize>| key.start <= at.start && at.end <= key.end;
-            let found = entries.iter().find(|(key, value)| is_in(&key.span()) || holds(value, at));
-            let Some(name) = found.map(|(key, _)| key.get_ref().to_string()) else { return false };
-            if !entries.get_mut(name.as_str()).is_some_and(|value| remove(value, at)) {
-                entries.remove(name.as_str());
-            }
-            true
-        }
-        _ => false,
-    }
+    Spanned::new(value.span(), long)
 }
 
 /// Messages of serde and toml, and what they mean here.
@@ -240,7 +195,8 @@ const OWN_WORDS: [(&str, &str); 5] = [
 ];
 
 /// What to write for a key, with the distribution or process that its value names.
-fn help(key: &Field, value: &TomlValue<'_>) -> String {
+fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
+    let Some(key) = field(section, key) else { return String::new() };
     let name = match value.get_ref() {
         DeValue::Table(parts) => parts.keys().next().map(|name| name.get_ref().to_string()),
         other => other.as_str().map(str::to_owned),
@@ -290,8 +246,8 @@ fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
     }
 }
 
-/// Reports every key that a section does not have beside these parameters, unless `advice` says otherwise. Of a misspelt key
-/// the value is kept under the name that was meant, so that what is wrong with it is reported, too.
+/// Reports every key that a section does not have beside these parameters; `owner` may know where it belongs. The value of a
+/// misspelt key is kept under the name that was meant, so that what is wrong with it is reported, too.
 pub(super) fn known_keys<'a>(
     section: Section,
     table: &DeTable<'a>,
@@ -385,14 +341,6 @@ pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
     Value::deserialize(ValueDeserializer::from(value.clone())).map_err(|error| error.message().to_owned())
 }
 
-/// The entries of a table in the order of the file.
-pub(super) fn entries<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(&'t str, Range<usize>, &'t TomlValue<'a>)> {
-    let mut entries: Vec<_> =
-        table.iter().map(|(key, value)| (key.get_ref().as_ref(), key.span(), value)).collect();
-    entries.sort_by_key(|(_, at, _)| at.start);
-    entries
-}
-
 /// The tables of a list that have a header of their own; also a single one, whose header lacks its second brackets.
 pub(super) fn list<'t, 'a>(
     key: &str,
@@ -409,33 +357,13 @@ pub(super) fn list<'t, 'a>(
         }
         _ => {
             let help = format!("write `[[{key}]]` and, under it, {example}");
-            sink.error(value.span(), format!("expected a list of tables, found {}", a_type(value)), help);
-            Vec::new()
+            expect(None, value, "a list of tables", &help, sink).unwrap_or_default()
         }
     }
 }
 
-/// The table; reports any other value.
-pub(super) fn table<'t, 'a>(
-    value: &'t TomlValue<'a>,
-    expected: &str,
-    help: &str,
-    sink: &Sink<'_>,
-) -> Option<&'t DeTable<'a>> {
-    expect(value.get_ref().as_table(), value, expected, help, sink)
-}
-
-/// The text; reports any other value.
-pub(super) fn text<'t>(
-    value: &'t TomlValue<'_>,
-    expected: &str,
-    help: &str,
-    sink: &Sink<'_>,
-) -> Option<&'t str> {
-    expect(value.get_ref().as_str(), value, expected, help, sink)
-}
-
-fn expect<T>(
+/// What was found; where that is nothing, the value is reported.
+pub(super) fn expect<T>(
     found: Option<T>,
     value: &TomlValue<'_>,
     expected: &str,
@@ -443,17 +371,8 @@ fn expect<T>(
     sink: &Sink<'_>,
 ) -> Option<T> {
     if found.is_none() {
-        sink.error(value.span(), format!("expected {expected}, found {}", a_type(value)), help);
+        let wrong = plain(value).and_then(|value| Err::<(), _>(wrong_type(expected, &value, help)));
+        sink.checked(value.span(), wrong);
     }
     found
-}
-
-/// The type of a value and, where that is short, the value: `an integer: 5`.
-fn a_type(value: &TomlValue<'_>) -> String {
-    let kind = value.get_ref().type_str();
-    let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
-    match plain(value) {
-        Ok(plain) => format!("{article} {kind}: `{}`", shown(&plain.to_string(), 40)),
-        Err(_) => format!("{article} {kind}"),
-    }
 }

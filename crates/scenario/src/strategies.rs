@@ -9,8 +9,8 @@ use super::diagnostic::{did_you_mean, listed};
 use super::faults::{Set, in_force};
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{DriverProcesses, StrategyChoice};
-use super::read::{Sink, TomlValue, entries, plain, text};
-use super::value::{param_value, processes, wrong, wrong_type};
+use super::read::{Sink, TomlValue, expect, plain};
+use super::value::{param_value, processes, wrong};
 use zklockbench_core::catalog::{LockCard, MIXED_WITH, ParamKind, ParamValue, Params, members};
 use zklockbench_core::units::shown;
 
@@ -37,12 +37,8 @@ pub(super) fn strategies<'c>(
     cards: &'c [LockCard],
     sink: &Sink<'_>,
 ) -> (Vec<ListedStrategy<'c>>, bool) {
-    let DeValue::Array(items) = value.get_ref() else {
-        let wrong = plain(value).and_then(|value| {
-            let help = format!("put it in brackets: strategies = [{}]", shown(&value.to_string(), 40));
-            Err::<(), _>(wrong_type("a list of strategies", &value, &help))
-        });
-        sink.checked(value.span(), wrong);
+    let help = "put it in brackets: strategies = [\"polling\"]";
+    let Some(items) = expect(value.get_ref().as_array(), value, "a list of strategies", help, sink) else {
         return (Vec::new(), false);
     };
     if items.is_empty() {
@@ -71,7 +67,7 @@ fn strategy<'c>(item: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) ->
         DeValue::Table(entries) => from_table(item, entries.clone(), cards, sink),
         _ => {
             let help = "write its name in quotes, or { name = \"polling\", poll_interval = \"500ms\" }";
-            text(item, "a strategy", help, sink).and(None)
+            expect(None, item, "a strategy", help, sink)
         }
     }
 }
@@ -96,21 +92,20 @@ fn from_table<'c>(
         }
         None => named(item, table.remove("name"), cards, sink)?,
     };
-    let params = entries(&table);
     let mut set = Set::new();
-    for (key, at, value) in &params {
-        let Some(param) = card.params.iter().find(|param| param.name == *key) else {
-            let message = format!("`{}` has no parameter `{}`", card.name, shown(key, 60));
-            sink.error(at.clone(), message, param_help(card, key, cards));
+    for (key, value) in &table {
+        let Some(param) = card.params.iter().find(|param| param.name == *key.get_ref()) else {
+            let message = format!("`{}` has no parameter `{}`", card.name, shown(key.get_ref(), 60));
+            sink.error(key.span(), message, param_help(card, key.get_ref(), cards));
             continue;
         };
         let read = plain(value).and_then(|value| param_value(param, &value));
         set.extend(sink.checked(value.span(), read).map(|value| (param.name, value)));
     }
     whole = whole
-        && set.len() == params.len()
-        && has_no_idle(card, &set, &params, sink)
-        && can_be_served(card, &set, &params, sink);
+        && set.len() == table.len()
+        && has_no_idle(card, &set, &table, sink)
+        && can_be_served(card, &set, &table, sink);
     whole.then(|| ListedStrategy { card, choice: choice(card, &set, spread), span: item.span() })
 }
 
@@ -127,7 +122,8 @@ fn named<'c>(
         sink.error(item.span(), "the strategy has no `name`", format!("the strategies are {}", names(cards)));
         return None;
     };
-    card(text(&value, "a strategy's name", "write it in quotes", sink)?, &value, cards, sink)
+    let name = expect(value.get_ref().as_str(), &value, "a strategy's name", "write it in quotes", sink)?;
+    card(name, &value, cards, sink)
 }
 
 /// The lock of a driver, which has two names: the driver's, and the lock's within it.
@@ -138,13 +134,14 @@ fn driven<'c>(
     cards: &'c [LockCard],
     sink: &Sink<'_>,
 ) -> Option<&'c LockCard> {
-    let driver_name = text(driver, "a driver's name", "write it in quotes", sink)?;
+    let driver_name =
+        expect(driver.get_ref().as_str(), driver, "a driver's name", "write it in quotes", sink)?;
     let Some(value) = lock else {
         let help = format!("write {{ driver = \"{}\", lock = \"Lock\" }}", shown(driver_name, 60));
         sink.error(item.span(), "the driver has no `lock`", help);
         return None;
     };
-    let lock = text(&value, "a lock's name", "write it in quotes", sink)?;
+    let lock = expect(value.get_ref().as_str(), &value, "a lock's name", "write it in quotes", sink)?;
     // Where nothing is known of the driver, that is what is wrong, and not its lock.
     let at = if locks_of(driver_name, cards).is_empty() { driver } else { &value };
     card(&format!("{driver_name}:{lock}"), at, cards, sink)
@@ -190,28 +187,26 @@ fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<
     sink.checked(at.span(), mixed.map_err(|why| wrong(format!("`{}` can't be mixed", shown(name, 60)), why)))
 }
 
-/// The entries of a strategy's table.
-type Entries<'t, 'a> = [(&'t str, Range<usize>, &'t TomlValue<'a>)];
-
 /// Reports every parameter that has no meaning beside the others; whether there is none.
-fn has_no_idle(card: &LockCard, set: &Set, params: &Entries<'_, '_>, sink: &Sink<'_>) -> bool {
+fn has_no_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) -> bool {
     let mut none = true;
-    for (key, at, _) in params {
-        let Some((decider, chosen, words)) = card.idle(key, set) else { continue };
-        let message = format!("`{key}` has no effect with {} = \"{chosen}\"", decider.name);
+    for key in params.keys() {
+        let Some((decider, chosen, words)) = card.idle(key.get_ref(), set) else { continue };
+        let message = format!("`{}` has no effect with {} = \"{chosen}\"", key.get_ref(), decider.name);
         let help = format!("leave it out, or set `{}` to one of {}", decider.name, listed(words));
-        sink.error(at.clone(), message, help);
+        sink.error(key.span(), message, help);
         none = false;
     }
     none
 }
 
 /// Reports every parameter that asks for more than there is; whether there is none.
-fn can_be_served(card: &LockCard, set: &Set, params: &Entries<'_, '_>, sink: &Sink<'_>) -> bool {
+fn can_be_served(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) -> bool {
     let mut all = true;
-    for (key, _, value) in params {
+    for (key, value) in params {
+        let key: &str = key.get_ref();
         let Some(ParamKind::CountWithin(_, _, whole)) =
-            card.params.iter().find(|param| param.name == *key).map(|param| param.kind)
+            card.params.iter().find(|param| param.name == key).map(|param| param.kind)
         else {
             continue;
         };
