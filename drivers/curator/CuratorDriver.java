@@ -26,7 +26,6 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
@@ -39,12 +38,6 @@ public class CuratorDriver {
     static final ObjectMapper JSON = new ObjectMapper();
     /** Not System.out, which writes a line and its end apart. */
     static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
-    /** What is to be written with the next line, or within HELD_BACK_MS; guarded by OUT. */
-    static final StringBuilder heldBack = new StringBuilder();
-    static final int HELD_BACK_MS = 20;
-    static final int HELD_BACK_CHARS = 32 << 10;
-    /** How many acquires of a contender may be out at once. */
-    static final int AHEAD = 64;
     /** For a contender whose number is another's now, or when all ends. */
     static final Request END = new Request();
     static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
@@ -60,9 +53,6 @@ public class CuratorDriver {
             System.err.println("This is a driver of zklockbench: zklockbench run SCENARIO --driver curator=drivers/curator/run");
             System.exit(2);
         }
-        Thread later = new Thread(CuratorDriver::writeLater, "held-back");
-        later.setDaemon(true);
-        later.start();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             Request request = new Request(line);
@@ -83,7 +73,7 @@ public class CuratorDriver {
 
     static void hello() {
         ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "curator 1.1")
-            .put("hold", true).put("ahead", AHEAD).put("clock", "monotonic").put("tls", true);
+            .put("clock", "monotonic").put("tls", true);
         ready.putObject("inside").put("curator", version()).put("java", System.getProperty("java.version"));
         Locks.declare(ready.putObject("locks"));
         write(ready.toString());
@@ -116,8 +106,6 @@ public class CuratorDriver {
             return;
         }
         if (request.kind.equals("acquire")) acquiring.put(request.id, contender);
-        // Acquires may still be out then.
-        if (request.kind.equals("close")) contender.interruptWait(request.id);
         contender.requests.add(request);
     }
 
@@ -136,10 +124,9 @@ public class CuratorDriver {
         CuratorFramework client;
         JsonNode opened;
         InterProcessLock held;
-        /** The acquire that it is in, the last one that was cancelled, and the last one that was released by itself; 0 for none. */
+        /** The acquire that it is in, and the last one that was cancelled; 0 for none. */
         long waitsIn;
         long cancelled;
-        long released;
 
         Contender(int number) {
             super("contender-" + number);
@@ -151,15 +138,14 @@ public class CuratorDriver {
             requests.add(END);
         }
 
-        /** Those that come before it, too: the suite counts on. */
         synchronized void interruptWait(long id) {
             cancelled = id;
-            if (waitsIn != 0 && waitsIn <= id) interrupt();
+            if (waitsIn == id) interrupt();
         }
 
-        /** False where it was cancelled before, or what it comes after has not been released. */
+        /** False where it was cancelled before. */
         synchronized boolean begins(Request request) {
-            if (request.id <= cancelled || request.after >= 0 && request.after != released) return false;
+            if (request.id <= cancelled) return false;
             waitsIn = request.id;
             return true;
         }
@@ -182,7 +168,7 @@ public class CuratorDriver {
                 switch (request.kind) {
                     case "open" -> connect(request);
                     case "acquire" -> acquire(request);
-                    case "release" -> release(request, "ok", "");
+                    case "release" -> release(request);
                     case "echo" -> ok(request, done().put("now", now()));
                     default -> {
                         if (client != null) client.close();
@@ -270,71 +256,48 @@ public class CuratorDriver {
 
         void acquire(Request request) {
             InterProcessLock lock = lock(request.on, request.mode);
-            long granted;
             try {
                 if (!begins(request)) {
-                    tell(failure(request, "cancelled", "no", null).toString());
+                    fail(request, "cancelled", "no", null);
                     return;
                 }
                 boolean got = true;
                 long from = now();
                 if (request.timeoutMillis >= 0) got = lock.acquire(request.timeoutMillis, TimeUnit.MILLISECONDS);
                 else lock.acquire();
-                granted = now();
+                long granted = now();
                 ended();
                 if (!got) {
                     fail(request, "timeout", "no", null);
                     return;
                 }
                 held = lock;
-                String grant = line(request, "ok", Locks.tell(lock, client, opened.path("parameters")), from, granted);
-                if (request.holdMicros == 0) {
-                    // Without a hold the next one must not wait for the line that tells of this grant.
-                    release(request, "released", grant + "\n");
-                    return;
-                }
-                write(grant);
+                write(line(request, Locks.tell(lock, client, opened.path("parameters")), from, granted));
             } catch (InterruptedException cancelled) {
                 // Its node was deleted before this was thrown.
                 fail(request, "cancelled", "no", null);
-                return;
             } catch (Exception error) {
                 fail(request, word(error), "maybe", error.toString());
-                return;
             } finally {
                 ended();
                 acquiring.remove(request.id);
             }
-            if (request.holdMicros > 0) {
-                // From the grant on: looking up the token is part of the hold.
-                pause(granted + request.holdMicros - now());
-                release(request, "released", "");
-            }
         }
 
-        /** Lets it go, and writes what came of that behind the lines that are to be written first. */
-        void release(Request request, String word, String before) {
-            String told;
+        void release(Request request) {
             long from = now();
             try {
                 if (held == null) {
-                    told = failure(request, "bad-request", "no", "nothing is held").toString();
-                } else {
-                    held.release();
-                    told = line(request, word, "{}", from, now());
-                    // One that may be taken again is released as often as it was taken.
-                    if (!held.isAcquiredInThisProcess()) held = null;
-                    released = request.id;
+                    fail(request, "bad-request", "no", "nothing is held");
+                    return;
                 }
+                held.release();
+                write(line(request, "{}", from, now()));
+                // One that may be taken again is released as often as it was taken.
+                if (!held.isAcquiredInThisProcess()) held = null;
             } catch (Exception error) {
-                told = failure(request, word(error), "maybe", error.toString()).put("from", from).put("to", now()).toString();
+                write(failure(request, word(error), "maybe", error.toString()).put("from", from).put("to", now()).toString());
             }
-            tell(before + told);
-        }
-
-        /** While more is to be done, and the suite waits for nothing, lines may be written together. */
-        void tell(String lines) {
-            if (requests.isEmpty()) write(lines); else hold(lines);
         }
     }
 
@@ -366,12 +329,6 @@ public class CuratorDriver {
         return System.nanoTime() / 1_000;
     }
 
-    /** Longer than asked by what the kernel needs to wake a thread, some 60 us. */
-    static void pause(long micros) {
-        long end = System.nanoTime() + micros * 1_000;
-        for (long left = micros * 1_000; left > 0; left = end - System.nanoTime()) LockSupport.parkNanos(left);
-    }
-
     static ObjectNode done() {
         return JSON.createObjectNode();
     }
@@ -383,8 +340,8 @@ public class CuratorDriver {
     }
 
     /** What comes with every acquire, so without a tree. */
-    static String line(Request request, String word, String done, long from, long to) {
-        return "{\"id\":" + request.id + ",\"" + word + "\":" + done + ",\"from\":" + from + ",\"to\":" + to + "}";
+    static String line(Request request, String done, long from, long to) {
+        return "{\"id\":" + request.id + ",\"ok\":" + done + ",\"from\":" + from + ",\"to\":" + to + "}";
     }
 
     static void fail(Request request, String word, String held, String message) {
@@ -396,44 +353,14 @@ public class CuratorDriver {
         return message == null ? answer : answer.put("message", message);
     }
 
-    /** Whole lines, in one write, behind those that were held back. */
+    /** A whole line, in one write. */
     static void write(String message) {
         synchronized (OUT) {
-            heldBack.append(message).append('\n');
-            flush();
-        }
-    }
-
-    static void hold(String lines) {
-        synchronized (OUT) {
-            if (heldBack.length() == 0) OUT.notify();
-            heldBack.append(lines).append('\n');
-            if (heldBack.length() > HELD_BACK_CHARS) flush();
-        }
-    }
-
-    static void writeLater() {
-        try {
-            while (true) {
-                synchronized (OUT) {
-                    while (heldBack.length() == 0) OUT.wait();
-                }
-                Thread.sleep(HELD_BACK_MS);
-                synchronized (OUT) {
-                    flush();
-                }
+            try {
+                OUT.write((message + "\n").getBytes(StandardCharsets.UTF_8));
+            } catch (IOException closed) {
+                // Nobody reads any more; the end of input comes, too.
             }
-        } catch (InterruptedException never) {
-            // Nobody interrupts it.
         }
-    }
-
-    private static void flush() {
-        try {
-            OUT.write(heldBack.toString().getBytes(StandardCharsets.UTF_8));
-        } catch (IOException closed) {
-            // Nobody reads any more; the end of input comes, too.
-        }
-        heldBack.setLength(0);
     }
 }

@@ -18,13 +18,10 @@ final class Request {
     int contender = -1;
     /** Of `cancel`. */
     long of;
-    /** Of an acquire: the one before it; -1 for none. */
-    long after = -1;
     String on = "";
     String mode = "write";
-    /** -1 for none, as of `holdMicros`. */
+    /** -1 for none. */
     long timeoutMillis = -1;
-    long holdMicros = -1;
 
     Request() {
         line = "";
@@ -41,11 +38,9 @@ final class Request {
                     case "id" -> id = in.getLongValue();
                     case "c" -> contender = in.getIntValue();
                     case "of" -> of = in.getLongValue();
-                    case "after" -> after = in.getLongValue();
                     case "on" -> on = in.getText();
                     case "mode" -> mode = in.getText();
                     case "timeout_ms" -> timeoutMillis = in.getLongValue();
-                    case "hold_us" -> holdMicros = in.getLongValue();
                     default -> in.skipChildren();
                 }
             }

@@ -45,7 +45,6 @@ type request struct {
 	SessionMs int64 `json:"session_ms"`
 	On        string
 	TimeoutMs *int64 `json:"timeout_ms"`
-	HoldUs    *int64 `json:"hold_us"`
 	Of        int64
 }
 
@@ -135,7 +134,7 @@ func main() {
 
 func ready() message {
 	return message{
-		"t": "ready", "v": 1, "driver": "go 1", "contenders": 4096, "hold": true, "clock": "monotonic",
+		"t": "ready", "v": 1, "driver": "go 1", "contenders": 4096, "clock": "monotonic",
 		"inside": message{"samuel/go-zookeeper": release, "go": strings.TrimPrefix(runtime.Version(), "go")},
 		"locks": message{"Lock": message{
 			"summary": "Go's Lock, by samuel/go-zookeeper itself", "modes": []string{"write"},
@@ -152,7 +151,7 @@ func (c *contender) serve() {
 		case "acquire":
 			c.acquire(asked)
 		case "release":
-			c.release(asked, "ok")
+			c.release(asked)
 		case "echo":
 			say(message{"id": asked.ID, "ok": message{"now": now()}})
 		case "close":
@@ -333,11 +332,6 @@ func (c *contender) granted(asked request, got call) {
 	}
 	ok := message{"node": path.Base(node), "token": strconv.FormatInt(stat.Czxid, 10)}
 	say(stamped(message{"id": asked.ID, "ok": ok}, got.from, got.to))
-	if asked.HoldUs != nil {
-		// Looking up the token is a part of the hold.
-		time.Sleep(time.Duration(got.to+*asked.HoldUs-now()) * time.Microsecond)
-		c.release(asked, "released")
-	}
 }
 
 // releaseLate waits for a call that was given up, and releases what it gets.
@@ -353,7 +347,7 @@ func (c *contender) releaseLate(asked request, done chan call) {
 	say(message{"t": "event", "what": "late", "c": c.number, "of": asked.ID, "on": asked.On, "from": got.to, "to": now()})
 }
 
-func (c *contender) release(asked request, word string) {
+func (c *contender) release(asked request) {
 	lock := c.held[asked.On]
 	if lock == nil {
 		say(message{"id": asked.ID, "err": "bad-request", "message": "it is not held"})
@@ -367,7 +361,7 @@ func (c *contender) release(asked request, word string) {
 		say(stamped(failed(asked.ID, err, "maybe"), from, to))
 		return
 	}
-	say(stamped(message{"id": asked.ID, word: message{}}, from, to))
+	say(stamped(message{"id": asked.ID, "ok": message{}}, from, to))
 }
 
 func failed(id int64, err error, held string) message {

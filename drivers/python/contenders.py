@@ -60,18 +60,14 @@ class Contender:
         while True:
             request = self.requests.get()
             kind = request["t"]
-            granted = self.answer(request, "ok", getattr(self, f"do_{kind}"))
-            if kind == "acquire" and granted and "hold_us" in request:
-                if request["hold_us"]:
-                    time.sleep(request["hold_us"] / 1e6)
-                self.answer(request, "released", self.do_release)
+            self.answer(request, getattr(self, f"do_{kind}"))
             if kind == "close":
                 return
 
-    def answer(self, request, word, do):
+    def answer(self, request, do):
         began = now()
         try:
-            answer = {word: do(request) or {}}
+            answer = {"ok": do(request) or {}}
         except NotHeld as error:
             answer = {"err": error.word, "message": str(error)}
         except Lost as error:
@@ -81,7 +77,6 @@ class Contender:
         except Exception as error:
             answer = {"err": "crash", "held": "maybe", "message": repr(error)}
         say({"id": request["id"], **answer, "from": began, "to": now()})
-        return word in answer
 
     def do_open(self, request):
         return self.open(request)
@@ -139,7 +134,7 @@ def serve(ready, contender):
         request = json.loads(line)
         kind, number = request["t"], request.get("c")
         if kind == "hello":
-            about = {"t": "ready", "v": 1, "hold": True, "clock": "monotonic", **ready}
+            about = {"t": "ready", "v": 1, "clock": "monotonic", **ready}
             say(about if 1 in request["v"] else {"t": "refused", "why": "speaks version 1 only"})
         elif kind == "echo" and number is None:
             say({"id": request["id"], "ok": {"now": now()}})

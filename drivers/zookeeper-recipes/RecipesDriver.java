@@ -20,7 +20,6 @@ import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.locks.LockSupport;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Version;
 import org.apache.zookeeper.WatchedEvent;
@@ -60,10 +59,10 @@ public class RecipesDriver {
                     long of = request.path("of").asLong();
                     Contender contender = acquiring.get(of);
                     if (contender != null) contender.cancel(of);
-                    answer(request, "ok", done(), 0, 0);
+                    answer(request, done(), 0, 0);
                 }
                 case "echo" -> {
-                    if (request.has("c")) hand(request); else answer(request, "ok", done().put("now", now()), 0, 0);
+                    if (request.has("c")) hand(request); else answer(request, done().put("now", now()), 0, 0);
                 }
                 case "acquire", "release", "close" -> hand(request);
                 default -> fail(request, "unsupported", "no", request.path("t").asText());
@@ -74,7 +73,7 @@ public class RecipesDriver {
 
     static void hello() {
         ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "zookeeper-recipes 1");
-        ready.put("contenders", 1000).put("hold", true).put("clock", "monotonic");
+        ready.put("contenders", 1000).put("clock", "monotonic");
         ready.putObject("inside").put("zookeeper", Version.getVersion()).put("java", System.getProperty("java.version"));
         ObjectNode lock = ready.putObject("locks").putObject("WriteLock");
         lock.put("summary", "ZooKeeper's own WriteLock, by its recipes themselves").putArray("modes").add("write");
@@ -125,9 +124,9 @@ public class RecipesDriver {
                 switch (request.path("t").asText()) {
                     case "open" -> connect(request);
                     case "acquire" -> acquire(request);
-                    case "release" -> release(request, "ok");
+                    case "release" -> release(request);
                     case "late" -> releaseLate(places.get(request.path("on").asText()));
-                    case "echo" -> answer(request, "ok", done().put("now", now()), 0, 0);
+                    case "echo" -> answer(request, done().put("now", now()), 0, 0);
                     default -> {
                         close(request);
                         return;
@@ -147,7 +146,7 @@ public class RecipesDriver {
                     while (!connected && now() < until) wait(Math.max(1, (until - now()) / 1_000));
                     if (!connected) throw new KeeperException.ConnectionLossException();
                 }
-                answer(request, "ok", done()
+                answer(request, done()
                     .put("session", "0x" + Long.toHexString(client.getSessionId()))
                     .put("password", HexFormat.of().formatHex(client.getSessionPasswd()))
                     .put("session_ms", client.getSessionTimeout()), 0, 0);
@@ -203,13 +202,7 @@ public class RecipesDriver {
                     Stat stat = client.exists(node, false);
                     if (stat == null) throw new KeeperException.SessionExpiredException();
                     ObjectNode ok = done().put("node", node).put("token", Long.toString(stat.getCzxid()));
-                    answer(request, "ok", ok, from, place.granted);
-                    if (request.has("hold_us")) {
-                        // Looking up the token is a part of the hold. (Thread.sleep knows only whole milliseconds.)
-                        long end = place.granted + request.path("hold_us").asLong();
-                        for (long left = end - now(); left > 0; left = end - now()) LockSupport.parkNanos(left * 1_000);
-                        release(request, "released");
-                    }
+                    answer(request, ok, from, place.granted);
                 } else {
                     // Answered at its time; unlock() may take a while.
                     fail(request, ended, ended.equals("session") ? null : "no", null);
@@ -244,7 +237,7 @@ public class RecipesDriver {
             }
         }
 
-        void release(JsonNode request, String word) {
+        void release(JsonNode request) {
             Place place = places.get(request.path("on").asText());
             if (place == null || !place.wanted) {
                 fail(request, "bad-request", "no", "it is not held");
@@ -257,7 +250,7 @@ public class RecipesDriver {
             }
             try {
                 place.lock.unlock();
-                answer(request, word, done(), from, now());
+                answer(request, done(), from, now());
             } catch (RuntimeException error) {
                 fail(request, word(error), "maybe", error.toString());
             }
@@ -272,7 +265,7 @@ public class RecipesDriver {
                 // Then it is closed by the servers.
             }
             contenders.remove(number, this);
-            answer(request, "ok", done().set("held", held), 0, 0);
+            answer(request, done().set("held", held), 0, 0);
         }
     }
 
@@ -331,9 +324,9 @@ public class RecipesDriver {
     }
 
     /** With times, where the library was called. */
-    static void answer(JsonNode request, String word, JsonNode what, long from, long to) {
+    static void answer(JsonNode request, JsonNode what, long from, long to) {
         ObjectNode answer = JSON.createObjectNode().put("id", request.path("id").asLong());
-        answer.set(word, what);
+        answer.set("ok", what);
         write(to == 0 ? answer : answer.put("from", from).put("to", to));
     }
 

@@ -67,9 +67,6 @@ pub(super) struct Conversation {
     /// What each request is that is not answered, and when it was sent.
     asked: HashMap<u64, (&'static str, u64)>,
     answered: HashMap<u64, Answered>,
-    /// The second answers of acquires with `hold_us`, and what of them is to come.
-    released: HashMap<u64, Answered>,
-    holding: HashMap<u64, u64>,
     over: HashSet<u64>,
     opened: HashSet<usize>,
     /// The first thing that was wrong: what comes after it can't be trusted.
@@ -107,8 +104,6 @@ impl Conversation {
             next: 1,
             asked: HashMap::new(),
             answered: HashMap::new(),
-            released: HashMap::new(),
-            holding: HashMap::new(),
             over: HashSet::new(),
             opened: HashSet::new(),
             wrong: None,
@@ -170,9 +165,6 @@ impl Conversation {
         if let (Some("open"), Some(c)) = (request["t"].as_str(), request["c"].as_u64()) {
             self.opened.insert(usize::try_from(c).unwrap_or(usize::MAX));
         }
-        if request.get("hold_us").is_some() {
-            self.holding.insert(id, monotonic());
-        }
         self.asked.insert(id, (doing, monotonic()));
         self.write(&request);
         id
@@ -221,20 +213,6 @@ impl Conversation {
             .filter(|id| self.answered.contains_key(id))
             .min_by_key(|id| self.answered[id].came)?;
         Some((id, self.answered.remove(&id)?))
-    }
-
-    /// Waits for the second answer to an acquire with `hold_us`.
-    pub async fn release_of(&mut self, id: u64, within: Duration) -> Result<Answered, Trouble> {
-        let until = monotonic() + micros(within);
-        loop {
-            if let Some(released) = self.released.remove(&id) {
-                return Ok(released);
-            }
-            self.is_right()?;
-            if !self.hear_until(until).await {
-                return wrong(format!("`released` did not come within {} ms", within.as_millis()));
-            }
-        }
     }
 
     pub async fn listen(&mut self, duration: Duration) -> Result<(), Trouble> {
@@ -321,33 +299,13 @@ impl Conversation {
                 }
                 Ok(())
             }
-            Line::Answer(answer) if answer.released.is_some() => {
-                let id = answer.id;
-                let Some(sent) = self.holding.remove(&id) else {
-                    return Err(format!("`released` for what did not ask for it: {}", shown(&line)));
-                };
-                if self.asked.contains_key(&id) {
-                    return Err(format!("`released` before the grant: {}", shown(&line)));
-                }
-                self.released.insert(id, Answered { answer: *answer, sent, came });
-                Ok(())
-            }
             Line::Answer(answer) => {
                 let id = answer.id;
-                let failed = answer.err.is_some();
                 let Some((_, sent)) = self.asked.remove(&id) else {
-                    // What it has held by itself could not be released.
-                    if let Some(sent) = self.holding.remove(&id).filter(|_| failed) {
-                        self.released.insert(id, Answered { answer: *answer, sent, came });
-                        return Ok(());
-                    }
                     let again = self.over.contains(&id);
                     let what = if again { "answered twice" } else { "answered what was not asked" };
                     return Err(format!("{what}: {}", shown(&line)));
                 };
-                if failed {
-                    self.holding.remove(&id);
-                }
                 self.over.insert(id);
                 self.answered.insert(id, Answered { answer: *answer, sent, came });
                 Ok(())

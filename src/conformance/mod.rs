@@ -77,10 +77,6 @@ checks! {
     "cancel a wait": endings::cancel_during,
         "end the wait, leave the queue, and answer the acquire with `cancelled`";
     "cancel a hold": endings::cancel_after, "leave a lock alone that has been granted";
-    "hold": exclusion::by_itself,
-        "answer at the grant, hold, release, and answer `released`, or leave `hold` out";
-    "ahead": exclusion::ahead,
-        "do acquires that come `after` others one by one and in order, and none behind one that was not released";
     "close while holding": endings::close_while_holding,
         "release what is held and end the session when asked to close";
     "wire cut for a moment": sessions::cut_shortly,

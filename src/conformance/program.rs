@@ -168,20 +168,7 @@ pub(super) async fn is_killed(driver: &mut Conversation) -> Tried {
 
 /// Whether what it declares of its locks can be shown and asked for.
 pub(super) async fn declares(driver: &mut Conversation) -> Tried {
-    let known = [
-        "t",
-        "v",
-        "driver",
-        "inside",
-        "system",
-        "locks",
-        "contenders",
-        "session",
-        "hold",
-        "ahead",
-        "clock",
-        "tls",
-    ];
+    let known = ["t", "v", "driver", "inside", "system", "locks", "contenders", "session", "clock", "tls"];
     let fields = driver.declared.as_object().into_iter().flat_map(|fields| fields.keys());
     let unknown: Vec<&str> = fields.map(String::as_str).filter(|field| !known.contains(field)).collect();
     let locks: Vec<&str> = driver.ready.locks.keys().map(String::as_str).collect();
@@ -201,10 +188,7 @@ pub(super) async fn declares(driver: &mut Conversation) -> Tried {
     if driver.ready.contenders == 0 {
         return wrong("it takes 0 contenders");
     }
-    if driver.ready.ahead > 0 && !driver.ready.hold {
-        return wrong("`ahead` without `hold`: what is sent ahead has a `hold_us`");
-    }
-    for field in ["hold", "tls", "clock"] {
+    for field in ["tls", "clock"] {
         let fits = |value: &Value| if field == "clock" { value.is_string() } else { value.is_boolean() };
         if driver.declared.get(field).is_some_and(|value| !fits(value)) {
             return wrong(format!("`{field}` can't be {}", driver.declared[field]));

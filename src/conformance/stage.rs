@@ -356,10 +356,6 @@ impl<'a> Stage<'a> {
         self.abilities.cancel != How::None
     }
 
-    pub fn says(&self, field: &str) -> bool {
-        self.declared[field] == true
-    }
-
     pub fn proxy(&self) -> Result<Proxy, Trouble> {
         Proxy::before(&self.site.servers).map_err(|error| Trouble::Elsewhere(error.to_string()))
     }

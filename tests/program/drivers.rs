@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use zklockbench_analysis::ab::Turn;
-use zklockbench_core::measure::Measure;
 use zklockbench_core::units::as_a_word;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{CountedTurns, Counting, Trial};
@@ -343,62 +342,6 @@ fn a_driver_that_grants_without_a_lock_is_found_out() {
     assert!(bench.stored().trials[0].is_violated());
 }
 
-/// A driver that holds by itself, and lets everybody hold.
-const HOLDING_LIAR: &str = r#"
-import json, sys, threading, time
-output = threading.Lock()
-def now():
-    return time.monotonic_ns() // 1000
-def say(told):
-    with output:
-        print(json.dumps(told), flush=True)
-def hold(asked):
-    say({"id": asked["id"], "ok": {}, "from": now(), "to": now()})
-    time.sleep(asked["hold_us"] / 1e6)
-    say({"id": asked["id"], "released": {}, "from": now(), "to": now()})
-for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["t"] == "hello":
-        lock = {"timeout": "none", "cancel": "none"}
-        say({"t": "ready", "v": 1, "driver": "liar", "hold": True, "clock": "monotonic", "locks": {"Lock": lock}})
-    elif asked["t"] == "acquire":
-        threading.Thread(target=hold, args=(asked,), daemon=True).start()
-    else:
-        say({"id": asked["id"], "ok": {"session": hex(asked.get("c", 0) + 1), "now": now()}})
-"#;
-
-/// A driver that holds for an eighth of the time.
-fn holds_too_short() -> String {
-    HOLDING_LIAR.replace(
-        r#"def hold(asked):
-    say({"id": asked["id"], "ok": {}, "from": now(), "to": now()})
-    time.sleep(asked["hold_us"] / 1e6)
-    say({"id": asked["id"], "released": {}, "from": now(), "to": now()})"#,
-        r#"mutex = threading.Lock()
-def hold(asked):
-    called = now()
-    with mutex:
-        say({"id": asked["id"], "ok": {}, "from": called, "to": now()})
-        time.sleep(asked["hold_us"] / 8e6)
-        left = now()
-    say({"id": asked["id"], "released": {}, "from": left, "to": now()})"#,
-    )
-}
-
-#[test]
-fn a_driver_that_holds_for_less_than_it_was_asked_to_is_never_held() {
-    let bench = Bench::new();
-    let text = ONE_SERVER.replace("hold = \"3ms\"", "hold = \"4ms\"");
-    let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{text}");
-    let output = bench.run_with(&[liar(&bench, &holds_too_short())], &scenario, &NOT_COUNTED);
-    let trial = bench.stored().trials.remove(0);
-    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
-    let [short, impossible] = &trial.wrong_holds[..] else { panic!("{:?}", trial.wrong_holds) };
-    assert!(short.contains("shorter than asked for, by up to 3.") && impossible.starts_with("impossible: "));
-    assert_eq!(trial.health.invalid.as_ref(), Some(short));
-    assert!(matches!(&trial.judged.exclusion, Verdict::Unknown(why) if why.contains(short)));
-}
-
 /// A driver whose acquires leave their nodes behind when they time out. The tenth release of its first contender deletes nothing.
 const LEAVES_NODES: &str = r#"
 import sys
@@ -454,43 +397,6 @@ fn a_lock_that_serves_no_contender_is_stuck_although_acquires_time_out() {
     assert!(is_named && blocker.contains("contender 0"), "{blocker}");
     assert!(trial.orphans.is_some_and(|left| left >= 3), "{:?}", trial.orphans);
     assert!(trial.orphan_nodes.iter().all(|node| node.contains("/lock-0/n-")), "{:?}", trial.orphan_nodes);
-}
-
-#[test]
-fn short_holds_are_the_drivers_own_by_its_stamps_and_longer_ones_and_those_under_faults_the_suites() {
-    let Some(kazoo) = foreign::kazoo() else { return };
-    let bench = Bench::new();
-    let run = |hold: &str| {
-        let text = format!(
-            "name = \"held\"\nstrategies = [\"kazoo:Lock\"]\ncontenders = 5\nduration = \"2s\"\nwarm_up = \"300ms\"\n\
-                     repetitions = 1\nhold = \"{hold}\"\n[ensemble]\nservers = 1\n"
-        );
-        let output = bench.run_with(&[&kazoo], &text, &NOT_COUNTED);
-        let trial = bench.stored().trials.remove(0);
-        std::fs::remove_dir_all(bench.results().pop().unwrap()).unwrap();
-        (trial, stdout(&output))
-    };
-    let (short, shown) = run("1ms");
-    let driver = short.driver.as_ref().unwrap();
-    assert_eq!((driver.held_by_itself, driver.clock_fits), (true, Some(true)), "{driver:?}");
-    assert!(!short.is_violated() && short.measured.acquired() > 10, "{:?}", short.judged);
-    assert!(driver.echo.unwrap().p50_us > 0 && driver.contender_echo.unwrap().count == 200, "{driver:?}");
-    let shortest = |measure| short.histograms[&measure].min();
-    assert!(shortest(Measure::Pipe) > 0 && shortest(Measure::Hold) >= 1_000, "{shown}");
-    assert!(shown.contains("Drivers, and what the way to them costs"), "{shown}");
-    let (long, _) = run("6ms");
-    assert!(!long.driver.as_ref().unwrap().held_by_itself && long.measured.acquired() > 10);
-}
-
-#[test]
-fn a_driver_that_holds_by_itself_and_lets_everybody_hold_is_found_out() {
-    let bench = Bench::new();
-    let text = ONE_SERVER.replace("hold = \"3ms\"", "hold = \"2ms\"");
-    let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{text}");
-    let output = bench.run_with(&[liar(&bench, HOLDING_LIAR)], &scenario, &NOT_COUNTED);
-    let trial = bench.stored().trials.remove(0);
-    assert!(trial.driver.as_ref().unwrap().held_by_itself && trial.is_violated(), "{}", stderr(&output));
-    assert_eq!((output.status.code(), trial.most_inside), (Some(1), 2), "{}", stderr(&output));
 }
 
 #[test]

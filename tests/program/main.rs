@@ -18,7 +18,6 @@ mod compose;
 mod coordinators;
 mod driver_check;
 mod drivers;
-mod drivers_ahead;
 mod endurance;
 mod engines;
 mod ensemble_lifecycle;

@@ -212,7 +212,6 @@ fn observed(trace: Option<Trace>) -> Observed {
 /// Waits for at most this long, or forever.
 pub fn patience(limit: Option<Duration>) -> Patience {
     Patience {
-        hold: None,
         deadline: limit.map(|limit| clock::now() + clock::micros(limit)),
         clock: DeadlineClock::default(),
         cancel: CancellationToken::new(),

@@ -72,18 +72,6 @@ impl Drivers {
         self.0[place].as_ref().map(|driver| &driver.processes)
     }
 
-    pub fn all_can_hold(&self) -> bool {
-        self.are_there()
-            && self.0.iter().all(|driver| driver.as_ref().is_some_and(|one| one.processes.can_hold()))
-    }
-
-    /// Sends acquires of that many contenders ahead, if the driver supports it.
-    pub fn send_ahead(&self, contenders: usize) {
-        if let [Some(driver)] = &self.0[..] {
-            driver.processes.send_ahead(contenders);
-        }
-    }
-
     pub async fn measure_at_rest(&self) {
         for driver in self.all() {
             driver.processes.measure_at_rest().await;

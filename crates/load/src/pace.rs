@@ -37,8 +37,6 @@ pub struct Pace {
     /// Separate generator, so that a read ratio does not change hold or think times.
     reads: ChaCha8Rng,
     next: Stamp,
-    /// Next hold time, if it was requested in advance.
-    coming_hold: Option<Duration>,
 }
 
 /// Flag of the random streams for reads, which separates them from the contenders' other streams.
@@ -57,7 +55,6 @@ impl Pace {
             kind: spec.kind_of(contender),
             reads: stream(READS | contender as u64),
             next: 0,
-            coming_hold: None,
         }
     }
 
@@ -101,12 +98,7 @@ impl Pace {
     }
 
     pub fn hold(&mut self) -> Duration {
-        self.coming_hold.take().unwrap_or_else(|| self.kind.hold.sample(&mut self.rng))
-    }
-
-    /// Hold time of the next successful acquire.
-    pub fn coming_hold(&mut self) -> Duration {
-        *self.coming_hold.get_or_insert_with(|| self.kind.hold.sample(&mut self.rng))
+        self.kind.hold.sample(&mut self.rng)
     }
 }
 
@@ -134,14 +126,6 @@ mod tests {
         assert_eq!((reads(0.0, 1000), reads(1.0, 1000)), (0, 1000));
         let reads = reads(0.8, 10_000);
         assert!((7_800..8_200).contains(&reads), "{reads}");
-    }
-
-    #[test]
-    fn coming_hold_is_the_next_hold() {
-        let (mut before, mut after) = (Pace::new(&spec(0.0), 1), Pace::new(&spec(0.0), 1));
-        for _ in 0..20 {
-            assert_eq!((before.coming_hold(), before.coming_hold()), (after.hold(), before.hold()));
-        }
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! State that the contenders of one trial share with the conductor: atomics and signals, times without an
-//! acquisition; and for each contender, its outside controls, its visible state, and its connection.
+//! acquisition; and for each contender, its outside controls and its visible state.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -23,7 +21,7 @@ use zklockbench_core::measure::Window;
 use zklockbench_ensemble::Started;
 use zklockbench_ensemble::fault::{Admission, CrashOrders};
 use zklockbench_ensemble::proxy::Wire;
-use zklockbench_locks::driver::{HELD_BACK, Processes};
+use zklockbench_locks::driver::Processes;
 use zklockbench_locks::{DeadlineClock, Entry, LockConfig, PERMITS, Strategy, WaitGauge, count_of};
 use zklockbench_record::history::LockKind;
 use zklockbench_record::{FencingCounts, Utilisation, history};
@@ -118,7 +116,6 @@ pub struct Shared {
     pub entry: Entry,
     /// Processes of other programs that take the locks, if there are any.
     pub drivers: Drivers,
-    driver_holds: OnceLock<bool>,
     /// Targets of sessions: a separate one for each contender, or the only one for all.
     targets: Vec<Target>,
     /// Counter of the lock's traffic, if there is one, and the target that bypasses it.
@@ -152,10 +149,7 @@ pub const LAST_TURNS: Duration = Duration::from_secs(3);
 /// at once would only queue there, against their own connection timeout.
 const OPENING_AT_ONCE: usize = 64;
 
-/// Maximum hold time for holds left to a driver; the suite ends longer ones.
-const LEFT_TO_DRIVER_AT_MOST: Duration = Duration::from_millis(5);
-
-pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
+fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     match entry.card.guarantees.holders {
         Holders::One => LockKind::Mutex,
         Holders::ReadersOrOneWriter => LockKind::ReadWrite,
@@ -200,7 +194,6 @@ impl Shared {
             slice,
             entry,
             drivers: Drivers::default(),
-            driver_holds: OnceLock::new(),
             targets,
             wire: None,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
@@ -252,58 +245,6 @@ impl Shared {
     /// which transaction it was found.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
-    }
-
-    /// Decides whether holds are left to the driver: it must be capable, and holds so short that the pipe's
-    /// delay would dominate the time between holders. Faults, readers, several holders and nested holds
-    /// require the suite's control.
-    pub fn decide_who_holds(&self) {
-        let spec = &self.spec;
-        let is_simple = !self.has_faults()
-            && !self.slice.is_part()
-            // Counting covers the time from grant to release.
-            && self.wire.is_none()
-            && self.kind == LockKind::Mutex
-            && spec.depth == 1
-            && match &spec.load {
-                Load::Closed => true,
-                Load::Open(open) => !matches!(open.arrivals, zklockbench_scenario::Arrivals::Replay(_)),
-                Load::Batch => false,
-            };
-        let is_short = spec.kinds().iter().all(|kind| kind.hold.rarely_exceeded() <= LEFT_TO_DRIVER_AT_MOST);
-        let can = self.drivers.all_can_hold();
-        let driver_holds = is_simple && is_short && can;
-        let _ = self.driver_holds.set(driver_holds);
-        if driver_holds && self.is_one_turn_after_the_other() {
-            self.drivers.send_ahead(self.count_own());
-        }
-    }
-
-    /// Whether a contender does nothing between its acquires, so that they can be sent at any time.
-    fn is_one_turn_after_the_other(&self) -> bool {
-        let spec = &self.spec;
-        let is_endless = matches!((&spec.load, spec.stop), (Load::Closed, Stop::After(_)));
-        let without_pause = |kind: &zklockbench_scenario::ClientKind| {
-            kind.hold.rarely_exceeded().is_zero() && kind.think.rarely_exceeded().is_zero()
-        };
-        // A history records the call of each acquire in the suite's order.
-        is_endless
-            && spec.acquire_timeout.is_none()
-            && self.throttle.is_none()
-            && spec.locks == 1
-            && !self.keeps_history
-            && spec.kinds().iter().all(without_pause)
-    }
-
-    /// Time up to which all acquisitions are known: answers to acquires sent ahead may be held back.
-    pub fn known_until(&self) -> Stamp {
-        let sent_ahead = self.drivers.all().any(|driver| driver.processes.ahead().is_some());
-        let late = if sent_ahead { 2 * HELD_BACK } else { Duration::ZERO };
-        clock::now().saturating_sub(clock::micros(late))
-    }
-
-    pub fn leaves_holds_to_driver(&self) -> bool {
-        self.driver_holds.get().copied().unwrap_or(false)
     }
 
     /// Lock in use by a contender: always the same, unless arrivals choose it.
@@ -469,93 +410,22 @@ impl Control {
     }
 }
 
-/// Losses of a contender's connection, with their returns.
-#[derive(Debug, Default)]
-pub struct Connection(Rc<RefCell<Losses>>);
-
-#[derive(Debug, Default)]
-struct Losses {
-    /// Latest losses that are over.
-    over: VecDeque<(Stamp, Stamp)>,
-    since: Option<Stamp>,
-}
-
-/// Maximum number of losses kept; earlier ones are dropped.
-const LOSSES_KEPT: usize = 64;
-
-impl Losses {
-    fn note(&mut self, is_lost: bool, now: Stamp) {
-        match (self.since, is_lost) {
-            (None, true) => self.since = Some(now),
-            (Some(since), false) => {
-                self.since = None;
-                self.over.push_back((since, now));
-                while self.over.len() > LOSSES_KEPT {
-                    self.over.pop_front();
-                }
-            }
-            _ => {}
+/// Follows a session until it is over, and passes on its changes with their times. A session that its
+/// contender closes has not ended behind its back.
+pub fn follow(session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
+    let mut states = session.states();
+    let following = async move {
+        let mut state = states.peek_state();
+        while !state.is_terminated() {
+            state = states.changed().await;
+            let change = match state {
+                SessionState::SyncConnected => history::SessionState::Connected,
+                SessionState::Closed => return,
+                _ if state.is_terminated() => history::SessionState::Expired,
+                _ => history::SessionState::Suspended,
+            };
+            note(clock::now(), change);
         }
-    }
-}
-
-impl Connection {
-    /// Follows a session until it is over, and passes on its changes with their times.
-    pub fn follow(&mut self, session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
-        // The end of the previous session may come later, and is not a loss of this one.
-        let losses: Rc<RefCell<Losses>> = Rc::default();
-        self.0 = Rc::clone(&losses);
-        let mut states = session.states();
-        let following = async move {
-            let mut state = states.peek_state();
-            while !state.is_terminated() {
-                state = states.changed().await;
-                let (now, is_lost) = (clock::now(), state != SessionState::SyncConnected);
-                losses.borrow_mut().note(is_lost, now);
-                let change = match is_lost {
-                    _ if state.is_terminated() => history::SessionState::Expired,
-                    true => history::SessionState::Suspended,
-                    false => history::SessionState::Connected,
-                };
-                note(now, change);
-            }
-        };
-        reactor::spawn_local(following).detach();
-    }
-
-    /// Losses of the connection between two times, each with its return; `Stamp::MAX` if the connection is
-    /// not back.
-    pub fn lost_within(&self, from: Stamp, to: Stamp) -> Vec<(Stamp, Stamp)> {
-        let losses = self.0.borrow();
-        let all = losses.over.iter().copied().chain(losses.since.map(|since| (since, Stamp::MAX)));
-        all.filter(|(lost, back)| *lost <= to && *back > from).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lost_within_lists_losses_that_overlap_a_hold() {
-        let connection = Connection::default();
-        for (is_lost, at) in
-            [(true, 10), (true, 12), (false, 20), (false, 22), (true, 30), (false, 40), (true, 50)]
-        {
-            connection.0.borrow_mut().note(is_lost, at);
-        }
-        assert_eq!(connection.lost_within(15, 35), [(10, 20), (30, 40)]);
-        assert_eq!(connection.lost_within(20, 29), []);
-        assert_eq!(connection.lost_within(45, 60), [(50, Stamp::MAX)]);
-    }
-
-    #[test]
-    fn latest_losses_are_kept() {
-        let mut losses = Losses::default();
-        for at in (0..1000).step_by(2) {
-            losses.note(true, at);
-            losses.note(false, at + 1);
-        }
-        assert_eq!((losses.over.len(), losses.over.back()), (LOSSES_KEPT, Some(&(998, 999))));
-    }
+    };
+    reactor::spawn_local(following).detach();
 }

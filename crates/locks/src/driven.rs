@@ -1,6 +1,5 @@
 //! Locks of drivers: another program takes them, and is asked to by the protocol of `docs/testing-your-client.md`.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, Told, count_of};
 use crate::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
-use crate::driver::{AcquireWanted, DriverCommand, Granted, Link, NotGranted, Processes, TurnAsked, Wanted};
+use crate::driver::{AcquireWanted, DriverCommand, Granted, Link, NotGranted, Processes, Wanted};
 use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use zklockbench_core::clock;
 use zklockbench_core::units::parse_duration;
@@ -200,8 +199,6 @@ fn build(config: &LockConfig) -> Box<dyn Strategy> {
         drivers: config.drivers.clone(),
         contender: config.contender,
         path: config.path.clone(),
-        ahead: VecDeque::new(),
-        is_taken_back: false,
     })
 }
 
@@ -209,47 +206,12 @@ struct Driven {
     drivers: Option<Arc<Processes>>,
     contender: usize,
     path: String,
-    /// What is out, the next one first, where acquires are sent ahead.
-    ahead: VecDeque<TurnAsked>,
-    /// All that is out has been cancelled.
-    is_taken_back: bool,
 }
 
 impl Driven {
     fn link(&self) -> Result<Arc<Link>, Failure> {
         let link = self.drivers.as_ref().and_then(|drivers| drivers.link(self.contender));
         link.ok_or_else(|| Failure::DriverEnded("the contender has no driver".into()))
-    }
-
-    /// The outcome of the next acquire, of which so many may be out at once.
-    async fn next(
-        &mut self,
-        link: &Link,
-        at_most: usize,
-        mode: WantedMode,
-        cancel: &CancellationToken,
-    ) -> Result<Granted, NotGranted> {
-        let Self { path, ahead: out, is_taken_back, .. } = self;
-        let mut is_broken = false;
-        loop {
-            // Behind one that has not been released, those that are out come to nothing, and so would more.
-            let asks = out.is_empty() || (!is_broken && 2 * out.len() <= at_most);
-            if asks && !cancel.is_cancelled() {
-                link.ask_ahead(out, at_most - out.len(), path, mode);
-            }
-            let cancelled = async {
-                if *is_taken_back {
-                    return std::future::pending().await;
-                }
-                cancel.cancelled().await;
-                *is_taken_back = true;
-            };
-            match link.next_of(out, path, cancelled).await {
-                Some(Err(NotGranted::Cancelled)) => is_broken = true,
-                Some(outcome) => return outcome,
-                None => return Err(NotGranted::Cancelled),
-            }
-        }
     }
 
     fn note(&self, doing: &str, failure: &Failure) {
@@ -260,14 +222,14 @@ impl Driven {
 
     /// What the driver tells of its node; nothing where that is not all that is to be known of one.
     fn held(&self, link: &Link, granted: Granted) -> Held {
-        let Granted { done, pipe_us, at, hold } = granted;
+        let Granted { done, pipe_us, at } = granted;
         let node = || {
             let name = done.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
             let path = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.path) };
             let czxid = done.token.as_ref()?.number()?;
             Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
         };
-        Held { told: Told { granted: at, pipe_us, hold }, ..Held::of(node()) }
+        Held { told: Told { granted: at, pipe_us }, ..Held::of(node()) }
     }
 }
 
@@ -275,8 +237,8 @@ impl Driven {
 impl Strategy for Driven {
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let link = self.link()?;
-        // What it would be answered now was another session's. What is out was asked for before, and may have been granted.
-        if session.is_over() && self.ahead.is_empty() {
+        // What it would be answered now was another session's.
+        if session.is_over() {
             return Err(Failure::SessionExpired.into());
         }
         let mode = match mode {
@@ -288,15 +250,8 @@ impl Strategy for Driven {
         session.is_passed_by();
         // The driver keeps the time, and every wait has one answer of its, a cancelled one, too.
         let shown = Patience { deadline: None, cancel: CancellationToken::new(), ..patience.clone() };
-        let ahead = self.drivers.as_ref().and_then(|drivers| drivers.ahead());
-        let outcome = if let Some(at_most) = ahead {
-            shown.wait(self.next(&link, at_most, mode, &patience.cancel)).await?
-        } else {
-            let timeout = patience.deadline.map(left);
-            let wanted = AcquireWanted { on: &self.path, mode, timeout, hold: patience.hold };
-            shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await?
-        };
-        match outcome {
+        let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };
+        match shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await? {
             Ok(granted) => Ok(self.held(&link, granted)),
             Err(NotGranted::TimedOut) => Err(AcquireError::TimedOut),
             Err(NotGranted::Cancelled) => Err(AcquireError::Cancelled),
@@ -305,10 +260,6 @@ impl Strategy for Driven {
                 Err(failure.into())
             }
         }
-    }
-
-    fn is_ahead(&self) -> bool {
-        !self.ahead.is_empty()
     }
 
     async fn release(&mut self, _: &Session, _: Held) -> Result<(), Failure> {

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::driver::{PastHold, Processes};
+use crate::driver::Processes;
 use zklockbench_core::catalog::{LockCard, Mode, ParamValue, Params};
 use zklockbench_core::clock::Stamp;
 use zklockbench_zk::{Failure, Session};
@@ -43,11 +43,6 @@ pub trait Strategy {
     /// Whatever the outcome, no node of this contender stays behind unless the error is indefinite; the
     /// caller then ends the session, which takes the node with it, unless a scenario has it go on carelessly.
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired;
-
-    /// Whether acquires are out whose outcome is still to be told, by as many further calls of [`Strategy::acquire`].
-    fn is_ahead(&self) -> bool {
-        false
-    }
 
     /// Waits until the hold ends, by itself or in a way that only the lock knows of; most know of none.
     async fn hold(&mut self, _: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> HoldOver {
@@ -94,8 +89,6 @@ pub struct Told {
     pub granted: Option<Stamp>,
     /// What the way to that program and back took.
     pub pipe_us: Option<u64>,
-    /// The hold, where that program has held and released by itself.
-    pub hold: Option<PastHold>,
 }
 
 impl Held {

@@ -88,8 +88,6 @@ pub struct Patience {
     /// Ends the wait at once.
     pub cancel: CancellationToken,
     pub gauge: WaitGauge,
-    /// Duration of the hold, for locks that hold and release by themselves.
-    pub hold: Option<Duration>,
 }
 
 impl Patience {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Accounting, Arrived, Beside, Counting, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord,
-    FencingCounts, Judged, Moments, ServerCounters, Steady, Stuck, Violation,
+    FencingCounts, Judged, ServerCounters, Steady, Stuck, Violation,
 };
 use zklockbench_core::evidence::excluded;
 use zklockbench_core::measure::{
@@ -261,7 +261,7 @@ pub struct Trial {
     /// Actions of the contenders, moment by moment; `None` unless a history was requested. Stored in a
     /// separate file.
     #[serde(skip)]
-    pub history: Option<Moments>,
+    pub history: Option<Facts>,
     /// Checks that could not run, each with the reason; empty if all ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
@@ -479,14 +479,6 @@ pub struct DriverRecord {
     /// Whether the driver's clock was verified to be the suite's, so that its stamps count; `None` if it
     /// reported no times.
     pub clock_fits: Option<bool>,
-    /// Whether the driver held and released by itself, so that handoffs exclude the pipe.
-    pub held_by_itself: bool,
-    /// Acquires per contender that were sent ahead, to run one after the other; missing if each was sent
-    /// after the previous one had ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ahead: Option<usize>,
-    /// Number of those holds that were reported after later ones: the handoffs around them are too long.
-    pub out_of_order: u64,
     /// Echo times of the reading thread, before the load.
     pub echo: Option<EchoTimes>,
     /// Echo times of a contender's own thread, before the load.
@@ -503,7 +495,6 @@ impl DriverRecord {
             processes: self.processes + other.processes,
             contenders_each: self.contenders_each.max(other.contenders_each),
             clock_fits: self.clock_fits.zip(other.clock_fits).map(|(one, other)| one && other),
-            out_of_order: self.out_of_order + other.out_of_order,
             ..self
         }
     }

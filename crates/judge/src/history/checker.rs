@@ -16,10 +16,10 @@ use super::order::{Grant, LockHolds};
 use super::overlap::Traces;
 use crate::weigh::Soundness;
 use zklockbench_core::units::{counted, format_micros};
-use zklockbench_record::KeptOut;
 use zklockbench_record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
 };
+use zklockbench_record::{Holder, KeptOut, Violation};
 
 /// Maximum number of reported findings per kind.
 const REPORTED: usize = 20;
@@ -263,13 +263,18 @@ impl EventContext<'_> {
     fn put_inside(&mut self, event: &Acquire<'_>, asked_us: Option<u64>, possible: bool) {
         let number = self.lock.next_hold();
         let session = self.suspended.flatten();
-        let traces = Traces { who: self.who, acquired: self.at.place, session, released: None };
+        let traces = Traces {
+            who: self.who,
+            token: event.token,
+            entered_us: self.at.t_us,
+            acquired: self.at.place,
+            session,
+            released: None,
+        };
         let hold = Hold {
             number,
             claim: event.claim,
-            token: event.token,
             asked_us,
-            entered_us: self.at.t_us,
             possible,
             suspended: self.suspended.is_some(),
             traces,
@@ -376,6 +381,7 @@ impl Checker {
             return; // Late event of a session that the contender no longer has.
         }
         if another {
+            self.stop_waiting_for_releases(who, at);
             self.tell(who, SessionState::Expired, at);
             self.tell(who, SessionState::Connected, at);
         }
@@ -386,6 +392,16 @@ impl Checker {
             self.tell(who, state, at);
             if state == SessionState::Expired {
                 self.contenders.all[who].session = None;
+            }
+        }
+    }
+
+    /// The contender has another session, and no news of how the former ended: what it released without a
+    /// definite success was perhaps held by a live session.
+    fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
+        for (lock, stand) in &mut self.contenders.all[who].stands {
+            if let Some(hold) = stand.hold.filter(|_| stand.at == At::NotLet) {
+                self.locks[*lock].occupancy(at.clock).resolve(hold, stand.after_release());
             }
         }
     }
@@ -463,12 +479,16 @@ impl Checker {
         for lock in &self.locks {
             findings.extend(self.findings_of(lock));
         }
+        let kept_out = self.locks.iter().fold(KeptOut::default(), |all, lock| all + lock.kept_out);
+        let violations = self.violations();
         let locks: Vec<LockReport> = self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
         let (verdict, notes) = verdict(&locks, self.complete, ending);
         Judgement {
             verdict,
             evidence: describe_evidence(&locks),
             locks,
+            kept_out,
+            violations,
             findings: first_of_each(findings),
             notes,
             events: self.events,
@@ -538,6 +558,31 @@ impl Checker {
         overlaps.chain(early).chain(stale).collect()
     }
 
+    /// The first violations of each lock, in order of time.
+    fn violations(&self) -> Vec<(String, Violation)> {
+        let holder = |traces: &Traces| Holder {
+            contender: usize::try_from(self.contenders.all[traces.who].number).unwrap_or(usize::MAX),
+            sequence: None,
+            czxid: traces.token,
+            entered_us: i64::try_from(traces.entered_us).unwrap_or(i64::MAX),
+        };
+        let of_lock = |(number, lock): (usize, &Lock)| {
+            let name = lock.report.name.clone();
+            let examples = lock.occupancies.iter().flat_map(|(_, occupancy)| &occupancy.examples);
+            let examples = examples.filter(|example| example.breach == Breach::Violation);
+            let violation = |example: &Example| Violation {
+                lock: number,
+                inside: holder(&example.inside),
+                entered: holder(&example.entered),
+                at: example.since_us,
+            };
+            examples.map(|example| (name.clone(), violation(example))).collect::<Vec<_>>()
+        };
+        let mut violations: Vec<_> = self.locks.iter().enumerate().flat_map(of_lock).collect();
+        violations.sort_by_key(|(_, violation)| violation.at);
+        violations
+    }
+
     fn describe(&self, example: &Example) -> String {
         let why = match example.breach {
             Breach::Violation => "whose session was alive",
@@ -573,9 +618,8 @@ fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
 
 fn report(lock: &Lock) -> LockReport {
     let sum = |class: fn(&Occupancy) -> Overlaps| {
-        let mut all = Overlaps::default();
-        lock.occupancies.iter().for_each(|(_, occupancy)| all.merge(class(occupancy)));
-        all
+        let each = lock.occupancies.iter().map(|(_, occupancy)| class(occupancy));
+        each.fold(Overlaps::default(), Overlaps::and)
     };
     LockReport {
         waited: lock.kept_out.waited,

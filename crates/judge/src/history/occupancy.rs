@@ -20,10 +20,8 @@ const EXAMPLES: usize = 20;
 pub struct Hold {
     pub number: u64,
     pub claim: LockClaim,
-    pub token: Option<i64>,
     /// Time of the call of acquire.
     pub asked_us: Option<u64>,
-    pub entered_us: u64,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
     pub suspended: bool,
@@ -339,7 +337,10 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
         hold: hold.number,
         weight,
         soundness: Soundness::Open,
-        granted: Granted::of((hold.token, hold.entered_us), (entering.token, entering.asked_us)),
+        granted: Granted::of(
+            (hold.traces.token, hold.traces.entered_us),
+            (entering.traces.token, entering.asked_us),
+        ),
         inside: true,
         is_leaving: false,
         traces: hold.traces,
@@ -385,13 +386,13 @@ mod tests {
     }
 
     fn hold(number: u64) -> Hold {
-        let traces = Traces { who: 0, acquired: LinePosition::default(), session: None, released: None };
+        let acquired = LinePosition::default();
+        let traces =
+            Traces { who: 0, token: None, entered_us: number, acquired, session: None, released: None };
         Hold {
             number,
             claim: LockClaim::WRITE,
-            token: None,
             asked_us: Some(u64::MAX),
-            entered_us: number,
             possible: false,
             suspended: false,
             traces,
@@ -705,8 +706,9 @@ mod tests {
         ];
         for ((inside, entering, asked_us), expected) in cases {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
-            occupancy.enter(Hold { token: inside, entered_us: 10, ..hold(1) }, moment(10));
-            occupancy.enter(Hold { token: entering, asked_us, ..hold(2) }, moment(20));
+            let traces = |number, token| Traces { token, entered_us: 10, ..hold(number).traces };
+            occupancy.enter(Hold { traces: traces(1, inside), ..hold(1) }, moment(10));
+            occupancy.enter(Hold { traces: traces(2, entering), asked_us, ..hold(2) }, moment(20));
             occupancy.expire(2, LinePosition::default());
             occupancy.leave(2, moment(30), false);
             occupancy.leave(1, moment(35), false);

@@ -91,7 +91,7 @@ impl Conductor<'_> {
         let longest = begin + clock::micros(spec.warm_up_at_most);
         self.until_cut_short(tokio::time::sleep(spec.warm_up)).await;
         let ended = loop {
-            match self.shared.series.steadiness(self.shared.known_until()) {
+            match self.shared.series.steadiness(clock::now()) {
                 Steadiness::Steady => break WarmUpEnd::Steady,
                 Steadiness::TooFew => break WarmUpEnd::TooFew,
                 Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {

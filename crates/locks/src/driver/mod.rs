@@ -1,7 +1,6 @@
 //! Drivers: programs of others that take locks for contenders, by a protocol over their standard streams. How one is
 //! started is here.
 
-mod past_turns;
 mod process;
 pub mod processes;
 pub mod protocol;
@@ -17,11 +16,8 @@ use rustix::process::Pid;
 use protocol::LONGEST_LINE;
 use zklockbench_core::locked::locked;
 
-pub use past_turns::Behind;
-pub use process::{DriverError, Mishap, Process, READY_WITHIN, TurnAsked};
-pub use processes::{
-    AcquireWanted, Granted, HELD_BACK, Link, NotGranted, PastHold, PipeEchoes, Processes, Wanted,
-};
+pub use process::{DriverError, Mishap, Process, READY_WITHIN};
+pub use processes::{AcquireWanted, Granted, Link, NotGranted, PipeEchoes, Processes, Wanted};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverCommand {

@@ -17,7 +17,6 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{oneshot, watch};
 
-use super::past_turns::{Behind, PastTurns};
 use super::protocol::{Answer, Ready, Request, VERSION};
 use super::{DriverChild, DriverCommand, LastLines};
 use reading::read_answers;
@@ -84,19 +83,10 @@ pub struct OpenRequest {
     answer: oneshot::Receiver<Answer>,
 }
 
-/// An acquire that is out and whose hold the driver ends by itself.
-#[derive(Debug)]
-pub struct TurnAsked {
-    pub granted: OpenRequest,
-    /// What it says when it has released, if it was granted.
-    pub released: OpenRequest,
-}
-
 struct Pending {
     to: oneshot::Sender<Answer>,
     doing: &'static str,
     due: Option<Stamp>,
-    end: End,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,16 +95,6 @@ pub struct Echo {
     pub took_us: u64,
     /// Whether the driver's clock showed a time between these two; `None` where it told none.
     pub fits: Option<bool>,
-}
-
-/// What a request's hold has to do with an answer that is awaited.
-enum End {
-    /// There is no hold that the driver ends.
-    None,
-    /// If this answer grants the lock, another one tells when it was released, which has to come so long after.
-    Follows { to: oneshot::Sender<Answer>, within: Duration },
-    /// This is the one that tells it, after what the grant has told: when the library was called, and when it returned.
-    Tells { called: Option<u64>, entered: Option<u64> },
 }
 
 /// A process of a driver. Dropped, it is killed with all that it has started.
@@ -131,8 +111,6 @@ struct Inner {
     pending: Mutex<HashMap<u64, Pending>>,
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
-    /// Holds that it has ended by itself, in the order in which it told them.
-    turns: Mutex<PastTurns>,
     late: AtomicU64,
     /// When the second began in which events are counted, and how many there were.
     events: Mutex<(Stamp, usize)>,
@@ -190,7 +168,6 @@ impl Process {
             pending: Mutex::default(),
             contenders: Mutex::default(),
             next: AtomicU64::new(1),
-            turns: Mutex::default(),
             late: AtomicU64::new(0),
             events: Mutex::default(),
             stopped: Mutex::default(),
@@ -213,7 +190,7 @@ impl Process {
             return Err(inner.fails(Mishap::NotStarted(error.to_string())));
         }
         let suite = format!("zklockbench {}", env!("CARGO_PKG_VERSION"));
-        inner.write(&[Request::Hello { v: vec![VERSION], suite }]);
+        inner.write(&Request::Hello { v: vec![VERSION], suite });
         match ready.recv_timeout(READY_WITHIN) {
             Ok(ready) => Ok(Self { inner, ready }),
             // The thread that reads has ended: it has said why.
@@ -233,41 +210,9 @@ impl Process {
         within: Option<Duration>,
         request: impl FnOnce(u64) -> Request,
     ) -> OpenRequest {
-        let asked = self.inner.awaits(doing, within, End::None);
-        self.inner.write(&[request(asked.id)]);
+        let asked = self.inner.awaits(doing, within);
+        self.inner.write(&request(asked.id));
         asked
-    }
-
-    /// Sends so many acquires in one write, each made with its own number. The driver ends their holds by itself, each within so
-    /// long after its grant.
-    pub fn ask_to_hold(
-        &self,
-        count: usize,
-        within: Option<Duration>,
-        released_within: Duration,
-        mut request: impl FnMut(u64) -> Request,
-    ) -> Vec<TurnAsked> {
-        let mut requests = Vec::with_capacity(count);
-        let turns = (0..count).map(|_| {
-            let (to, answer) = oneshot::channel();
-            let granted =
-                self.inner.awaits("`acquire`", within, End::Follows { to, within: released_within });
-            requests.push(request(granted.id));
-            TurnAsked { released: OpenRequest { id: granted.id, asked: granted.asked, answer }, granted }
-        });
-        let turns = turns.collect();
-        self.inner.write(&requests);
-        turns
-    }
-
-    /// What a hold came behind, of those that the driver has ended by itself.
-    pub fn behind(&self, called: Stamp, entered: Stamp) -> Behind {
-        locked(&self.inner.turns).behind(called, entered)
-    }
-
-    /// How many of these holds it told after others that had begun later.
-    pub fn told_out_of_order(&self) -> u64 {
-        locked(&self.inner.turns).out_of_order
     }
 
     pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
@@ -358,22 +303,19 @@ impl Drop for Process {
 
 impl Inner {
     /// Awaits the answer to a request that is to be written next: it may come at once.
-    fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> OpenRequest {
+    fn awaits(&self, doing: &'static str, within: Option<Duration>) -> OpenRequest {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
         let asked = clock::now();
         let due = within.map(|within| asked + clock::micros(within));
-        locked(&self.pending).insert(id, Pending { to, doing, due, end });
+        locked(&self.pending).insert(id, Pending { to, doing, due });
         OpenRequest { id, asked, answer }
     }
 
-    fn write(&self, requests: &[Request]) {
-        let mut lines = Vec::new();
-        for request in requests {
-            lines.extend(serde_json::to_vec(request).unwrap_or_default());
-            lines.push(b'\n');
-        }
-        let fits = locked(&self.input).put(&lines);
+    fn write(&self, request: &Request) {
+        let mut line = serde_json::to_vec(request).unwrap_or_default();
+        line.push(b'\n');
+        let fits = locked(&self.input).put(&line);
         if !fits {
             self.fails(Mishap::DoesNotRead);
         }
@@ -489,8 +431,8 @@ fn watch_over(inner: &Inner) {
         }
         if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
             asked_at = now;
-            let asked = inner.awaits("an echo", Some(ECHO_WITHIN), End::None);
-            inner.write(&[Request::Echo { id: asked.id, c: None }]);
+            let asked = inner.awaits("an echo", Some(ECHO_WITHIN));
+            inner.write(&Request::Echo { id: asked.id, c: None });
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The processes that take locks for the contenders of one trial: which process serves which contender, and what a contender asks of its own.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,8 +12,7 @@ use rand::seq::{IteratorRandom, SliceRandom};
 use tokio::sync::watch;
 
 use super::DriverCommand;
-use super::past_turns::Behind;
-use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked};
+use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process};
 use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
     session_id,
@@ -31,12 +30,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often what the pipes take is measured at rest, of each kind.
 const ECHOES: usize = 200;
 const ECHO_UNDER_LOAD_EVERY: Duration = Duration::from_millis(20);
-/// Answers to acquires that are sent ahead may be held back for so long.
-pub const HELD_BACK: Duration = Duration::from_millis(20);
-/// So many of these of all contenders together are out at once: more would only have to be taken back at the end...
-const AHEAD: usize = 1_600;
-/// ...but so many of each: while the answer to one is under way, the driver is to have another.
-const AHEAD_OF_EACH: usize = 4;
 /// A driver that has failed so often by itself in one trial is not started again in it.
 const FAILURES_AT_MOST: usize = 3;
 
@@ -64,8 +57,6 @@ pub struct Processes {
     late: AtomicU64,
     opened: AtomicUsize,
     pipe: Arc<Mutex<PipeEchoes>>,
-    /// How many acquires of each contender are sent ahead, where any are.
-    ahead: OnceLock<usize>,
 }
 
 impl std::fmt::Debug for Processes {
@@ -95,23 +86,6 @@ pub struct Granted {
     pub pipe_us: Option<u64>,
     /// When the library returned; `None` where the driver's clock is not the suite's.
     pub at: Option<Stamp>,
-    /// The hold, where the driver was asked to hold by itself: it is over.
-    pub hold: Option<PastHold>,
-}
-
-/// A hold that a driver has ended by itself, by its stamps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastHold {
-    /// When the library was called to take the lock.
-    pub called: Stamp,
-    /// When the library had granted the lock.
-    pub entered: Stamp,
-    /// When it was called to release it.
-    pub left: Stamp,
-    pub returned: Stamp,
-    pub released: Result<(), Failure>,
-    /// What it came behind, where its acquire was sent ahead.
-    pub behind: Option<Behind>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -119,8 +93,6 @@ pub struct AcquireWanted<'a> {
     pub on: &'a str,
     pub mode: WantedMode,
     pub timeout: Option<Duration>,
-    /// For how long the driver is to hold by itself.
-    pub hold: Option<Duration>,
 }
 
 /// How long requests took that ask for nothing, in microseconds.
@@ -155,36 +127,7 @@ impl Processes {
             late: AtomicU64::new(0),
             opened: AtomicUsize::new(0),
             pipe: Arc::default(),
-            ahead: OnceLock::new(),
         }
-    }
-
-    /// From now on the acquires of so many contenders are sent ahead, if one process serves all of them and can be asked to.
-    pub fn send_ahead(&self, contenders: usize) {
-        let fits = self.count() == 1 && self.wanted.abilities.cancel != How::None;
-        let declared = self.at_rest().next().map_or(0, |process| process.ready.ahead);
-        let each = declared.min((AHEAD / contenders.max(1)).max(AHEAD_OF_EACH));
-        if fits && each > 1 {
-            let _ = self.ahead.set(each);
-        }
-    }
-
-    /// How many acquires of a contender may be out at once, where they are sent ahead.
-    pub fn ahead(&self) -> Option<usize> {
-        self.ahead.get().copied()
-    }
-
-    /// How many holds that drivers have ended by themselves were told after others that had begun later, where acquires are sent
-    /// ahead.
-    pub fn told_out_of_order(&self) -> u64 {
-        let told = self.at_rest().map(|process| process.told_out_of_order());
-        self.ahead().map_or(0, |_| told.sum())
-    }
-
-    /// Whether contenders may leave short holds to the driver: it can hold by itself, and its clock was shown to be the suite's.
-    pub fn can_hold(&self) -> bool {
-        let declared = self.at_rest().all(|process| process.ready.hold);
-        declared && self.clock_fits() == Some(true)
     }
 
     /// Whether the driver's clock is the suite's: every echo was stamped between its request and its arrival. `None` before that
@@ -396,74 +339,16 @@ impl Link {
         wanted: AcquireWanted<'_>,
         cancelled: impl Future<Output = ()>,
     ) -> Result<Granted, NotGranted> {
-        let AcquireWanted { on, mode, timeout, hold } = wanted;
-        let timeout_ms = timeout.map(clock::millis);
+        let AcquireWanted { on, mode, timeout } = wanted;
         let within = timeout.map(|timeout| timeout + self.patience());
-        let hold_us = hold.map(clock::micros);
-        let (c, leases) = (self.number, self.leases);
-        let request = |id| Request::Acquire {
+        let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
             id,
-            c,
+            c: self.number,
             on: on.to_owned(),
             mode,
-            leases,
-            timeout_ms,
-            hold_us,
-            after: None,
-        };
-        let held =
-            hold.and_then(|hold| self.process.ask_to_hold(1, within, hold + self.patience(), request).pop());
-        let (asked, held) = match held {
-            None => (self.process.ask("`acquire`", within, request), None),
-            Some(TurnAsked { granted, released }) => (granted, Some(released)),
-        };
-        self.outcome(asked, held, &VecDeque::new(), on, cancelled).await
-    }
-
-    /// Asks for the lock so many times more, each time after the last one that is out, to be released as soon as it is granted.
-    pub fn ask_ahead(&self, out: &mut VecDeque<TurnAsked>, count: usize, on: &str, mode: WantedMode) {
-        let mut after = out.back().map(|last| last.granted.id);
-        let (c, leases) = (self.number, self.leases);
-        out.extend(self.process.ask_to_hold(count, None, self.patience(), |id| Request::Acquire {
-            id,
-            c,
-            on: on.to_owned(),
-            mode,
-            leases,
-            timeout_ms: None,
-            hold_us: Some(0),
-            after: after.replace(id),
-        }));
-    }
-
-    /// Waits for the first one that is out, if any is. When `cancelled` ends, all of them are cancelled.
-    pub async fn next_of(
-        &self,
-        out: &mut VecDeque<TurnAsked>,
-        on: &str,
-        cancelled: impl Future<Output = ()>,
-    ) -> Option<Result<Granted, NotGranted>> {
-        let TurnAsked { granted, released } = out.pop_front()?;
-        let outcome = self.outcome(granted, Some(released), out, on, cancelled).await;
-        Some(outcome.map(|granted| {
-            let behind = |hold: PastHold| PastHold {
-                behind: Some(self.process.behind(hold.called, hold.entered)),
-                ..hold
-            };
-            // The way there and back lies beside the acquires before it.
-            Granted { pipe_us: None, hold: granted.hold.map(behind), ..granted }
-        }))
-    }
-
-    /// What an acquire came to, with others that are out behind it.
-    async fn outcome(
-        &self,
-        mut asked: OpenRequest,
-        held: Option<OpenRequest>,
-        behind: &VecDeque<TurnAsked>,
-        on: &str,
-        cancelled: impl Future<Output = ()>,
-    ) -> Result<Granted, NotGranted> {
+            leases: self.leases,
+            timeout_ms: timeout.map(clock::millis),
+        });
         let early = {
             let mut answer = std::pin::pin!(self.answer(&mut asked).fuse());
             let mut cancelled = std::pin::pin!(cancelled.fuse());
@@ -472,75 +357,31 @@ impl Link {
                 () = cancelled => None,
             }
         };
-        let Some(answered) = early else { return self.give_up(asked, held, behind, on).await };
-        self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await
+        let Some(answered) = early else { return Err(self.give_up(asked, on).await) };
+        self.granted(asked.asked, answered.map_err(NotGranted::Failed)?)
     }
 
-    /// What an answer to an acquire comes to; where the driver holds by itself, once that is over.
-    async fn granted(
-        &self,
-        asked: &OpenRequest,
-        answered: Answer,
-        held: Option<OpenRequest>,
-    ) -> Result<Granted, NotGranted> {
+    /// What an answer to an acquire comes to.
+    fn granted(&self, asked: Stamp, answered: Answer) -> Result<Granted, NotGranted> {
         let (from, to, arrived) = (answered.from, answered.to, answered.arrived);
         let done = granted(answered)?;
         let own = from.zip(to).map(|(from, to)| to.saturating_sub(from));
-        let pipe_us = own.map(|own| arrived.saturating_sub(asked.asked).saturating_sub(own));
+        let pipe_us = own.map(|own| arrived.saturating_sub(asked).saturating_sub(own));
         let fits = locked(&self.pipe).clock_fits == Some(true);
-        let at = to.filter(|_| fits).map(clock::of_monotonic);
-        let hold = match held {
-            None => None,
-            Some(held) => {
-                let over = self.hold_is_over(held, from.map(clock::of_monotonic), at).await;
-                Some(over.map_err(NotGranted::Failed)?)
-            }
-        };
-        Ok(Granted { done, pipe_us, at, hold })
+        Ok(Granted { done, pipe_us, at: to.filter(|_| fits).map(clock::of_monotonic) })
     }
 
-    /// Waits until the driver has released what it held by itself since then.
-    async fn hold_is_over(
-        &self,
-        mut held: OpenRequest,
-        called: Option<Stamp>,
-        since: Option<Stamp>,
-    ) -> Result<PastHold, Failure> {
-        let answered = self.answer(&mut held).await?;
-        let stamps = called.zip(since).zip(answered.from.zip(answered.to));
-        let Some(((called, entered), (from, to))) = stamps else {
-            done(answered)?;
-            return Err(Failure::DriverInDoubt(
-                "it holds by itself and does not tell `from` and `to`".into(),
-            ));
-        };
-        let (left, returned) = (clock::of_monotonic(from), clock::of_monotonic(to));
-        let released = done(answered).map(drop);
-        Ok(PastHold { called, entered, left, returned, released, behind: None })
-    }
-
-    /// The wait is not wanted any more; its one answer has to come all the same.
-    async fn give_up(
-        &self,
-        mut asked: OpenRequest,
-        held: Option<OpenRequest>,
-        behind: &VecDeque<TurnAsked>,
-        on: &str,
-    ) -> Result<Granted, NotGranted> {
+    /// The wait is not wanted any more; its one answer has to come all the same, and a grant is released.
+    async fn give_up(&self, mut asked: OpenRequest, on: &str) -> NotGranted {
         if self.abilities.cancel != How::None {
-            let mut ids = behind.iter().map(|turn| turn.granted.id);
-            ids.clone().chain([asked.id]).for_each(|id| self.process.expect(id, self.patience()));
-            // The last one: none of them may begin meanwhile.
-            let of = ids.next_back().unwrap_or(asked.id);
+            self.process.expect(asked.id, self.patience());
+            let of = asked.id;
             drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
         }
-        let answered = self.answer(&mut asked).await;
-        let releases_itself = held.is_some();
-        let granted = self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await?;
-        if releases_itself {
-            return Ok(granted);
+        match self.answer(&mut asked).await.map_err(NotGranted::Failed).and_then(granted) {
+            Ok(_) => self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled),
+            Err(not_granted) => not_granted,
         }
-        Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled))
     }
 
     pub async fn release(&self, on: &str) -> Result<(), Failure> {

@@ -54,17 +54,10 @@ pub enum Request {
         /// Give up after that time. Without it: never.
         #[serde(skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
-        /// Hold it for that long by yourself, release it, and answer a second time.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        hold_us: Option<u64>,
-        /// The acquire that comes before it: begin once that has been released; if it ends otherwise, answer `cancelled`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        after: Option<u64>,
     },
     /// Let the lock go.
     Release { id: u64, c: usize, on: String },
-    /// End a wait, and all acquires of the contender's that come before and after that one. Each gets its one answer, and so does
-    /// this.
+    /// End a wait. The acquire gets its one answer, and so does this request.
     Cancel { id: u64, of: u64 },
     /// Answer at once: by the thread that reads or, with `c`, by the contender's own.
     Echo {
@@ -119,12 +112,6 @@ pub struct Ready {
     /// How many contenders one process takes.
     #[serde(default = "many")]
     pub contenders: usize,
-    /// Whether its locks can hold by themselves, as `hold_us` asks them to.
-    #[serde(default)]
-    pub hold: bool,
-    /// How many acquires of a contender may be out at once, each after the one before, with `hold_us` 0.
-    #[serde(default)]
-    pub ahead: usize,
     /// Which clock its stamps are of; without it they are not used.
     #[serde(default)]
     pub clock: Option<DriverClock>,
@@ -251,15 +238,12 @@ pub struct Parameter {
 
 /// The driver's one answer to a request.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[schemars(extend("oneOf" = [{ "required": ["ok"] }, { "required": ["released"] }, { "required": ["err"] }]))]
+#[schemars(extend("oneOf" = [{ "required": ["ok"] }, { "required": ["err"] }]))]
 pub struct Answer {
     pub id: u64,
     /// It was done.
     #[serde(default)]
     pub ok: Option<Done>,
-    /// Of an acquire with `hold_us`, the second answer: it has held and released.
-    #[serde(default)]
-    pub released: Option<Done>,
     /// It was not: `timeout`, `cancelled`, `busy`, `refused`, `unsupported`, `bad-request`, where the lock is certainly not held;
     /// `connection`, `session`, or any other word, where that is open.
     #[serde(default)]
@@ -412,7 +396,7 @@ impl Line {
         struct Tagged {
             t: Option<IgnoredAny>,
         }
-        // Without a tree: two such lines come with every acquire that a driver releases by itself.
+        // Without a tree: two such lines come with every cycle.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
             Err(error) if error.is_data() => false,
@@ -425,9 +409,8 @@ impl Line {
         }
         let answer: Answer =
             serde_json::from_slice(line).map_err(|error| format!("not an answer: {error}"))?;
-        let said = [answer.ok.is_some(), answer.released.is_some(), answer.err.is_some()];
-        if said.iter().filter(|said| **said).count() != 1 {
-            return Err("an answer has one of `ok`, `released` and `err`".into());
+        if answer.ok.is_some() == answer.err.is_some() {
+            return Err("an answer has one of `ok` and `err`".into());
         }
         Ok(Self::Answer(Box::new(answer)))
     }
@@ -463,12 +446,10 @@ mod tests {
             mode: WantedMode::Write,
             leases: None,
             timeout_ms: None,
-            hold_us: Some(0),
-            after: None,
         };
         assert_eq!(
             serde_json::to_string(&acquire).unwrap(),
-            r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write","hold_us":0}"#
+            r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write"}"#
         );
     }
 

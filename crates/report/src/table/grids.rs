@@ -398,13 +398,12 @@ fn of_trials(figures: &TrialFigures) -> [Value; 12] {
     ]
 }
 
-const DRIVER_COLUMNS: [Column; 11] = [
+const DRIVER_COLUMNS: [Column; 10] = [
     words("strategy"),
     numbers("contenders", 0),
     words("program"),
     numbers("processes", 1),
     words("clock"),
-    words("held by"),
     numbers("pipe p50", 0),
     numbers("pipe p99", 2),
     numbers("echo p50", 1),
@@ -413,11 +412,8 @@ const DRIVER_COLUMNS: [Column; 11] = [
 ];
 
 const DRIVER_LEGEND: &str = "Drivers, and what the way to them costs. Pipe: what the suite saw of an acquire, less the time within the \
-                      library; it lies in the wait unless the clock is ours. Echo: a request that asks for nothing, there and \
-                      back, before the load. Held by the driver: it held and released by itself, so that no handoff has the \
-                      pipe in it; held by the suite: each has one way in it, that of the request to release. Ahead: so many \
-                      acquires of each contender were out at once, and done one after the other; an acquire then begins at \
-                      the release before, by the driver's clock, and has no way to the driver in it.";
+                      library; it lies in the wait unless the clock is ours. Every handoff includes one way through the pipe, \
+                      that of the request to release. Echo: a request that asks for nothing, there and back, before the load.";
 
 fn drivers_table(view: &View<'_>) -> Option<ExplainedTable> {
     let row = |cell: &Cell<'_>| {
@@ -446,12 +442,6 @@ fn driver_row(label: Value, cell: &Cell<'_>, driver: &DriverRecord) -> Vec<Value
         driver.program.clone().into(),
         Value::Count(driver.processes as u64),
         clock.into(),
-        match driver.ahead {
-            Some(ahead) => format!("the driver, {ahead} ahead"),
-            None if driver.held_by_itself => "the driver".to_owned(),
-            None => "the suite".to_owned(),
-        }
-        .into(),
         pipe(0.5),
         pipe(0.99),
         echo(driver.echo),

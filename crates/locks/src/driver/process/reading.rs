@@ -7,11 +7,10 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use super::super::how;
-use super::super::past_turns::PastTurn;
 use super::super::protocol::{
     Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, broken_ready, session_id,
 };
-use super::{End, Inner, Mishap, Pending};
+use super::{Inner, Mishap};
 use zklockbench_core::clock;
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
@@ -90,31 +89,8 @@ pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::
 impl Inner {
     fn answered(&self, answer: Answer) -> Result<AddressedAnswer, String> {
         let id = answer.id;
-        let mut all = locked(&self.pending);
-        let Some(pending) = all.remove(&id) else {
-            return Err(format!("nothing with the id {id} is unanswered"));
-        };
-        match pending.end {
-            End::Tells { .. } if answer.ok.is_some() => return Err(format!("{id} was granted twice")),
-            End::None | End::Follows { .. } if answer.released.is_some() => {
-                return Err(format!(
-                    "{id} is released, and was not granted, or not to be held by the driver"
-                ));
-            }
-            End::Follows { to, within } if answer.ok.is_some() => {
-                let due = Some(clock::now() + clock::micros(within));
-                let end = End::Tells { called: answer.from, entered: answer.to };
-                all.insert(id, Pending { to, doing: "that a lock is released", due, end });
-            }
-            // Before it is passed on: who gets the answers to several contenders may look at them in any order.
-            End::Tells { called: Some(called), entered: Some(entered) } => {
-                let [called, entered] = [called, entered].map(clock::of_monotonic);
-                if let Some(left) = answer.from.map(clock::of_monotonic) {
-                    locked(&self.turns).add(entered, PastTurn { called, left });
-                }
-            }
-            End::None | End::Follows { .. } | End::Tells { .. } => {}
-        }
+        let pending = locked(&self.pending).remove(&id);
+        let pending = pending.ok_or_else(|| format!("nothing with the id {id} is unanswered"))?;
         Ok(AddressedAnswer { to: pending.to, answer })
     }
 
