@@ -46,6 +46,10 @@ impl SessionKey {
     pub fn id(&self) -> i64 {
         self.session.id().0
     }
+
+    pub fn has_password(&self) -> bool {
+        self.password != Password::NotTold
+    }
 }
 
 static OWN: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());

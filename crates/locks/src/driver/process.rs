@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use super::protocol::{Answer, Ready, Request, VERSION};
@@ -204,11 +205,11 @@ impl Process {
         }
     }
 
-    pub fn ask(
+    pub fn ask<R: Serialize>(
         &self,
         doing: &'static str,
         within: Option<Duration>,
-        request: impl FnOnce(u64) -> Request,
+        request: impl FnOnce(u64) -> R,
     ) -> OpenRequest {
         let asked = self.inner.awaits(doing, within);
         self.inner.write(&request(asked.id));
@@ -278,17 +279,28 @@ impl Process {
         self.inner.fails(Mishap::Killed);
     }
 
-    /// Ends its input and waits until it has ended, on the caller's thread; what does not end in time is killed.
-    pub fn close(&self) {
+    /// Writes a line that is not a request.
+    pub fn write_line(&self, line: &[u8]) {
+        self.inner.write_line(line);
+    }
+
+    /// The last lines of its standard error, ready to be appended.
+    pub fn last_errors(&self) -> String {
+        self.inner.last_errors()
+    }
+
+    /// Ends its input and returns how it exited, if it did within that time. Waits on the caller's thread.
+    pub fn end_input(&self, within: Duration) -> Option<ExitStatus> {
         let _ = self.inner.closing.set(());
         locked(&self.inner.input).pipe = None;
-        for (signal, within) in [(None, EXITS_WITHIN), (Some(Signal::TERM), TERMINATES_WITHIN)] {
-            if let Some(signal) = signal {
-                let _ = kill_process_group(self.inner.group, signal);
-            }
-            if self.inner.has_exited(within).is_some() {
-                break;
-            }
+        self.inner.has_exited(within)
+    }
+
+    /// Ends its input and waits until it has ended, on the caller's thread; what does not end in time is killed.
+    pub fn close(&self) {
+        if self.end_input(EXITS_WITHIN).is_none() {
+            let _ = kill_process_group(self.inner.group, Signal::TERM);
+            let _ = self.inner.has_exited(TERMINATES_WITHIN);
         }
         self.inner.kill();
     }
@@ -312,10 +324,12 @@ impl Inner {
         OpenRequest { id, asked, answer }
     }
 
-    fn write(&self, request: &Request) {
-        let mut line = serde_json::to_vec(request).unwrap_or_default();
-        line.push(b'\n');
-        let fits = locked(&self.input).put(&line);
+    fn write(&self, request: &impl Serialize) {
+        self.write_line(&serde_json::to_vec(request).unwrap_or_default());
+    }
+
+    fn write_line(&self, line: &[u8]) {
+        let fits = locked(&self.input).put(&[line, b"\n"].concat());
         if !fits {
             self.fails(Mishap::DoesNotRead);
         }
@@ -498,47 +512,6 @@ mod tests {
         let began = clock::now();
         process.close();
         assert!(clock::now() - began < clock::micros(SOON) && process.failure().is_none());
-    }
-
-    #[tokio::test]
-    async fn acquires_that_are_sent_ahead_have_two_answers_each_and_what_came_before_is_known_with_them() {
-        // Given a driver that reads three acquires, two of one contender's, and then answers all
-        let turn = |id: u64, from: u64| {
-            format!(
-                r#"echo '{{"id":{id},"ok":{{}},"from":{from},"to":{}}}'; echo '{{"id":{id},"released":{{}},"from":{},"to":{}}}'; "#,
-                from + 10,
-                from + 12,
-                from + 15
-            )
-        };
-        let refused = r#"echo '{"id":3,"err":"cancelled"}'; "#;
-        let (first, second) = (turn(1, 1_000_000_000_000), turn(2, 1_000_000_000_011));
-        let process = Process::start_here(&driver(&format!(
-            "read a; read b; read c; {first}{second}{refused} sleep 60"
-        )))
-        .unwrap();
-        let acquire = |id| Request::Acquire {
-            id,
-            c: 0,
-            on: "/l".into(),
-            mode: crate::driver::protocol::WantedMode::Write,
-            leases: None,
-            timeout_ms: None,
-            hold_us: Some(0),
-            after: None,
-        };
-        let mut turns = process.ask_to_hold(3, None, SOON, acquire);
-        assert_eq!(turns.iter().map(|turn| turn.granted.id).collect::<Vec<_>>(), [1, 2, 3]);
-        // Then the last one is known to be over when the first one is looked at
-        assert_eq!(process.answer(&mut turns[2].granted).await.unwrap().err.as_deref(), Some("cancelled"));
-        for turn in &mut turns[..2] {
-            assert!(process.answer(&mut turn.granted).await.unwrap().ok.is_some());
-            assert!(process.answer(&mut turn.released).await.unwrap().released.is_some());
-        }
-        let at = |us: u64| clock::of_monotonic(1_000_000_000_000 + us);
-        let behind = process.behind(at(11), at(21));
-        assert_eq!((behind.released, behind.entered, behind.overtaken), (at(12), Some(at(10)), false));
-        assert_eq!((process.behind(at(0), at(10)).entered, process.told_out_of_order()), (None, 0));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -320,6 +321,11 @@ impl Processes {
                 scope.spawn(move || process.close());
             }
         });
+    }
+
+    /// Ends the input of a single process, as [`Process::end_input`] does.
+    pub fn end_input(&self, within: Duration) -> Option<ExitStatus> {
+        self.at_rest().next()?.end_input(within)
     }
 
     pub fn late_grants(&self) -> u64 {
