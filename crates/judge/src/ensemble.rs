@@ -16,12 +16,13 @@
 //! for it, may be elected. All others then discard what had been acknowledged (ZOOKEEPER-4643, -4646). A node
 //! that is gone without ever having been deleted reveals this.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 
 use super::history::{LockHolds, OrderGrant};
 use super::inside::{NodeHold, NodeHolds, on_axis};
-use zklockbench_record::history::LinePosition;
+use zklockbench_core::clock::Stamp;
+use zklockbench_record::history::{LinePosition, LockKind, SessionState};
 use zklockbench_record::{Deed, EnsembleOrder, Facts, KeptOut, Life, LockClaim, Moment};
 
 /// Compares the entries with the servers' logs of the nodes; `None` if the logs contain nothing. Memory grows
@@ -39,20 +40,79 @@ pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
 
 struct EnsembleView<'a> {
     facts: &'a Facts,
-    /// Each lock's holds by the servers' clock and by transactions.
-    locks: BTreeMap<usize, (NodeHolds, LockHolds)>,
+    locks: BTreeMap<usize, LockView>,
     /// Nodes that the ensemble has lost.
     forgotten: HashSet<i64>,
     /// Description of the first entry that was too early by the clock.
     first: Option<String>,
 }
 
+/// One lock as the ensemble saw it.
+struct LockView {
+    by_clock: NodeHolds,
+    by_zxid: LockHolds,
+    /// Times of the contenders' calls of acquire.
+    called: HashMap<usize, Stamp>,
+    /// Nodes of the contenders inside, with the transactions that deleted them.
+    inside: HashMap<usize, (i64, i64)>,
+    /// Latest releases: time, node, and the transaction that deleted it.
+    released: VecDeque<(Stamp, i64, i64)>,
+    /// Latest transaction that deleted a node released before those.
+    deleted_before: i64,
+}
+
+/// Number of releases kept per lock to date calls of acquire.
+const RELEASES_KEPT: usize = 512;
+
+impl LockView {
+    fn new(kind: LockKind) -> Self {
+        Self {
+            by_clock: NodeHolds::new(kind),
+            by_zxid: LockHolds::new(kind),
+            called: HashMap::new(),
+            inside: HashMap::new(),
+            released: VecDeque::new(),
+            deleted_before: 0,
+        }
+    }
+
+    /// Several contenders may hold by one node in succession, and only the last one releases it.
+    fn enters(&mut self, contender: usize, node: i64, deleted: i64) {
+        self.released.retain(|(_, other, _)| *other != node);
+        self.inside.insert(contender, (node, deleted));
+    }
+
+    fn leaves(&mut self, contender: usize, at: Stamp) {
+        let Some((node, deleted)) = self.inside.remove(&contender) else { return };
+        self.released.push_back((at, node, deleted));
+        if self.released.len() > RELEASES_KEPT
+            && let Some((_, _, deleted)) = self.released.pop_front()
+        {
+            self.deleted_before = deleted.max(self.deleted_before);
+        }
+    }
+
+    /// Latest position on the transaction axis by which the contender of a node had called acquire.
+    ///
+    /// The call came no later than the creation of its node. It may have come earlier, if the contender waited
+    /// in the process for others that share its position in the queue. A release after the call then had a
+    /// node, whose deletion follows the deletions of all nodes released before the call.
+    fn asked(&self, contender: usize, node: i64) -> i64 {
+        let Some(called) = self.called.get(&contender) else { return node };
+        let before = self.released.iter().filter(|(left, ..)| left <= called);
+        node.min(before.map(|(.., deleted)| *deleted).fold(self.deleted_before, i64::max))
+    }
+}
+
 impl EnsembleView<'_> {
     fn happens(&mut self, moment: &Moment) -> io::Result<()> {
-        match moment.deed {
+        let Moment { at, contender, lock, deed, .. } = *moment;
+        match deed {
             Deed::Asks(claim) => {
-                let at = on_axis(self.facts.wall.ms(moment.at));
-                self.lock(moment.lock).0.asks(moment.contender, claim, at);
+                let at_ms = on_axis(self.facts.wall.ms(at));
+                let lock = self.lock(lock);
+                lock.by_clock.asks(contender, claim, at_ms);
+                lock.called.insert(contender, at);
             }
             Deed::Enters { claim, token: Some(node), zxid } => {
                 let Some(life) = self.facts.lives.get(node)? else { return Ok(()) };
@@ -63,14 +123,17 @@ impl EnsembleView<'_> {
                     self.grant(moment, claim, node, zxid, &life);
                 }
             }
+            Deed::Leaves { .. } | Deed::Session(SessionState::Expired) => {
+                self.lock(lock).leaves(contender, at)
+            }
             _ => {}
         }
         Ok(())
     }
 
-    fn lock(&mut self, lock: usize) -> &mut (NodeHolds, LockHolds) {
+    fn lock(&mut self, lock: usize) -> &mut LockView {
         let kind = self.facts.kind;
-        self.locks.entry(lock).or_insert_with(|| (NodeHolds::new(kind), LockHolds::new(kind)))
+        self.locks.entry(lock).or_insert_with(|| LockView::new(kind))
     }
 
     /// A hold by the clock, from the contender's entry to the proposal of its node's deletion.
@@ -83,25 +146,30 @@ impl EnsembleView<'_> {
             from: on_axis(self.facts.wall.ms(moment.at)),
             until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
         };
-        if let Some(before) = self.lock(moment.lock).0.enter(hold) {
+        if let Some(before) = self.lock(moment.lock).by_clock.enter(hold) {
             self.first.get_or_insert_with(|| describe_times(moment.lock, differ_ms, &before, &hold));
         }
     }
 
     /// A hold by transactions, from the one as of which it was found to the one that deleted its node.
     fn grant(&mut self, moment: &Moment, claim: LockClaim, token: i64, zxid: Option<i64>, life: &Life) {
-        let acquired = LinePosition { line: moment.at, offset: 0 };
-        self.lock(moment.lock).1.grant(OrderGrant {
-            who: moment.contender,
+        let contender = moment.contender;
+        // A node that is still there was deleted by no transaction so far.
+        let deleted = life.deleted.unwrap_or(i64::MAX);
+        let lock = self.lock(moment.lock);
+        let grant = OrderGrant {
+            who: contender,
             clock: 0,
             claim,
             token,
+            asked: lock.asked(contender, token),
             zxid,
-            // A node that is still there was deleted by no transaction so far.
-            deleted: Some(life.deleted.unwrap_or(i64::MAX)),
-            acquired,
+            deleted: Some(deleted),
+            acquired: LinePosition { line: moment.at, offset: 0 },
             released: None,
-        });
+        };
+        lock.enters(contender, token, deleted);
+        lock.by_zxid.grant(grant);
     }
 
     fn conclude(self) -> EnsembleOrder {
@@ -112,7 +180,7 @@ impl EnsembleView<'_> {
             ..EnsembleOrder::default()
         };
         let mut contested = KeptOut::default();
-        for (lock, (by_clock, mut by_zxid)) in self.locks {
+        for (lock, LockView { by_clock, mut by_zxid, .. }) in self.locks {
             order.checked += by_clock.holds;
             order.overlaps += by_clock.too_early;
             contested += by_clock.kept_out;
@@ -159,13 +227,12 @@ fn describe_zxids(lock: usize, before: &OrderGrant, next: &OrderGrant) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklockbench_core::clock::Stamp;
-    use zklockbench_record::history::LockKind;
     use zklockbench_record::{CLOCKS_DIFFER_MS, Lives};
 
     /// An entry by a node, after a call of acquire.
     #[derive(Debug, Clone, Copy)]
     struct Grant {
+        left: Option<Stamp>,
         contender: usize,
         claim: LockClaim,
         czxid: i64,
@@ -175,20 +242,16 @@ mod tests {
     }
 
     fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
-        Grant { contender, claim: LockClaim::WRITE, czxid, zxid: None, called: 0, entered }
+        Grant { contender, claim: LockClaim::WRITE, czxid, zxid: None, called: 0, entered, left: None }
     }
 
     fn facts(grants: &[Grant], lives: Lives, kind: LockKind) -> Facts {
         let moments = grants.iter().flat_map(|grant| {
-            let Grant { contender, claim, czxid, zxid, called, entered } = *grant;
+            let Grant { contender, claim, czxid, zxid, called, entered, left } = *grant;
             let enters = Deed::Enters { claim, token: Some(czxid), zxid };
-            [(called, Deed::Asks(claim)), (entered, enters)].map(|(at, deed)| Moment {
-                at,
-                contender,
-                lock: 0,
-                session: None,
-                deed,
-            })
+            let leaves = left.map(|left| (left, Deed::Leaves { alone: false }));
+            let deeds = [(called, Deed::Asks(claim)), (entered, enters)].into_iter().chain(leaves);
+            deeds.map(move |(at, deed)| Moment { at, contender, lock: 0, session: None, deed })
         });
         Facts { lives, ..Facts::without_moments(kind) }.with_moments(moments.collect())
     }
@@ -200,8 +263,10 @@ mod tests {
             (created, Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() })
         };
         let lives = holds.iter().map(|(created, _, deleted)| life(*created, *deleted)).collect();
-        let grants: Vec<_> =
-            holds.iter().map(|(created, zxid, _)| Grant { zxid: *zxid, ..grant(0, *created, 0) }).collect();
+        let grants: Vec<_> = holds
+            .iter()
+            .map(|(created, zxid, _)| Grant { zxid: *zxid, left: Some(0), ..grant(0, *created, 0) })
+            .collect();
         compared(&grants, &lives, LockKind::Mutex)
     }
 
@@ -231,6 +296,38 @@ mod tests {
         // The second had to wait for the first; the third came when the lock was free.
         let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
         assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (2, 1));
+    }
+
+    #[test]
+    fn wait_within_the_process_counts_before_the_node_exists() {
+        // Both contenders share a position in the queue: the second has no node until the first one's is
+        // gone.
+        let order_if_second_called_at = |called| {
+            let first = Grant { zxid: Some(1), left: Some(300), ..grant(0, 1, 100) };
+            let second = Grant { zxid: Some(11), called, left: Some(600), ..grant(1, 11, 500) };
+            let life = |deleted| Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() };
+            let lives = Lives::from([(1, life(10)), (11, life(20))]);
+            let order = compared(&[first, second], &lives, LockKind::Mutex);
+            (order.checked_by_zxid, order.contested_by_zxid, order.too_early)
+        };
+        assert_eq!(order_if_second_called_at(200), (1, 1, 0), "it asked while the first was inside");
+        assert_eq!(
+            order_if_second_called_at(301),
+            (1, 0, 0),
+            "it asked when the first had been released, and waited for nobody"
+        );
+    }
+
+    #[test]
+    fn shared_node_is_released_by_its_last_holder() {
+        // The first has left and acquires again while the second holds by the same node.
+        let first = Grant { zxid: Some(1), left: Some(200), ..grant(0, 1, 100) };
+        let second = Grant { left: Some(400), ..grant(1, 1, 300) };
+        let again = Grant { zxid: Some(11), called: 250, left: Some(600), ..grant(0, 11, 500) };
+        let life = |deleted| Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() };
+        let lives = Lives::from([(1, life(10)), (11, life(20))]);
+        let order = compared(&[first, second, again], &lives, LockKind::Mutex);
+        assert_eq!((order.checked_by_zxid, order.contested_by_zxid, order.too_early), (1, 1, 0));
     }
 
     #[test]

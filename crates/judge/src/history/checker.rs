@@ -1,7 +1,7 @@
 //! The checker: processes events one by one, applies acquires, releases and writes to their lock, and tracks
 //! sessions. At the end, it reports on each lock, with the lines that show each error.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::clocks::{Clocks, Moment};
 use super::contender::{
@@ -28,6 +28,9 @@ const REPORTED: usize = 20;
 #[derive(Debug)]
 pub struct Checker {
     complete: Option<bool>,
+    /// Kinds of all locks in the header; those without an event take no more memory.
+    kinds: BTreeMap<String, LockKind>,
+    /// Locks in the order of their first event.
     locks: Vec<Lock>,
     clocks: Clocks,
     contenders: Contenders,
@@ -95,11 +98,12 @@ impl Checker {
     pub fn new(header: &Header) -> Self {
         Self {
             complete: header.complete,
-            locks: header.locks.iter().map(|(name, kind)| Lock::new(name, *kind)).collect(),
+            kinds: header.locks.clone(),
+            locks: Vec::new(),
             clocks: Clocks::default(),
             contenders: Contenders::default(),
             events: 0,
-            numbers: header.locks.keys().cloned().zip(0..).collect(),
+            numbers: HashMap::new(),
         }
     }
 
@@ -123,8 +127,14 @@ impl Checker {
         done.map_err(|what| format!("contender {number} of `{}`, lock `{}`: {what}", event.process, lock()))
     }
 
-    fn lock(&self, name: &str) -> Result<usize, String> {
-        self.numbers.get(name).copied().ok_or_else(|| "the header does not name this lock".to_owned())
+    fn lock(&mut self, name: &str) -> Result<usize, String> {
+        if let Some(number) = self.numbers.get(name) {
+            return Ok(*number);
+        }
+        let kind = self.kinds.get(name).ok_or_else(|| "the header does not name this lock".to_owned())?;
+        self.locks.push(Lock::new(name, *kind));
+        self.numbers.insert(name.to_owned(), self.locks.len() - 1);
+        Ok(self.locks.len() - 1)
     }
 
     fn context(&mut self, who: usize, lock: &str, at: Moment) -> Result<EventContext<'_>, String> {
@@ -299,6 +309,7 @@ impl EventContext<'_> {
             clock,
             claim,
             token,
+            asked: token,
             zxid,
             deleted: None,
             acquired,
@@ -396,12 +407,14 @@ impl Checker {
         }
     }
 
-    /// The contender has another session, and no news of how the former ended: what it released without a
-    /// definite success was perhaps held by a live session.
+    /// The contender has another session, and no news of how the former ended. A hold whose release has no
+    /// answer was perhaps that of a live session.
     fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
         for (lock, stand) in &mut self.contenders.all[who].stands {
-            if let Some(hold) = stand.hold.filter(|_| stand.at == At::NotLet) {
-                self.locks[*lock].occupancy(at.clock).resolve(hold, stand.after_release());
+            if let Some(hold) =
+                stand.hold.filter(|_| stand.at == At::NotLet && stand.not_let == Some(Step::Unknown))
+            {
+                self.locks[*lock].occupancy(at.clock).resolve(hold, Soundness::Unknown);
             }
         }
     }
@@ -481,7 +494,9 @@ impl Checker {
         }
         let kept_out = self.locks.iter().fold(KeptOut::default(), |all, lock| all + lock.kept_out);
         let violations = self.violations();
-        let locks: Vec<LockReport> = self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
+        let mut locks: Vec<LockReport> =
+            self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
+        locks.sort_by(|one, other| one.name.cmp(&other.name));
         let (verdict, notes) = verdict(&locks, self.complete, ending);
         Judgement {
             verdict,
