@@ -143,9 +143,9 @@ impl Facts {
         unreadable: impl Fn(io::Error) -> E,
         mut each: impl FnMut(&Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let names = lock_names(trial);
         let mut events = Events {
             facts: self,
-            names: lock_names(trial),
             never_ended: self.waits_of_the_stuck(trial).map_err(&unreadable)?,
             holding: HashMap::new(),
         };
@@ -160,7 +160,9 @@ impl Facts {
             for moment in leavers_first(&mut at_once) {
                 let (ended, moment) = events.complete(moment).map_err(&unreadable)?;
                 for moment in ended.into_iter().chain(moment) {
-                    events.pass_on(&moment, &mut each)?;
+                    let session = moment.session.map(|session| format!("0x{session:x}"));
+                    let lock = names.get(moment.lock).map_or("", String::as_str);
+                    each(&event(&moment, session.as_deref(), lock))?;
                 }
             }
         }
@@ -193,6 +195,9 @@ fn lock_names(trial: &Trial) -> Vec<String> {
 /// Simultaneous moments, with the exits before the entries: a stamp of whole microseconds does not show that
 /// the lock was handed over in between.
 fn leavers_first(at_once: &mut Vec<Moment>) -> Vec<Moment> {
+    if at_once.len() < 2 {
+        return std::mem::take(at_once);
+    }
     let mut known = HashSet::new();
     let (mut leaving, others): (Vec<_>, Vec<_>) = at_once
         .drain(..)
@@ -204,7 +209,6 @@ fn leavers_first(at_once: &mut Vec<Moment>) -> Vec<Moment> {
 /// Moments on the way to becoming events.
 struct Events<'a> {
     facts: &'a Facts,
-    names: Vec<String>,
     never_ended: HashSet<Hold>,
     /// Token and start of each contender's hold.
     holding: HashMap<usize, (Option<i64>, Stamp)>,
@@ -257,16 +261,6 @@ impl Events<'_> {
             return Some(SessionEnd::Expired);
         }
         facts.is_forgotten(&life).then_some(SessionEnd::Unknown)
-    }
-
-    fn pass_on<E>(
-        &self,
-        moment: &Moment,
-        each: &mut impl FnMut(&Event<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let session = moment.session.map(|session| format!("0x{session:x}"));
-        let lock = self.names.get(moment.lock).map_or("", String::as_str);
-        each(&event(moment, session.as_deref(), lock))
     }
 }
 
@@ -348,12 +342,7 @@ mod tests {
         let mut facts = Facts { lives: [(7, life)].into(), ..Facts::without_moments(LockKind::Mutex) }
             .with_moments(moments);
         change(&mut facts);
-        let mut events = Events {
-            facts: &facts,
-            names: vec!["lock-0".into()],
-            never_ended: HashSet::new(),
-            holding: HashMap::new(),
-        };
+        let mut events = Events { facts: &facts, never_ended: HashSet::new(), holding: HashMap::new() };
         let mut phases = Vec::new();
         for moment in facts.moments().unwrap() {
             let (ended, moment) = events.complete(moment.unwrap()).unwrap();
