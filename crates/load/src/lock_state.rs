@@ -173,7 +173,7 @@ impl LockState {
         self
     }
 
-    /// Sets whether other workers' contenders may use the lock, too. The oracle then only knows a part of the
+    /// Sets whether other workers' contenders may use the lock, too. This state then only knows a part of the
     /// holders.
     pub fn with_strangers(self, has_strangers: bool) -> Self {
         Self { has_strangers, ..self }
