@@ -116,7 +116,7 @@ impl Facts {
     /// The moments in order of time, with the transactions that only the servers' logs show.
     pub fn moments(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
         let mut noted = self.noted.iter()?;
-        let [mut created, mut as_of] = [AsOf::of(&self.created)?, AsOf::of(&self.entered_as_of)?];
+        let [mut created, mut as_of] = [AsOf::new(&self.created)?, AsOf::new(&self.entered_as_of)?];
         Ok(std::iter::from_fn(move || {
             let mut moment = match noted.next()? {
                 Ok((_, moment)) => moment,
@@ -297,7 +297,7 @@ struct AsOf<'a> {
 }
 
 impl<'a> AsOf<'a> {
-    fn of(known: &'a Sorted<EnteredAsOf, (Stamp, usize)>) -> io::Result<Self> {
+    fn new(known: &'a Sorted<EnteredAsOf, (Stamp, usize)>) -> io::Result<Self> {
         Ok(Self { rest: known.iter()?, found: Vec::new() })
     }
 
