@@ -41,8 +41,8 @@ pub struct Facts {
     /// Ends of holds, each with the time of its last moment, whose session another contender had closed by
     /// then.
     pub closed: HashSet<Hold>,
-    /// Number of notes and threads whose moments are missing, because they came faster than the disk could store them, or
-    /// because the thread never ended.
+    /// Number of missing notes, which came faster than the disk could store them, and of threads that never
+    /// ended.
     pub gaps: u64,
     /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
     pub lives: Lives,
