@@ -12,7 +12,6 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::fault;
 use zklockbench_load::{Environment, run_trial};
 use zklockbench_locks::Entry;
-use zklockbench_record::history::LockKind;
 use zklockbench_record::{Cause, CellKey, Counting, CutShort, Judged, Precision, Run, RunOutcome, Trial};
 use zklockbench_results::history::write_trial;
 use zklockbench_results::{RunWriter, SoFar, layout};
@@ -341,10 +340,7 @@ impl UnderWay<'_> {
     }
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {
-        let strategy = &trial.spec.strategy;
-        let kind = zklockbench_locks::find(&strategy.name)
-            .map_or(LockKind::Mutex, |entry| zklockbench_load::kind_of(entry, &strategy.params));
-        write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
+        write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial)
     }
 }
 

@@ -196,7 +196,7 @@ async fn every_acquire_has_exactly_one_outcome() {
     let trial = trials::run_with_history(&lines).await;
     // Then each acquire has exactly one outcome
     let history = trial.history.as_ref().unwrap();
-    let moments = history.iter().unwrap().map(Result::unwrap);
+    let moments = history.moments().unwrap().map(Result::unwrap);
     let calls = moments.filter(|moment| matches!(moment.deed, Deed::Asks(_))).count();
     let outcomes = trial.whole.outcomes;
     let ended: u64 = Outcome::ALL.into_iter().map(|outcome| outcomes.get(outcome)).sum();

@@ -7,7 +7,6 @@ use zklockbench_judge::history::Judgement;
 
 use zklockbench_core::catalog::Holders;
 use zklockbench_record::Trial;
-use zklockbench_record::history::LockKind;
 use zklockbench_results::history::write_trial;
 use zklockbench_scenario::{Settling, TrialSpec};
 
@@ -25,14 +24,14 @@ fn spec(name: &str, more: &str) -> TrialSpec {
 
 /// Judgement of the trial's history, read from a file.
 fn judged(trial: &Trial) -> Judgement {
-    judged_as(LockKind::Mutex, trial).0
+    judged_with_text(trial).0
 }
 
-/// Judgement of a history for a lock of any kind, and the file's text.
-fn judged_as(kind: LockKind, trial: &Trial) -> (Judgement, String) {
+/// Judgement of the trial's history, and the file's text.
+fn judged_with_text(trial: &Trial) -> (Judgement, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("history.jsonl");
-    write_trial(&path, trial, kind).unwrap();
+    write_trial(&path, trial).unwrap();
     let name = &trial.spec.strategy.label;
     let judgement = story::check(&path, false).unwrap_or_else(|error| panic!("{name}: {error}"));
     (judgement, std::fs::read_to_string(&path).unwrap())
@@ -108,7 +107,7 @@ async fn history_contains_permits_and_holders_never_exceed_the_leases() {
                  hold = \"200ms\"\nacquisitions = 8\nwarm_up = \"0s\"\n";
     let trial = trials::run_with_history(lines).await;
     assert_eq!((trial.judged.verdict.word(), trial.most_inside), ("held", 2), "{:?}", trial.judged.verdict);
-    let (judgement, text) = judged_as(LockKind::Semaphore(5), &trial);
+    let (judgement, text) = judged_with_text(&trial);
     let acquired = text.lines().filter(|line| line.contains(r#""op":"acquire""#) && line.contains(r#""ok""#));
     let (count, with_permits) = acquired
         .fold((0, 0), |(count, with), line| (count + 1, with + usize::from(line.contains(r#""leases":2"#))));

@@ -3,12 +3,8 @@
 
 use std::fmt::Write as _;
 
-use zklockbench_core::clock::WallClock;
-use zklockbench_core::spool::Sorted;
-use zklockbench_record::history::LockKind;
-use zklockbench_record::{
-    CLOCKS_DIFFER_MS, Doubt, Facts, Grant, Lives, LockClaim, Occupant, Overlap, Overlaps, SessionEnd, Trial,
-};
+use zklockbench_record::history::{LockKind, SessionState};
+use zklockbench_record::{Deed, Facts, LockClaim, Moment, Trial};
 use zklockbench_results::history::merge_histories;
 
 use crate::support::records;
@@ -115,47 +111,46 @@ fn kind(lock: &str) -> LockKind {
     }
 }
 
-/// What the load hands to the judge of a trial: every entry that the counts show to be one too many.
+/// What the load hands to the judge of a trial.
 fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
-    let kind = kind(lock);
-    let mut noted = Overlaps::default();
-    let occupant = |holder: &CaseHolder| Occupant {
-        contender: holder.contender,
-        sequence: Some(holder.token),
-        czxid: Some(100 + holder.token),
-        claim: holder.claim,
-        asked: ASKED,
-        entered: holder.entered,
-    };
-    for (at, holder) in holders.iter().enumerate() {
-        let inside = holders[..at].iter().filter(|other| other.fate != "crashed");
-        let taken: u64 = inside.clone().map(|other| kind.weight_against(holder.claim, other.claim)).sum();
-        if taken > kind.allowed_beside(holder.claim) {
-            noted.note(Overlap::of(0, kind, occupant(holder), inside.map(occupant).collect()));
+    let mut moments = Vec::new();
+    for CaseHolder { contender, claim, token, fate, entered, left } in holders {
+        let mut did = |at, deed| {
+            moments.push(Moment { at, contender: *contender, lock: 0, session: Some(*token), deed });
+        };
+        did(ASKED, Deed::Asks(*claim));
+        if *fate == "cut" {
+            did(entered - 1, Deed::Session(SessionState::Suspended));
         }
-        let session = match holder.fate {
-            "expired" | "lost" => SessionEnd::Expired,
-            "unknown" => SessionEnd::Unknown,
-            _ => SessionEnd::Alive,
-        };
-        let suspended = match holder.fate {
-            "suspended" => vec![(holder.entered + 1, holder.left)],
-            "cut" => vec![(holder.entered - 1, holder.left)],
-            _ => Vec::new(),
-        };
-        noted.doubts.insert(occupant(holder).hold(), Doubt { session, suspended, left: holder.left });
+        did(*entered, Deed::Enters { claim: *claim, token: Some(100 + token), zxid: None });
+        match *fate {
+            "lost" | "crashed" => did(entered + 1, Deed::Session(SessionState::Expired)),
+            "suspended" => did(entered + 1, Deed::Session(SessionState::Suspended)),
+            _ => {}
+        }
+        if *fate == "crashed" {
+            continue;
+        }
+        did(*left, Deed::Leaves { alone: false });
+        match *fate {
+            "expired" => did(left + 1, Deed::Session(SessionState::Expired)),
+            "suspended" | "cut" => did(left + 1, Deed::Session(SessionState::Connected)),
+            _ => {}
+        }
+        let is_open = matches!(*fate, "expired" | "lost" | "unknown");
+        did(left + 2, if is_open { Deed::MayHaveLeft } else { Deed::HasLeft { deleted: None, there: None } });
+        if is_open {
+            // A contender in doubt gives up its session.
+            moments.push(Moment {
+                at: left + 10_000,
+                contender: *contender,
+                lock: 0,
+                session: Some(100 + *token),
+                deed: Deed::Asks(*claim),
+            });
+        }
     }
-    let facts = Facts {
-        kind,
-        began: 0,
-        overlaps: noted,
-        grants: Sorted::of(Grant::by_node, Vec::new()),
-        lives: Lives::default(),
-        all_gone: true,
-        wall: WallClock::default(),
-        clocks_differ_ms: CLOCKS_DIFFER_MS,
-        scratch: std::env::temp_dir(),
-    };
+    let facts = Facts::without_moments(kind(lock)).with_moments(moments);
     let mut trial = Trial { facts: Some(facts), ..records::trial(0) };
     zklockbench_judge::judge(&mut trial);
     trial

@@ -17,7 +17,7 @@ fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
             second.acquisitions += 1;
         }
         occurrences.error(format!("acquire: {}", lasted % 3));
-        occurrences.kept_out.entry(*lasted / 2, *lasted);
+        occurrences.closing.insert((contender, *ended), i64::from(*lasted % 3 == 0));
         occurrences.lag_us += lasted % 7;
         timer_lag.saturating_record(lasted % 11);
     }
@@ -48,9 +48,8 @@ proptest! {
         prop_assert_eq!(&all.occurrences.errors, &other.occurrences.errors);
         prop_assert_eq!(&all.occurrences.tallies, &other.occurrences.tallies);
         prop_assert_eq!(all.occurrences.lag_us, other.occurrences.lag_us);
-        prop_assert!((all.occurrences.kept_out.shares - other.occurrences.kept_out.shares).abs() < 1e-9);
+        prop_assert_eq!(&all.occurrences.closing, &other.occurrences.closing);
         let seen: usize = waits.iter().map(Vec::len).sum();
-        prop_assert_eq!(all.occurrences.kept_out.entries, seen as u64);
         prop_assert_eq!(all.recorder.whole.requests.total(), seen as u64);
     }
 }

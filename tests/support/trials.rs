@@ -184,13 +184,12 @@ pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: u
     let parts = join_all((0..of).map(worker)).await;
     workspace.close().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let kind = zklockbench_load::kind_of(&entry, &spec.strategy.params);
     let histories: Vec<_> = parts
         .iter()
         .enumerate()
         .map(|(index, part)| {
             let path = dir.path().join(format!("{index}.jsonl"));
-            write_trial(&path, part, kind).unwrap();
+            write_trial(&path, part).unwrap();
             (index, path)
         })
         .collect();

@@ -282,6 +282,10 @@ impl<V: Record> SpooledTable<V> {
         Self(Arc::new(Mutex::new(lookup)))
     }
 
+    pub fn is_empty(&self) -> bool {
+        locked(&self.0).blocks.is_empty()
+    }
+
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
         let mut lookup = locked(&self.0);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);

@@ -3,22 +3,25 @@
 
 use std::io;
 
-use super::ensemble_order;
-use super::history::{Breach, Judgement};
-use super::overlaps::{self, Classed};
+use super::ensemble;
+use super::history::{Breach, Checker, HistoryEnd, Judgement, LockReport, Overlaps};
 use zklockbench_core::catalog::{LockCard, Protection};
+use zklockbench_core::clock::Stamp;
 use zklockbench_core::measure::RequestKind::Create;
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::{Cause, EnsembleOrder, Facts, Judged, Parts, Trial};
+use zklockbench_record::history::LinePosition;
+use zklockbench_record::{
+    Cause, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Trial, Violation,
+};
 
 /// Judges one trial. A trial that just ended still has its facts, which are consumed; a stored trial is
 /// judged by the results derived from them.
 pub fn judge(trial: &mut Trial) {
     if let Some(facts) = trial.facts.take()
-        && let Err(error) = learn(trial, facts)
+        && let Err(error) = learn(trial, &facts)
     {
-        trial.unchecked.push(format!("what was to be judged cannot be read back from the disk: {error}"));
+        trial.unchecked.push(format!("what the contenders did cannot be judged to its end: {error}"));
     }
     // Only open arrivals, which do not wait for a free contender, can pile up.
     if let Some(steady) = trial.steady.as_mut().filter(|_| trial.arrived.is_some()) {
@@ -34,20 +37,54 @@ pub fn judge(trial: &mut Trial) {
     .into();
 }
 
-fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
-    let (Classed { violations, violation_count, excused }, learned) = overlaps::class(&mut facts);
-    (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
-    // Holds that a driver reports after their end are not counted while they last.
-    if trial.violation_count > 0 {
-        trial.most_inside = trial.most_inside.max(2);
-    }
-    learned?;
-    if let Some(order) = ensemble_order::judge(&facts)? {
+fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
+    let mut checker = Checker::new(&facts.header(trial));
+    let mut place = LinePosition::default();
+    let fed = facts.each_event(trial, std::convert::identity, |event| {
+        place.line += 1;
+        checker.feed(place, event).map_err(io::Error::other)
+    });
+    add_overlaps(trial, &checker.conclude(HistoryEnd::default()), facts.began);
+    fed?;
+    if let Some(order) = ensemble::judge(facts)? {
         trial.evidence.by_transactions = order.contested_by_zxid;
         trial.evidence.by_clock = order.contested;
         trial.ensemble_order = Some(order);
     }
     Ok(())
+}
+
+/// Adds what the contenders saw of each other, with times since `began`.
+fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
+    let holder = |holder: &Holder| Holder {
+        entered_us: holder.entered_us.saturating_sub_unsigned(began),
+        ..holder.clone()
+    };
+    let violations = judgement.violations.iter().take(Trial::VIOLATIONS_KEPT);
+    let violations = violations.map(|(lock, violation)| Violation {
+        lock: Facts::lock_number(lock),
+        inside: holder(&violation.inside),
+        entered: holder(&violation.entered),
+        at: violation.at,
+    });
+    trial.violations = violations.collect();
+    let sum = |class: fn(&LockReport) -> Overlaps| {
+        judgement.locks.iter().map(class).fold(Overlaps::default(), Overlaps::and)
+    };
+    let zombies = sum(|lock| lock.zombies);
+    // Entries with another program's stamps are not counted while they overlap.
+    if !trial.violations.is_empty() {
+        trial.most_inside = trial.most_inside.max(2);
+    }
+    trial.violation_count = sum(|lock| lock.violations).count;
+    trial.excused = Excused {
+        zombies: zombies.count,
+        uncertain: sum(|lock| lock.uncertain).count,
+        longest_unsafe_us: zombies.longest_us,
+    };
+    let KeptOut { entries, waited, .. } = judgement.kept_out;
+    let seen_inside = judgement.kept_out.as_many_as();
+    trial.evidence = Evidence { entries, waited, seen_inside, ..trial.evidence };
 }
 
 /// The verdict, or *unknown* if others interfered with the trial: no lock can keep others from deleting its
@@ -257,8 +294,13 @@ fn describe(trial: &Trial) -> String {
     let count = counted(trial.violation_count, "violation", "violations");
     let Some(first) = trial.violations.first() else { return count };
     let holder = |holder: &zklockbench_record::Holder| {
-        let number = holder.sequence.map_or_else(|| "no node".to_owned(), |number| format!("node {number}"));
-        format!("contender {} ({number}, in since {} µs)", holder.contender, holder.entered_us)
+        let node = match (holder.sequence, holder.czxid) {
+            // Older versions recorded the number of the node.
+            (Some(number), _) => format!("node {number}"),
+            (None, Some(czxid)) => format!("node 0x{czxid:x}"),
+            (None, None) => "no node".to_owned(),
+        };
+        format!("contender {} ({node}, in since {} µs)", holder.contender, holder.entered_us)
     };
     format!(
         "{count}; the first: {} entered lock {} while {} was inside",

@@ -1,10 +1,7 @@
 //! The interval engine: holders of one lock along any growing axis (microseconds, milliseconds,
 //! transactions). Counts entries beyond the limit, and the time for which others were blocked.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io;
-
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use zklockbench_core::catalog::Mode;
 use zklockbench_record::KeptOut;
@@ -261,131 +258,81 @@ impl<T> Inside<T> {
     }
 }
 
-/// A hold with a known end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct HoldSpan {
-    pub lock: usize,
-    pub asked: u64,
-    pub from: u64,
-    pub until: u64,
+/// A hold by a node with a known end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NodeHold {
+    pub contender: usize,
     pub claim: LockClaim,
     /// Node of the hold: holds by the same node are one.
     pub node: i64,
-    pub contender: usize,
-    /// Rank among all holds of the lock, which breaks ties on the axis.
-    pub place: u64,
+    pub from: u64,
+    pub until: u64,
 }
 
-impl HoldSpan {
-    fn asked(&self) -> u64 {
-        self.asked.min(self.from)
-    }
-
-    /// Sort key for [`sweep`].
-    pub fn by_asking(&self) -> (usize, u64, u64) {
-        (self.lock, self.asked(), self.place)
-    }
-}
-
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct HoldsFound {
+/// Holds of one lock by nodes with known ends, which come in the order of the axis.
+#[derive(Debug)]
+pub(super) struct NodeHolds {
+    inside: Inside<NodeHold>,
+    /// Ends of the holds inside, with their keys.
+    ends: BTreeSet<(u64, u64)>,
+    /// Nodes by which the lock is held.
+    nodes: HashSet<i64>,
+    /// Each contender's request: its position, and the total blocked time of its claim by then.
+    asked: HashMap<usize, (u64, u64)>,
     pub holds: u64,
     /// Number of holds that began while too many leases were taken.
     pub too_early: u64,
-    /// The first of these holds, after the conflicting hold that lasted longest.
-    pub first: Option<(HoldSpan, HoldSpan)>,
     /// Holds that others blocked.
     pub kept_out: KeptOut,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum HoldEvent {
-    Ends,
-    IsAsked,
-    Begins,
-}
-
-/// Position, kind and rank of an event of a hold.
-type Turn = (u64, HoldEvent, u64);
-
-/// Sweeps the holds of each lock along the axis. They come in the order of [`HoldSpan::by_asking`]; only
-/// those awaited or held at the current position are in memory.
-pub(super) fn sweep(
-    kind: LockKind,
-    holds: impl Iterator<Item = io::Result<HoldSpan>>,
-) -> io::Result<HoldsFound> {
-    let mut seen = HoldsFound::default();
-    let mut holds = holds.peekable();
-    while let Some(Ok(first)) = holds.peek() {
-        let lock = first.lock;
-        let of_lock = |hold: &io::Result<HoldSpan>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
-        let mut line =
-            LockJudge { inside: Inside::new(kind), nodes: HashSet::new(), pending: BTreeMap::new() };
-        while let Some(hold) = holds.next_if(of_lock) {
-            let hold = hold?;
-            seen.holds += 1;
-            let asked = (hold.asked(), HoldEvent::IsAsked, hold.place);
-            line.go_on(Some(asked), &mut seen);
-            line.happens(asked, hold, 0, &mut seen);
-        }
-        line.go_on(None, &mut seen);
-    }
-    holds.next().map_or(Ok(seen), |failed| failed.map(|_| HoldsFound::default()))
-}
-
-struct LockJudge {
-    inside: Inside<HoldSpan>,
-    /// Nodes by which the lock is held.
-    nodes: HashSet<i64>,
-    /// Holds with a future event, and the total blocked time of their claim when they asked.
-    pending: BTreeMap<Turn, (HoldSpan, u64)>,
-}
-
-impl LockJudge {
-    /// Processes events up to a position, or to the end.
-    fn go_on(&mut self, until: Option<Turn>, seen: &mut HoldsFound) {
-        while let Some(first) = self.pending.first_entry()
-            && until.is_none_or(|until| *first.key() < until)
-        {
-            let (turn, (hold, kept_out_before)) = first.remove_entry();
-            self.happens(turn, hold, kept_out_before, seen);
+impl NodeHolds {
+    pub fn new(kind: LockKind) -> Self {
+        Self {
+            inside: Inside::new(kind),
+            ends: BTreeSet::new(),
+            nodes: HashSet::new(),
+            asked: HashMap::new(),
+            holds: 0,
+            too_early: 0,
+            kept_out: KeptOut::default(),
         }
     }
 
-    fn happens(
-        &mut self,
-        (at, event, place): Turn,
-        hold: HoldSpan,
-        kept_out_before: u64,
-        seen: &mut HoldsFound,
-    ) {
-        let Self { inside, nodes, pending } = self;
-        match event {
-            HoldEvent::IsAsked => {
-                let kept_out_before = inside.asks(hold.claim, at);
-                pending.insert((hold.from, HoldEvent::Begins, place), (hold, kept_out_before));
-            }
-            HoldEvent::Ends => {
-                inside.leave(place, at, false);
-                nodes.remove(&hold.node);
-            }
-            HoldEvent::Begins => {
-                if nodes.contains(&hold.node) {
-                    return;
-                }
-                let kept_out = inside.kept_out(hold.claim, at) - kept_out_before;
-                seen.kept_out.entry(kept_out, at.saturating_sub(hold.asked));
-                if inside.keeps_out(hold.claim) {
-                    seen.too_early += 1;
-                    let in_the_way = inside.in_the_way(hold.claim).map(|(_, other)| *other);
-                    let longest = in_the_way.max_by_key(|other| other.until);
-                    seen.first = seen.first.or(longest.map(|longest| (longest, hold)));
-                }
-                if hold.until > at {
-                    inside.enter(place, hold.claim, at, Evidence::Certain, hold);
-                    nodes.insert(hold.node);
-                    pending.insert((hold.until, HoldEvent::Ends, place), (hold, kept_out_before));
-                }
+    pub fn asks(&mut self, contender: usize, claim: LockClaim, at: u64) {
+        self.leave_until(at);
+        let kept_out = self.inside.asks(claim, at);
+        self.asked.insert(contender, (at, kept_out));
+    }
+
+    /// Begins a hold. If it began too early, returns the conflicting hold that lasts longest.
+    pub fn enter(&mut self, hold: NodeHold) -> Option<NodeHold> {
+        self.holds += 1;
+        self.leave_until(hold.from);
+        let asked = self.asked.remove(&hold.contender);
+        if self.nodes.contains(&hold.node) {
+            return None;
+        }
+        let (asked, kept_out_before) = asked.unwrap_or((hold.from, 0));
+        let kept_out = self.inside.kept_out(hold.claim, hold.from).saturating_sub(kept_out_before);
+        self.kept_out.entry(kept_out, hold.from.saturating_sub(asked));
+        let is_early = self.inside.keeps_out(hold.claim);
+        self.too_early += u64::from(is_early);
+        let in_the_way = self.inside.in_the_way(hold.claim).map(|(_, other)| *other);
+        let longest = in_the_way.max_by_key(|other| other.until).filter(|_| is_early);
+        if hold.until > hold.from {
+            self.ends.insert((hold.until, self.holds));
+            self.nodes.insert(hold.node);
+            self.inside.enter(self.holds, hold.claim, hold.from, Evidence::Certain, hold);
+        }
+        longest
+    }
+
+    fn leave_until(&mut self, at: u64) {
+        while let Some((until, key)) = self.ends.first().copied().filter(|(until, _)| *until <= at) {
+            self.ends.pop_first();
+            if let Some(hold) = self.inside.leave(key, until, false) {
+                self.nodes.remove(&hold.node);
             }
         }
     }
@@ -396,7 +343,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use zklockbench_core::spool::Sorted;
 
     fn writer(leases: u32) -> LockClaim {
         LockClaim { leases, ..LockClaim::WRITE }
@@ -461,21 +407,24 @@ mod tests {
         }
     }
 
-    /// The expected result of [`sweep`], checking every pair at every position of the axis.
-    fn pair_by_pair(kind: LockKind, holds: &[HoldSpan]) -> (u64, KeptOut) {
+    /// A hold, after the position at which its contender asked.
+    type AskedHold = (u64, NodeHold);
+
+    /// The expected result of [`NodeHolds`], checking every pair at every position of the axis.
+    fn pair_by_pair(kind: LockKind, holds: &[AskedHold]) -> (u64, KeptOut) {
         let capacity = if let LockKind::Semaphore(leases) = kind { leases } else { 1 };
-        let weight = |hold: &HoldSpan| {
+        let weight = |hold: &NodeHold| {
             if kind == LockKind::Mutex || kind == LockKind::ReadWrite { 1 } else { hold.claim.leases }
         };
-        let share = |one: &HoldSpan, other: &HoldSpan| {
+        let share = |one: &NodeHold, other: &NodeHold| {
             kind == LockKind::ReadWrite && one.claim.mode == Mode::Read && other.claim.mode == Mode::Read
         };
         let mut order: Vec<usize> = (0..holds.len()).collect();
-        order.sort_by_key(|place| (holds[*place].from, *place));
-        let mut begun: Vec<&HoldSpan> = Vec::new();
+        order.sort_by_key(|place| (holds[*place].1.from, *place));
+        let mut begun: Vec<&NodeHold> = Vec::new();
         let (mut too_early, mut kept_out) = (0, KeptOut::default());
-        for hold in order.into_iter().map(|place| &holds[place]) {
-            let there = |at: u64, other: &&&HoldSpan| other.from <= at && at < other.until;
+        for (asked, hold) in order.into_iter().map(|place| &holds[place]) {
+            let there = |at: u64, other: &&&NodeHold| other.from <= at && at < other.until;
             if begun.iter().filter(|other| there(hold.from, other)).any(|other| other.node == hold.node) {
                 continue;
             }
@@ -485,20 +434,20 @@ mod tests {
                 taken > 0 && taken + weight(hold) > capacity
             };
             too_early += u64::from(full(hold.from));
-            let times = (hold.asked..hold.from).filter(|at| full(*at)).count();
-            kept_out.entry(times as u64, hold.from.saturating_sub(hold.asked));
+            let times = (*asked..hold.from).filter(|at| full(*at)).count();
+            kept_out.entry(times as u64, hold.from.saturating_sub(*asked));
             begun.push(hold);
         }
         (too_early, kept_out)
     }
 
-    fn hold() -> impl Strategy<Value = HoldSpan> {
+    fn hold() -> impl Strategy<Value = AskedHold> {
         (0..40_u64, 0..12_u64, 0..12_u64, any::<bool>(), 1..4_u32, 0..6_i64).prop_map(
             |(asked, wait, length, reads, leases, node)| {
                 let mode = if reads { Mode::Read } else { Mode::Write };
                 let from = asked + wait;
                 let (claim, until) = (LockClaim { mode, leases }, from + length);
-                HoldSpan { lock: 0, asked, from, until, claim, node, contender: 0, place: 0 }
+                (asked, NodeHold { contender: 0, claim, node, from, until })
             },
         )
     }
@@ -513,18 +462,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sweep_equals_a_comparison_of_all_pairs(
+        fn node_holds_equal_a_comparison_of_all_pairs(
             kind in kind(),
             holds in prop::collection::vec(hold(), 0..24),
         ) {
-            let placed = holds.iter().zip(0..).map(|(hold, place)| HoldSpan { place, ..*hold });
-            let in_order = Sorted::of(HoldSpan::by_asking, placed.collect());
-            let seen = sweep(kind, in_order.iter().unwrap()).unwrap();
+            let holds: Vec<AskedHold> = holds
+                .into_iter()
+                .zip(0..)
+                .map(|((asked, hold), contender)| (asked, NodeHold { contender, ..hold }))
+                .collect();
+            let mut turns: Vec<(u64, bool, usize)> = holds
+                .iter()
+                .flat_map(|(asked, hold)| [(*asked, false, hold.contender), (hold.from, true, hold.contender)])
+                .collect();
+            turns.sort_unstable();
+            let (mut found, mut early) = (NodeHolds::new(kind), 0);
+            for (at, begins, contender) in turns {
+                let hold = holds[contender].1;
+                if begins {
+                    early += u64::from(found.enter(hold).is_some());
+                } else {
+                    found.asks(contender, hold.claim, at);
+                }
+            }
             let (too_early, kept_out) = pair_by_pair(kind, &holds);
-            prop_assert_eq!((seen.too_early, seen.kept_out.entries, seen.kept_out.waited),
-                (too_early, kept_out.entries, kept_out.waited));
-            prop_assert!((seen.kept_out.shares - kept_out.shares).abs() < 1e-9);
-            prop_assert_eq!(seen.first.is_some(), too_early > 0);
+            prop_assert_eq!((found.too_early, early), (too_early, too_early));
+            prop_assert_eq!((found.holds, found.kept_out.entries, found.kept_out.waited),
+                (holds.len() as u64, kept_out.entries, kept_out.waited));
+            prop_assert!((found.kept_out.shares - kept_out.shares).abs() < 1e-9);
         }
     }
 }

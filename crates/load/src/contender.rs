@@ -13,13 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::keeper::Observation;
 use super::pace::{Pace, Served, Turn};
-use super::recorder::{AcquiredLock, Attempt, HoldEnd, Recorder};
-use super::shared::{Closing, Connection, Control, FirstDone, Shared};
+use super::recorder::{AcquiredLock, Attempt, HoldEnd, HolderSession, Recorder};
+use super::shared::{Closing, Control, FirstDone, Shared, follow};
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_ensemble::fault::Doing;
 use zklockbench_locks::{AcquireError, Held, HoldOver, Patience, Strategy};
-use zklockbench_record::{Doubt, SessionEnd};
 use zklockbench_scenario::{InDoubt, Load, Stop};
 use zklockbench_zk::gate::TaskScope;
 use zklockbench_zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
@@ -41,7 +40,6 @@ pub struct Contender {
     /// Lock objects used earlier, by lock number.
     others: BTreeMap<usize, Box<dyn Strategy>>,
     session: Option<Session>,
-    connection: Connection,
     control: Arc<Control>,
     pace: Pace,
 }
@@ -52,9 +50,8 @@ impl Contender {
         let strategy = shared.build(id, control.lock());
         let pace = Pace::new(&shared.spec, id);
         let recorder = Recorder::new(id, Arc::clone(&shared), observation.clone());
-        let connection = Connection::default();
         let others = BTreeMap::new();
-        Self { id, shared, observation, recorder, strategy, others, session: None, connection, control, pace }
+        Self { id, shared, observation, recorder, strategy, others, session: None, control, pace }
     }
 
     /// Joins, contends until the load ends, waits for the close signal, closes.
@@ -89,7 +86,7 @@ impl Contender {
 
     fn has_session(&mut self, session: Session) {
         if self.shared.keeps_evidence() {
-            self.connection.follow(&session, self.recorder.of_session(session.id()));
+            follow(&session, self.recorder.of_session(session.id()));
         }
         reactor::spawn_local(notify_connections(session.states(), Arc::clone(&self.shared))).detach();
         self.control.set_session(Some(session.key()));
@@ -319,7 +316,7 @@ impl Contender {
         let entry = self.recorder.enter(session, &held, attempt);
         let ordering = self.orders_hold(session, &held);
         let begins = ordering.as_ref().and_then(|ordering| ordering.begins(session));
-        self.recorder.write_to_resource(session, &held);
+        self.recorder.write_to_resource(session, &held, entry.acquired);
         let thaws = self.control.gate.times_opened();
         let (inner, was_open_before) = with_wait_flag(self.take_again(session, attempt.mode, patience)).await;
         let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
@@ -338,7 +335,7 @@ impl Contender {
         // A holder that knows about the end of its session stops writing; one that was paused meanwhile does
         // not know yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
-            self.recorder.write_to_resource(session, &held);
+            self.recorder.write_to_resource(session, &held, entry.acquired);
         }
         let was_open = was_open || was_open_before;
         if let Some(ordering) = ordering.as_ref().filter(|ordering| ordering.is_written) {
@@ -369,7 +366,7 @@ impl Contender {
         let now = clock::now();
         // A session's answers come in the order of its requests; anything unanswered by now stays unanswered.
         if let Some(looking) = looking {
-            self.recorder.write_look(looking.now_or_never().flatten());
+            self.recorder.write_look(&entry, looking.now_or_never().flatten());
         }
         if let Some(begun) = begins {
             let begun = begun.now_or_never().flatten();
@@ -383,17 +380,13 @@ impl Contender {
             self.recorder.count_beside(u64::from(there.is_some()), 0);
             self.recorder.write_there(there);
         }
-        let doubt = self.doubt(session, ended, (entry.acquired, released), result.as_ref().err());
-        let is_sound = doubt.is_none();
-        if let Some(doubt) = doubt {
-            self.recorder.write_doubt(&entry, doubt);
-        }
-        if self.control.closing(session.id()) == Some(Closing::Begun) {
-            self.recorder.write_closing(&entry, released, session.id());
-        } else if is_sound && ended == HoldEnd::Whole {
+        let failure = result.as_ref().err();
+        let state = self.holder_session(session, ended, entry.acquired, failure);
+        let is_certain = failure.is_none_or(Failure::is_definite);
+        if state == HolderSession::Alive && is_certain && ended == HoldEnd::Whole {
             self.recorder.check_hold(&entry, released, intended);
         }
-        self.recorder.write_released(session, released, now, result.as_ref().err());
+        self.recorder.write_released(session, released, now, failure, state);
         match result {
             Ok(()) => self.pace.done(now),
             Err(failure) => self.pause_after(now, &failure),
@@ -418,8 +411,6 @@ impl Contender {
     fn die_inside(&mut self, session: Session, entry: &AcquiredLock, held: &Held, intended: Duration) {
         let left = self.recorder.exit_dying(held, entry.mode());
         self.recorder.write_hold(entry, left, intended, HoldEnd::Crashed);
-        let doubt = Doubt { session: SessionEnd::Expired, left, ..Doubt::default() };
-        self.recorder.write_doubt(entry, doubt);
         self.die(session, "holding");
     }
 
@@ -430,24 +421,22 @@ impl Contender {
         self.shared.has_faults() && (too_long() || was_closed())
     }
 
-    fn doubt(
+    /// State of the session behind a hold that has ended.
+    fn holder_session(
         &self,
         session: &Session,
         ended: HoldEnd,
-        (entered, left): (Stamp, Stamp),
+        entered: Stamp,
         failure: Option<&Failure>,
-    ) -> Option<Doubt> {
+    ) -> HolderSession {
         let is_over = failure.is_some_and(|failure| !failure.session_survives());
-        let end = if ended == HoldEnd::Lost || is_over || self.was_taken_away(session, entered) {
-            SessionEnd::Expired
-        } else if failure.is_some_and(|failure| !failure.is_definite()) {
-            SessionEnd::Unknown
+        if ended == HoldEnd::Lost || is_over || self.was_taken_away(session, entered) {
+            HolderSession::Expired
+        } else if self.control.closing(session.id()) == Some(Closing::Begun) {
+            HolderSession::Closing
         } else {
-            SessionEnd::Alive
-        };
-        let suspended = self.connection.lost_within(entered, left);
-        let is_doubtful = end != SessionEnd::Alive || !suspended.is_empty();
-        is_doubtful.then_some(Doubt { session: end, suspended, left })
+            HolderSession::Alive
+        }
     }
 
     /// Acquires the held lock again, to the scenario's depth. Not a part of the wait: for all others, the

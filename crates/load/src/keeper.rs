@@ -6,7 +6,6 @@
 //! during the trial, so that the servers may purge them.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,16 +15,16 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 
-use super::missing::{Changes, Incomplete, LoggedChange, MissingPart, fill_in};
+use super::missing::{Changes, LoggedChange, MissingPart, PathQuestion, answer};
 use super::shared::Shared;
 use zklockbench_core::clock::{self, Stamp};
-use zklockbench_core::measure::{ThreadRecorder, added_up};
+use zklockbench_core::measure::ThreadRecorder;
 use zklockbench_core::spool::{Sorted, Sorter, SpooledTable};
 use zklockbench_core::units::shown;
 use zklockbench_ensemble::log_follower::LogFollower;
 use zklockbench_ensemble::transactions::{Happened, Living, Transaction, number_of};
 use zklockbench_ensemble::{Logs, transactions};
-use zklockbench_record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Occurrences, Trial};
+use zklockbench_record::{EnteredAsOf, Facts, Life, Lives, Moment, Noted, Occurrences, Trial};
 use zklockbench_zk::changes::ChangeLogs;
 use zklockbench_zk::{Observed, is_own_session};
 
@@ -38,27 +37,13 @@ const NICE: i32 = 10;
 
 #[derive(Debug)]
 pub enum Note {
-    /// Node by which a contender has entered, and data about it that only the servers' logs have.
-    Entered(Grant, Option<MissingPart>),
-    /// An action of a contender, if a history was requested.
+    /// An action of a contender.
     Did(Moment),
+    /// Data that only the servers' logs have about the entry of a contender at that time.
+    Lacks(Stamp, usize, MissingPart),
+    /// Transaction as of which a contender had entered, known only afterwards.
+    EnteredAsOf(EnteredAsOf),
 }
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Lost {
-    pub entries: u64,
-    pub moments: u64,
-}
-
-impl Lost {
-    fn count(&mut self, notes: &[Note]) {
-        let entries = notes.iter().filter(|note| matches!(note, Note::Entered(..))).count() as u64;
-        self.entries += entries;
-        self.moments += notes.len() as u64 - entries;
-    }
-}
-
-added_up!(Lost { entries, moments });
 
 enum Message {
     Notes(usize, Vec<Note>),
@@ -72,7 +57,8 @@ pub struct Notes {
     thread: usize,
     fresh: Vec<Note>,
     to: Option<SyncSender<Message>>,
-    pub lost: Lost,
+    /// Notes that could not be stored.
+    pub lost: u64,
 }
 
 impl Notes {
@@ -93,23 +79,25 @@ impl Notes {
         if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = refused
             && let Message::Notes(_, fresh) = message
         {
-            self.lost.count(&fresh);
+            self.lost += fresh.len() as u64;
         }
     }
 }
 
 #[derive(Debug)]
 pub struct Kept {
-    pub grants: Grants,
+    pub noted: Sorted<Noted, (Stamp, usize)>,
+    pub created: Sorted<EnteredAsOf, (Stamp, usize)>,
+    pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
     pub lives: Lives,
-    pub moments: Moments,
     /// Reason why the servers' logs could not be read.
     pub unread: Option<String>,
     /// Transactions that are in no log although later ones are.
     pub missing: u64,
     /// First interferences of other programs' sessions with the trial's nodes, one sentence each.
     pub interference: Vec<String>,
-    pub lost: Lost,
+    /// Notes that could not be stored.
+    pub lost: u64,
 }
 
 pub struct Following {
@@ -155,11 +143,11 @@ impl Keeper {
 
 struct Keeping {
     scratch: PathBuf,
-    grants: Sorter<Grant, (usize, i64, Stamp)>,
-    incomplete: Sorter<Incomplete, (Stamp, usize)>,
-    moments: Sorter<Noted, (Stamp, usize)>,
+    noted: Sorter<Noted, (Stamp, usize)>,
+    questions: Sorter<PathQuestion, (u64, i64)>,
+    entered_as_of: Sorter<EnteredAsOf, (Stamp, usize)>,
     log: Option<ServerLogs>,
-    lost: Lost,
+    lost: u64,
     full: Option<io::Error>,
 }
 
@@ -190,11 +178,11 @@ impl Keeping {
         };
         Self {
             scratch: scratch.to_owned(),
-            grants: Sorter::by(Grant::by_node, scratch),
-            incomplete: Sorter::by(|(grant, _): &Incomplete| (grant.entered, grant.contender), scratch),
-            moments: Sorter::by(|(thread, moment): &Noted| (moment.at, *thread), scratch),
+            noted: Sorter::by(Facts::by_time, scratch),
+            questions: Sorter::by(PathQuestion::order, scratch),
+            entered_as_of: Sorter::by(Facts::by_entry, scratch),
             log: following.map(log),
-            lost: Lost::default(),
+            lost: 0,
             full: None,
         }
     }
@@ -220,14 +208,16 @@ impl Keeping {
 
     fn keep(&mut self, thread: usize, notes: Vec<Note>) {
         if self.full.is_some() {
-            self.lost.count(&notes);
+            self.lost += notes.len() as u64;
             return;
         }
         for note in notes {
             let kept = match note {
-                Note::Entered(grant, None) => self.grants.push(grant),
-                Note::Entered(grant, Some(missing)) => self.incomplete.push((grant, missing)),
-                Note::Did(moment) => self.moments.push((thread, moment)),
+                Note::Did(moment) => self.noted.push((thread, moment)),
+                Note::Lacks(entered, contender, missing) => missing
+                    .questions(entered, contender)
+                    .try_for_each(|question| self.questions.push(question)),
+                Note::EnteredAsOf(known) => self.entered_as_of.push(known),
             };
             if let Err(error) = kept {
                 self.full = Some(error);
@@ -236,7 +226,7 @@ impl Keeping {
     }
 
     fn end(self, logs: Option<Logs>, unread: Option<io::Error>) -> io::Result<Kept> {
-        let Self { scratch, mut grants, incomplete, moments, log, lost, full } = self;
+        let Self { scratch, noted, questions, mut entered_as_of, log, lost, full } = self;
         if let Some(error) = full {
             return Err(error);
         }
@@ -245,15 +235,11 @@ impl Keeping {
             (None, None) => (LogFindings::default(), None),
             (Some(Err(why)), None) | (_, Some(why)) => (LogFindings::default(), Some(why.to_string())),
         };
-        let entered_as_of = fill_in(&incomplete.finish(), &findings.changes, &mut grants, &scratch)?;
-        let moments = Moments {
-            noted: moments.finish(),
-            entered_as_of,
-            lives: findings.lives.clone(),
-            has_gaps: false,
-        };
-        let LogFindings { lives, missing, interference, .. } = findings;
-        Ok(Kept { grants: grants.finish(), lives, moments, unread, missing, interference, lost })
+        let LogFindings { lives, changes, missing, interference } = findings;
+        let mut created = Sorter::by(Facts::by_entry, &scratch);
+        answer(&questions.finish(), &changes, &mut created, &mut entered_as_of)?;
+        let (noted, created, entered_as_of) = (noted.finish(), created.finish(), entered_as_of.finish());
+        Ok(Kept { noted, created, entered_as_of, lives, unread, missing, interference, lost })
     }
 }
 
@@ -332,24 +318,6 @@ fn of(life: transactions::NodeLife) -> (i64, Life) {
 pub struct ThreadLog {
     pub occurrences: Occurrences,
     pub notes: Notes,
-    /// Each contender's last entry and data about it that only the servers' logs have, if the logs can be
-    /// read. Stored at the next entry, because data are added until then.
-    pub latest: BTreeMap<usize, (Grant, Option<MissingPart>)>,
-}
-
-impl ThreadLog {
-    pub fn enters(&mut self, grant: Grant, missing: Option<MissingPart>) {
-        if let Some((grant, missing)) = self.latest.insert(grant.contender, (grant, missing)) {
-            self.notes.note(Note::Entered(grant, missing));
-        }
-    }
-
-    pub fn end(&mut self) {
-        for (grant, missing) in std::mem::take(&mut self.latest).into_values() {
-            self.notes.note(Note::Entered(grant, missing));
-        }
-        self.notes.hand_over();
-    }
 }
 
 /// Observation objects shared by the contenders of one thread.
@@ -383,10 +351,8 @@ mod tests {
     use zklockbench_core::spool::RUN;
     use zklockbench_record::{Deed, LockClaim};
 
-    fn entered(entered: Stamp) -> Note {
-        let (claim, czxid) = (LockClaim::WRITE, 7);
-        let grant = Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None };
-        Note::Entered(grant, None)
+    fn asks(at: Stamp, contender: usize) -> Note {
+        Note::Did(Moment { at, contender, lock: 0, session: None, deed: Deed::Asks(LockClaim::WRITE) })
     }
 
     #[tokio::test]
@@ -394,25 +360,18 @@ mod tests {
         let keeper = Keeper::start(&std::env::temp_dir(), None).unwrap();
         // Given two threads that pass their notes on one after the other
         let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
-        let asks = |at, contender| {
-            let deed = Deed::Asks(LockClaim::WRITE);
-            Note::Did(Moment { at, contender, lock: 0, session: None, deed })
-        };
         for at in 0..2_000 {
             notes[1].note(asks(at, 1));
             notes[0].note(asks(at, 0));
-            notes[0].note(entered(at));
+            notes[0].note(Note::EnteredAsOf((at, 0, 7)));
         }
         notes.iter_mut().rev().for_each(Notes::hand_over);
         let kept = keeper.end(None).await.unwrap();
         // Then moments are in order of time, and simultaneous ones in order of threads
-        let moments: Vec<_> = kept.moments.iter().unwrap().map(|one| one.unwrap()).collect();
-        let order: Vec<_> = moments.iter().map(|moment| (moment.at, moment.contender)).collect();
+        let order: Vec<_> = kept.noted.iter().unwrap().map(|one| one.unwrap()).collect();
+        let order: Vec<_> = order.iter().map(|(_, moment)| (moment.at, moment.contender)).collect();
         assert!(order.is_sorted() && order.len() == 4_000);
-        assert_eq!(
-            (kept.grants.iter().unwrap().count(), kept.lost, kept.unread),
-            (2_000, Lost::default(), None)
-        );
+        assert_eq!((kept.entered_as_of.iter().unwrap().count(), kept.lost, kept.unread), (2_000, 0, None));
     }
 
     #[test]
@@ -421,10 +380,10 @@ mod tests {
         let (to, _from) = sync_channel(2);
         let mut notes = Notes { to: Some(to), ..Notes::default() };
         // When more comes than fits
-        (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(entered(at)));
+        (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(asks(at, 0)));
         notes.hand_over();
         // Then the rest is counted as lost
-        assert_eq!(notes.lost, Lost { entries: AT_ONCE as u64 + 5, moments: 0 });
+        assert_eq!(notes.lost, AT_ONCE as u64 + 5);
     }
 
     #[tokio::test]
@@ -432,9 +391,9 @@ mod tests {
         let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
         let mut notes = keeper.notes_of(0);
         // More than is sorted in memory
-        (0..2 * RUN as u64).for_each(|at| notes.note(entered(at)));
+        (0..2 * RUN as u64).for_each(|at| notes.note(asks(at, 0)));
         notes.hand_over();
-        assert_eq!(notes.lost, Lost::default());
+        assert_eq!(notes.lost, 0);
         assert!(keeper.end(None).await.is_err());
     }
 }

@@ -52,7 +52,6 @@ pub use counters::NearEnd;
 pub use job::{Job, PublishedRun};
 pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
-pub use shared::kind_of;
 pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
 

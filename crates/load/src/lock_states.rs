@@ -101,8 +101,6 @@ impl ChangeLogs for LockStates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock_state::Request;
-    use zklockbench_locks::Held;
     use zklockbench_record::LockClaim;
 
     fn states(locks: usize, below: &'static str) -> LockStates {
@@ -123,12 +121,11 @@ mod tests {
     #[test]
     fn contenders_at_different_locks_do_not_overlap() {
         let states = states(2, "");
-        let held = Held::of(None);
-        let write = |called| Request { claim: LockClaim::WRITE, called };
-        assert_eq!(states[0].enter(0, &held, write(9), 10), None);
-        assert_eq!(states[1].enter(1, &held, write(19), 20), None);
-        let crowded = states[1].enter(2, &held, write(29), 30).expect("two are inside");
-        assert_eq!(crowded.inside.iter().map(|holder| holder.contender).collect::<Vec<_>>(), [1]);
+        states[0].enter(0, LockClaim::WRITE, 10);
+        states[1].enter(1, LockClaim::WRITE, 20);
+        assert_eq!([0, 1].map(|lock| states[lock].was_crowded()), [false, false]);
+        states[1].enter(2, LockClaim::WRITE, 30);
+        assert_eq!([0, 1].map(|lock| states[lock].was_crowded()), [false, true]);
         assert_eq!((states[0].all_inside(), states[1].all_inside()), (vec![0], vec![1, 2]));
         assert_eq!((states.all_inside(), states.is_any_inside()), (vec![0, 1, 2], true));
     }

@@ -3,7 +3,6 @@
 //! it.
 
 use std::io;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +10,11 @@ use zklockbench_core::clock::Stamp;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_ensemble::transactions::{Happened, number_of};
 use zklockbench_locks::QueueNode;
-use zklockbench_record::{EnteredAsOf, Grant};
+use zklockbench_record::EnteredAsOf;
 use zklockbench_zk::{EventKind, Session};
 
 /// Unknown data of an entry. Paths are numbers from [`number_of`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPart {
     /// Path of the node, if the transaction that created it was not reported.
     node: Option<u64>,
@@ -24,15 +23,13 @@ pub struct MissingPart {
 }
 
 /// An event without its transaction; see [`zklockbench_zk::Undated`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct UndatedEvent {
     path: u64,
     happened: Happened,
     after: i64,
     seen: i64,
 }
-
-pub type Incomplete = (Grant, MissingPart);
 
 /// Changes in the logs, ordered by path and then by transaction.
 pub type Changes = Sorted<LoggedChange, (u64, i64)>;
@@ -70,11 +67,25 @@ impl MissingPart {
         let node = (node.czxid <= 0).then(|| number_of(&node.path));
         (node.is_some() || event.is_some()).then_some(Self { node, event })
     }
+
+    /// Questions about the entry of a contender at that time.
+    pub fn questions(self, entered: Stamp, contender: usize) -> impl Iterator<Item = PathQuestion> {
+        let Self { node, event } = self;
+        let node = node.map(|path| PathQuestion { path, after: i64::MAX, first: None, entered, contender });
+        let event = event.map(|UndatedEvent { path, happened, after, seen }| PathQuestion {
+            path,
+            after,
+            first: Some((happened, seen)),
+            entered,
+            contender,
+        });
+        node.into_iter().chain(event)
+    }
 }
 
 /// A question about the changes of one path, ordered after the last transaction that cannot be the answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct PathQuestion {
+pub struct PathQuestion {
     path: u64,
     after: i64,
     /// First change of that kind after `after`, with a lower bound for the answer. `None` asks for the only
@@ -85,61 +96,18 @@ struct PathQuestion {
 }
 
 impl PathQuestion {
+    pub fn order(&self) -> (u64, i64) {
+        (self.path, self.after)
+    }
+
     fn answered(&self, zxid: i64) -> EnteredAsOf {
         (self.entered, self.contender, zxid)
     }
 }
 
-fn by_entry((entered, contender, _): &EnteredAsOf) -> (Stamp, usize) {
-    (*entered, *contender)
-}
-
-/// Completes entries with data from the servers' logs and adds them to the grants. Data missing from the logs
-/// stay unknown. Returns the transactions of entries that only the logs have.
-pub fn fill_in(
-    incomplete: &Sorted<Incomplete, (Stamp, usize)>,
-    changes: &Changes,
-    grants: &mut Sorter<Grant, (usize, i64, Stamp)>,
-    scratch: &Path,
-) -> io::Result<Sorted<EnteredAsOf, (Stamp, usize)>> {
-    let mut questions = Sorter::by(|question: &PathQuestion| (question.path, question.after), scratch);
-    for entry in incomplete.iter()? {
-        let (Grant { entered, contender, .. }, MissingPart { node, event }) = entry?;
-        if let Some(path) = node {
-            questions.push(PathQuestion { path, after: i64::MAX, first: None, entered, contender })?;
-        }
-        if let Some(UndatedEvent { path, happened, after, seen }) = event {
-            questions.push(PathQuestion {
-                path,
-                after,
-                first: Some((happened, seen)),
-                entered,
-                contender,
-            })?;
-        }
-    }
-    let (mut nodes, mut events) = (Sorter::by(by_entry, scratch), Sorter::by(by_entry, scratch));
-    answer(&questions.finish(), changes, &mut nodes, &mut events)?;
-    let (nodes, events) = (nodes.finish(), events.finish());
-    let (mut created, mut entered_as_of) = (nodes.iter()?.peekable(), events.iter()?.peekable());
-    for entry in incomplete.iter()? {
-        let (mut grant, missing) = entry?;
-        let of_entry = |answer: &io::Result<EnteredAsOf>| {
-            answer.as_ref().map_or(true, |answer| by_entry(answer) == (grant.entered, grant.contender))
-        };
-        let czxid = created.next_if(of_entry).transpose()?;
-        let zxid = entered_as_of.next_if(of_entry).transpose()?;
-        grant.czxid = czxid.map_or(grant.czxid, |(.., czxid)| czxid);
-        if missing.event.is_some() {
-            grant.zxid = zxid.map(|(.., zxid)| zxid);
-        }
-        grants.push(grant)?;
-    }
-    drop((created, entered_as_of));
-    Ok(events)
-}
-
-fn answer(
+/// Answers the questions by the changes in the servers' logs. Data missing from the logs stay unknown. The
+/// answers are the transactions that created nodes, and those of events.
+pub fn answer(
     questions: &Sorted<PathQuestion, (u64, i64)>,
     changes: &Changes,
     nodes: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
@@ -159,7 +127,7 @@ fn answer(
             of = OfPath { path: question.path, ..OfPath::default() };
         }
         let is_known = |change: &io::Result<LoggedChange>| {
-            change.as_ref().map_or(true, |change| change.order() <= (question.path, question.after))
+            change.as_ref().map_or(true, |change| change.order() <= question.order())
         };
         while let Some(change) = changes.next_if(is_known) {
             of.happens(&change?, events)?;
@@ -209,23 +177,15 @@ impl OfPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklockbench_record::LockClaim;
+    use zklockbench_record::Facts;
 
-    fn grant(entered: Stamp, czxid: i64) -> Grant {
-        let claim = LockClaim::WRITE;
-        Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None }
-    }
-
-    /// The completed entries, and their transactions.
-    fn filled_in(entries: Vec<Incomplete>) -> (Vec<Grant>, Vec<EnteredAsOf>) {
-        let directory = std::env::temp_dir();
-        let mut grants = Sorter::by(Grant::by_node, &directory);
-        let incomplete = Sorted::of(|(grant, _): &Incomplete| (grant.entered, grant.contender), entries);
-        let entered_as_of = fill_in(&incomplete, &logged_changes(), &mut grants, &directory).unwrap();
-        let entered_as_of = entered_as_of.iter().unwrap().map(Result::unwrap).collect();
-        let mut grants: Vec<Grant> = grants.finish().iter().unwrap().map(Result::unwrap).collect();
-        grants.sort_by_key(|grant| grant.entered);
-        (grants, entered_as_of)
+    /// Answers about entries at 0, 1, ...: the transactions that created nodes, and those of events.
+    fn answers(lacking: Vec<MissingPart>) -> [Vec<EnteredAsOf>; 2] {
+        let questions = (0..).zip(lacking).flat_map(|(entered, missing)| missing.questions(entered, 0));
+        let questions = Sorted::of(PathQuestion::order, questions.collect());
+        let [mut nodes, mut events] = [(); 2].map(|()| Sorter::by(Facts::by_entry, &std::env::temp_dir()));
+        answer(&questions, &logged_changes(), &mut nodes, &mut events).unwrap();
+        [nodes, events].map(|found| found.finish().iter().unwrap().map(Result::unwrap).collect())
     }
 
     fn logged_changes() -> Changes {
@@ -254,10 +214,8 @@ mod tests {
 
     #[test]
     fn czxid_of_an_unreported_create_is_found_by_path() {
-        let entries = vec![(grant(5, 0), by_node("/l/own")), (grant(6, 0), by_node("/l/twice"))];
-        let (grants, entered_as_of) = filled_in(entries);
-        let czxids: Vec<i64> = grants.iter().map(|grant| grant.czxid).collect();
-        assert_eq!((czxids, entered_as_of), (vec![12, 0], vec![]), "nobody can say which of two was meant");
+        let [nodes, events] = answers(vec![by_node("/l/own"), by_node("/l/twice")]);
+        assert_eq!((nodes, events), (vec![(0, 0, 12)], vec![]), "nobody can say which of two was meant");
     }
 
     #[test]
@@ -271,13 +229,7 @@ mod tests {
             // No log has that change
             by_event("/l/own", Happened::Deleted, 12, 12),
         ];
-        let answers = [Some(30), Some(40), Some(50), Some(60), None];
-        let (grants, entered_as_of) = filled_in((0..).map(|entered| grant(entered, 7)).zip(asked).collect());
-        assert_eq!(grants.iter().map(|grant| grant.zxid).collect::<Vec<_>>(), answers);
-        assert_eq!(
-            entered_as_of,
-            [(0, 0, 30), (1, 0, 40), (2, 0, 50), (3, 0, 60)],
-            "a history says the same"
-        );
+        let [nodes, events] = answers(asked.into());
+        assert_eq!((nodes, events), (vec![], vec![(0, 0, 30), (1, 0, 40), (2, 0, 50), (3, 0, 60)]));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::keeper::{Note, Observation};
-use super::lock_state::{CrowdedEntry, Exit, LockState, Request};
+use super::lock_state::LockState;
 use super::missing::MissingPart;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
@@ -16,9 +16,9 @@ use zklockbench_core::catalog::{Holders, Mode, ParamValue};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{ArrivalWait, Measure, Outcome};
 use zklockbench_core::units::one_line;
-use zklockbench_locks::{AcquireError, Held, QueueNode};
+use zklockbench_locks::{AcquireError, Held};
 use zklockbench_record::history::SessionState;
-use zklockbench_record::{Deed, Doubt, Grant, LockClaim, Moment, Occurrences, Overlap, Tally};
+use zklockbench_record::{Deed, LockClaim, Moment, Occurrences, Tally};
 use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
@@ -38,8 +38,6 @@ pub struct Attempt {
     /// Intended hold time, if known in advance.
     pub hold: Option<Duration>,
     served: Option<Served>,
-    /// Total time for which such a request had been blocked by then.
-    kept_out_us: u64,
 }
 
 impl Attempt {
@@ -75,6 +73,15 @@ impl AcquiredLock {
     }
 }
 
+/// State of the session behind a hold when its release has returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HolderSession {
+    Alive,
+    Expired,
+    /// Another contender is closing it.
+    Closing,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldEnd {
     /// The hold time is over.
@@ -95,8 +102,8 @@ pub struct Recorder {
     attribution: Attribution,
     acquired: u64,
     token: Option<i64>,
-    /// Whether the node of the last entry was recorded.
-    has_grant: bool,
+    /// Whether the servers' logs show the node of the last entry.
+    is_logged: bool,
     /// Moments of a hold that are kept until its release has returned, because its transactions are unknown
     /// before.
     held_back: Vec<Moment>,
@@ -108,8 +115,8 @@ impl Recorder {
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().occurrences.tallies.insert(id, Tally::default());
         let attribution = Attribution::default();
-        let (acquired, token, has_grant, held_back, there) = (0, None, false, Vec::new(), None);
-        Self { id, shared, observation, attribution, acquired, token, has_grant, held_back, there }
+        let (acquired, token, is_logged, held_back, there) = (0, None, false, Vec::new(), None);
+        Self { id, shared, observation, attribution, acquired, token, is_logged, held_back, there }
     }
 
     pub fn acquired(&self) -> u64 {
@@ -176,57 +183,44 @@ impl Recorder {
         let claim = self.claim(mode);
         self.note(called, Some(session.id()), Deed::Asks(claim));
         let lock_state = self.lock_state();
-        let kept_out_us = lock_state.kept_out_us(claim.mode, called);
         if self.shared.has_faults() {
             self.shared.gaps.asks(self.shared.lock_of(self.id), called);
         }
-        let attempt = Attempt {
-            intended,
-            called,
-            arrival: lock_state.arrive(claim),
-            mode,
-            hold,
-            served: arrival,
-            kept_out_us,
-        };
+        let attempt =
+            Attempt { intended, called, arrival: lock_state.arrive(claim), mode, hold, served: arrival };
         if let Some((arrivals, served)) = self.shared.open.as_ref().zip(arrival) {
             arrivals.issued(served.number, attempt.lateness_us(served));
         }
         attempt
     }
 
-    /// Records the start of a hold: the exclusion check, and data that will have changed by the time they are
-    /// written.
+    /// Records the start of a hold, with data that will have changed by the time they are written.
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
         // The stamp of the other program counts, if there is one: the pipe's delay is not a part of the wait.
-        let acquired = held.told.granted.unwrap_or_else(clock::now);
+        let acquired = held.told.granted.unwrap_or_else(clock::now).max(attempt.called);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
         let released_before = lock_state.handed_over(claim.mode, held);
-        let request = Request { claim, called: attempt.called };
-        let overlap = lock_state.enter(self.id, held, request, acquired);
+        lock_state.enter(self.id, claim, acquired);
         let entered_before = lock_state.follows(claim, acquired);
-        let kept_out_us = lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
         lock_state.waits_no_longer(claim);
         let overtaken = lock_state.serve(attempt.arrival);
-        if let Some(entry) = overlap {
-            self.note_overlap(entry);
-        }
         let zxid = session.known_zxid();
         if self.shared.has_faults() {
             self.shared.gaps.acquired(self.shared.lock_of(self.id), acquired);
         }
-        self.occurrences().kept_out.entry(kept_out_us, acquired.saturating_sub(attempt.called));
+        let node = held.node.as_ref();
+        let czxid = node.map(|node| node.czxid).filter(|czxid| *czxid > 0);
         // Among other workers' nodes, a number does not show when the node was created: such a hold is
         // ordered by a write.
-        let is_told = |node: &&QueueNode| node.czxid > 0 || !self.shared.orders_holds();
-        let token = held.node.as_ref().filter(is_told).map(token);
-        self.note_of_hold(acquired, session, Deed::Enters { claim, token, zxid });
-        let (contender, lock) = (self.id, self.shared.lock_of(self.id));
-        let (called, entered) = (attempt.called, acquired);
-        let of_node = |czxid| Grant { lock, contender, claim, czxid, zxid, called, entered, left: None };
-        self.has_grant = self.shared.reads_logs && self.note_grant(session, held, of_node);
-        self.token = token;
+        self.token = if self.shared.orders_holds() { czxid } else { node.map(token) };
+        self.note_of_hold(acquired, session, Deed::Enters { claim, token: czxid, zxid });
+        self.is_logged = self.shared.reads_logs && node.is_some();
+        if let Some(missing) =
+            node.filter(|_| self.is_logged).and_then(|node| MissingPart::of_entry(session, node))
+        {
+            self.pass_on(Note::Lacks(acquired, self.id, missing));
+        }
         session.take_notifications(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
         AcquiredLock {
@@ -248,17 +242,16 @@ impl Recorder {
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.occurrences().given_up_early += 1;
         }
-        self.leave(held, mode, was_open, at)
+        self.leave(held, mode, at)
     }
 
     /// Records a dying contender that leaves without a release.
     pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
-        self.leave(held, mode, true, clock::now())
+        self.leave(held, mode, clock::now())
     }
 
-    fn leave(&self, held: &Held, mode: Mode, was_open: bool, at: Stamp) -> Stamp {
-        self.note_left(at);
-        self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
+    fn leave(&self, held: &Held, mode: Mode, at: Stamp) -> Stamp {
+        self.lock_state().exit(self.id, held, self.claim(mode), at);
         at
     }
 
@@ -272,14 +265,15 @@ impl Recorder {
         session: &'a Session,
         lock: &'a str,
     ) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
-        let is_one = self.has_grant && session.has_learned_nothing();
+        let is_one = self.is_logged && session.has_learned_nothing();
         let is_read = is_one && self.lock_state().releases() % READ_ONE_IN < READS_IN_A_ROW;
         is_read.then(|| session.look_beside(lock))
     }
 
-    pub fn write_look(&self, zxid: Option<i64>) {
-        self.occurrences().looks_beside += u64::from(zxid.is_some());
-        self.add_to_grant(|grant| grant.zxid = zxid);
+    pub fn write_look(&self, entry: &AcquiredLock, zxid: Option<i64>) {
+        let Some(zxid) = zxid else { return };
+        self.occurrences().looks_beside += 1;
+        self.pass_on(Note::EnteredAsOf((entry.acquired, self.id, zxid)));
     }
 
     /// Whether a read is needed to know as of which transaction the present hold began.
@@ -321,17 +315,6 @@ impl Recorder {
         let mut occurrences = self.occurrences();
         occurrences.looks_beside += reads;
         occurrences.writes_beside += writes;
-    }
-
-    fn note_left(&self, at: Stamp) {
-        self.add_to_grant(|grant| grant.left = Some(at));
-    }
-
-    fn add_to_grant(&self, add: impl FnOnce(&mut Grant)) {
-        let mut log = self.observation.log.borrow_mut();
-        if let Some((grant, _)) = log.latest.get_mut(&self.id).filter(|_| self.has_grant) {
-            add(grant);
-        }
     }
 
     /// The claim of an acquire. A lock without a read side treats every request as a write.
@@ -462,6 +445,7 @@ impl Recorder {
         called: Stamp,
         now: Stamp,
         failure: Option<&Failure>,
+        state: HolderSession,
     ) {
         self.collect_notifications(session, false);
         match failure {
@@ -472,15 +456,22 @@ impl Recorder {
             ),
             Some(failure) => self.error("release", failure),
         }
+        let there = self.there.take();
         let deed = match failure {
+            _ if state == HolderSession::Closing => Deed::MayHaveLeft,
             // Without a node there was nothing left to release.
-            None | Some(Failure::NoNode | Failure::OwnNodeMissing) => {
-                Deed::HasLeft { token: self.token, there: self.there.take() }
-            }
+            None | Some(Failure::NoNode | Failure::OwnNodeMissing) => Deed::HasLeft { deleted: None, there },
             Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
             Some(_) => Deed::MayHaveLeft,
         };
         self.note_held_back();
+        match state {
+            HolderSession::Alive => {}
+            HolderSession::Expired => {
+                self.note(now, Some(session.id()), Deed::Session(SessionState::Expired))
+            }
+            HolderSession::Closing => drop(self.occurrences().closing.insert((self.id, now), session.id())),
+        }
         self.note(now, Some(session.id()), deed);
         self.shared.board.released.fetch_add(1, Ordering::AcqRel);
     }
@@ -573,35 +564,12 @@ impl Recorder {
         self.attribution.settle_late(&self.shared, &mut recorder, at_the_end);
     }
 
-    /// Keeps the node by which a contender entered and its unknown data; returns whether there is one.
-    fn note_grant(&self, session: &Session, held: &Held, of_node: impl FnOnce(i64) -> Grant) -> bool {
-        let Some(node) = &held.node else { return false };
-        let grant = of_node(node.czxid.max(0));
-        self.observation.log.borrow_mut().enters(grant, MissingPart::of_entry(session, node));
-        true
-    }
-
-    fn note_overlap(&self, CrowdedEntry { entered, inside }: CrowdedEntry) {
-        let lock = self.shared.lock_of(self.id);
-        let overlap = Overlap::of(lock, self.shared.kind, entered, inside);
-        self.occurrences().overlaps.note(overlap);
-    }
-
-    pub fn write_doubt(&self, entry: &AcquiredLock, doubt: Doubt) {
-        self.occurrences().overlaps.doubts.insert((self.id, entry.acquired), doubt);
-    }
-
-    pub fn write_closing(&self, entry: &AcquiredLock, left: Stamp, session: i64) {
-        let hold = (self.id, entry.acquired);
-        self.occurrences().overlaps.closing.insert(hold, (session, left));
-    }
-
     /// Writes to the resource behind the lock with the holder's token.
-    pub fn write_to_resource(&self, session: &Session, held: &Held) {
+    pub fn write_to_resource(&self, session: &Session, held: &Held, entered: Stamp) {
         if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
             return;
         }
-        let accepted = self.lock_state().write(self.id, held);
+        let accepted = self.lock_state().write(held, entered);
         if let (Some(accepted), Some(token)) = (accepted, self.token) {
             self.note(clock::now(), Some(session.id()), Deed::Writes(token, accepted));
         }
@@ -629,12 +597,16 @@ impl Recorder {
         self.held_back.drain(..).for_each(|moment| notes.note(Note::Did(moment)));
     }
 
+    fn pass_on(&self, note: Note) {
+        self.observation.log.borrow_mut().notes.note(note);
+    }
+
     fn note(&self, at: Stamp, session: Option<i64>, deed: Deed) {
         note(&self.shared, &self.observation, self.id, session, at, deed);
     }
 }
 
-/// Keeps a moment, if a history was requested.
+/// Keeps a moment for the judge.
 fn note(
     shared: &Shared,
     observation: &Observation,
@@ -643,11 +615,8 @@ fn note(
     at: Stamp,
     deed: Deed,
 ) {
-    if shared.keeps_history {
-        let lock = shared.lock_of(contender);
-        let moment = Moment { at, contender, lock, session, deed };
-        observation.log.borrow_mut().notes.note(Note::Did(moment));
-    }
+    let moment = Moment { at, contender, lock: shared.lock_of(contender), session, deed };
+    observation.log.borrow_mut().notes.note(Note::Did(moment));
 }
 
 /// The measure of reads or of writes, if some acquires ask to read.

@@ -1,9 +1,7 @@
 //! State that the contenders of one trial share with the conductor: atomics and signals, times without an
-//! acquisition; and for each contender, its outside controls, its visible state, and its connection.
+//! acquisition; and for each contender, its outside controls and its visible state.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -151,7 +149,7 @@ pub const LAST_TURNS: Duration = Duration::from_secs(3);
 /// at once would only queue there, against their own connection timeout.
 const OPENING_AT_ONCE: usize = 64;
 
-pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
+fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     match entry.card.guarantees.holders {
         Holders::One => LockKind::Mutex,
         Holders::ReadersOrOneWriter => LockKind::ReadWrite,
@@ -412,93 +410,22 @@ impl Control {
     }
 }
 
-/// Losses of a contender's connection, with their returns.
-#[derive(Debug, Default)]
-pub struct Connection(Rc<RefCell<Losses>>);
-
-#[derive(Debug, Default)]
-struct Losses {
-    /// Latest losses that are over.
-    over: VecDeque<(Stamp, Stamp)>,
-    since: Option<Stamp>,
-}
-
-/// Maximum number of losses kept; earlier ones are dropped.
-const LOSSES_KEPT: usize = 64;
-
-impl Losses {
-    fn note(&mut self, is_lost: bool, now: Stamp) {
-        match (self.since, is_lost) {
-            (None, true) => self.since = Some(now),
-            (Some(since), false) => {
-                self.since = None;
-                self.over.push_back((since, now));
-                while self.over.len() > LOSSES_KEPT {
-                    self.over.pop_front();
-                }
-            }
-            _ => {}
+/// Follows a session until it is over, and passes on its changes with their times. A session that its
+/// contender closes has not ended behind its back.
+pub fn follow(session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
+    let mut states = session.states();
+    let following = async move {
+        let mut state = states.peek_state();
+        while !state.is_terminated() {
+            state = states.changed().await;
+            let change = match state {
+                SessionState::SyncConnected => history::SessionState::Connected,
+                SessionState::Closed => return,
+                _ if state.is_terminated() => history::SessionState::Expired,
+                _ => history::SessionState::Suspended,
+            };
+            note(clock::now(), change);
         }
-    }
-}
-
-impl Connection {
-    /// Follows a session until it is over, and passes on its changes with their times.
-    pub fn follow(&mut self, session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
-        // The end of the previous session may come later, and is not a loss of this one.
-        let losses: Rc<RefCell<Losses>> = Rc::default();
-        self.0 = Rc::clone(&losses);
-        let mut states = session.states();
-        let following = async move {
-            let mut state = states.peek_state();
-            while !state.is_terminated() {
-                state = states.changed().await;
-                let (now, is_lost) = (clock::now(), state != SessionState::SyncConnected);
-                losses.borrow_mut().note(is_lost, now);
-                let change = match is_lost {
-                    _ if state.is_terminated() => history::SessionState::Expired,
-                    true => history::SessionState::Suspended,
-                    false => history::SessionState::Connected,
-                };
-                note(now, change);
-            }
-        };
-        reactor::spawn_local(following).detach();
-    }
-
-    /// Losses of the connection between two times, each with its return; `Stamp::MAX` if the connection is
-    /// not back.
-    pub fn lost_within(&self, from: Stamp, to: Stamp) -> Vec<(Stamp, Stamp)> {
-        let losses = self.0.borrow();
-        let all = losses.over.iter().copied().chain(losses.since.map(|since| (since, Stamp::MAX)));
-        all.filter(|(lost, back)| *lost <= to && *back > from).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lost_within_lists_losses_that_overlap_a_hold() {
-        let connection = Connection::default();
-        for (is_lost, at) in
-            [(true, 10), (true, 12), (false, 20), (false, 22), (true, 30), (false, 40), (true, 50)]
-        {
-            connection.0.borrow_mut().note(is_lost, at);
-        }
-        assert_eq!(connection.lost_within(15, 35), [(10, 20), (30, 40)]);
-        assert_eq!(connection.lost_within(20, 29), []);
-        assert_eq!(connection.lost_within(45, 60), [(50, Stamp::MAX)]);
-    }
-
-    #[test]
-    fn latest_losses_are_kept() {
-        let mut losses = Losses::default();
-        for at in (0..1000).step_by(2) {
-            losses.note(true, at);
-            losses.note(false, at + 1);
-        }
-        assert_eq!((losses.over.len(), losses.over.back()), (LOSSES_KEPT, Some(&(998, 999))));
-    }
+    };
+    reactor::spawn_local(following).detach();
 }

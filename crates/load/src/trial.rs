@@ -130,7 +130,7 @@ struct Conductor<'a> {
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
     /// Generator threads that returned no record.
     missing_threads: usize,
-    /// Keeper, until its data are taken; `None` if nothing is kept.
+    /// Keeper, until its data are taken.
     keeper: Option<Keeper>,
     started_at: SystemTime,
     /// `started_at` by the process clock.
@@ -187,7 +187,7 @@ impl<'a> Conductor<'a> {
                 let every = environment.keep_awake.filter(|_| thread == 0);
                 let awake = environment.single_servers().filter(|_| every.is_some()).collect();
                 let every = every.unwrap_or_default();
-                let notes = keeper.as_ref().map(|keeper| keeper.notes_of(thread)).unwrap_or_default();
+                let notes = keeper.notes_of(thread);
                 worker::spawn(Arc::clone(&shared), Share { contenders, awake, every, notes }, seconds)
             })
             .collect();
@@ -201,7 +201,7 @@ impl<'a> Conductor<'a> {
             sink,
             threads,
             missing_threads: 0,
-            keeper,
+            keeper: Some(keeper),
             started_at,
             began,
             wall,
@@ -554,17 +554,14 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Option<Keeper>, Error> {
-    if !shared.reads_logs && !shared.keeps_history {
-        return Ok(None);
-    }
+fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Keeper, Error> {
     let following = environment.local.as_ref().filter(|_| shared.reads_logs).map(|local| Following {
         logs: local.logs_at_hand(),
         below: shared.root().to_owned(),
         since,
     });
     let started = Keeper::start(&environment.scratch, following);
-    started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
+    started.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 
 /// Shortest phase with a known length; `None` if acquisitions end the only one.

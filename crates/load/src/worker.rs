@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::contender::Contender;
-use super::keeper::{Lost, Notes, Observation};
+use super::keeper::{Notes, Observation};
 use super::shared::Shared;
 use zklockbench_core::clock;
 use zklockbench_core::measure::{Histogram, new_histogram};
@@ -35,7 +35,7 @@ pub struct Share {
 pub struct ThreadRecord {
     pub part: Part,
     /// Notes for the trial's judge that could not be stored.
-    pub lost: Lost,
+    pub lost: u64,
     /// Gaps in keeping servers awake.
     pub unread: Vec<Unread>,
 }
@@ -77,7 +77,7 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     observation.recorder.borrow_mut().settle();
     let recorder = observation.recorder.borrow().clone();
     let mut log = observation.log.take();
-    log.end();
+    log.notes.hand_over();
     let timer_lag = timer_lag.borrow().clone();
     let part = Part { recorder, occurrences: log.occurrences, timer_lag };
     ThreadRecord { part, lost: log.notes.lost, unread }

@@ -217,8 +217,8 @@ pub enum Deed {
         alone: bool,
     },
     HasLeft {
-        /// Transaction that created the contender's node.
-        token: Option<i64>,
+        /// Transaction that deleted the contender's node; only the servers' logs show it.
+        deleted: Option<i64>,
         /// Transaction as of which the node still existed; `None` if it was not checked.
         there: Option<i64>,
     },

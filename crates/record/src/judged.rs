@@ -1,21 +1,11 @@
-//! The facts by which a trial is judged, and the verdicts on a trial or a run.
-//!
-//! Facts are what the ensemble recorded about a lock's holders, what contenders believed and observed (e.g.
-//! two inside at once), and what they did. [`crate::Trial`] carries them from the load to the judge. Their
-//! number is unbounded, so they are spooled, dropped by the judge and never stored. Files only contain the
-//! results: verdicts, violations and the amount of evidence.
-
-use std::collections::HashMap;
-use std::io;
-use std::path::PathBuf;
+//! The verdicts on a trial or a run, with the violations and the amount of evidence behind them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::history::{Deed, LockClaim, LockKind, Moment};
-use zklockbench_core::clock::{Stamp, WallClock};
+use zklockbench_core::clock::Stamp;
 use zklockbench_core::measure::added_up;
-use zklockbench_core::spool::{Merge, Sorted, SpooledTable};
+use zklockbench_core::spool::SpooledTable;
 use zklockbench_core::verdict::Verdict;
 
 /// A verdict with its parts. Each part has its own reasons.
@@ -79,31 +69,6 @@ impl Judged {
 /// Both count whole milliseconds, or are read one after the other.
 pub const CLOCKS_DIFFER_MS: i64 = 2;
 
-/// A contender's entry on the strength of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    pub lock: usize,
-    pub contender: usize,
-    pub claim: LockClaim,
-    pub czxid: i64,
-    /// Transaction as of which the contender found that it holds, if a reply showed it.
-    pub zxid: Option<i64>,
-    pub called: Stamp,
-    pub entered: Stamp,
-    /// Time at which the contender was about to leave, before it requested the deletion of its node; `None`
-    /// while inside.
-    pub left: Option<Stamp>,
-}
-
-impl Grant {
-    pub fn by_node(&self) -> (usize, i64, Stamp) {
-        (self.lock, self.czxid, self.entered)
-    }
-}
-
-/// Grants of a trial, ordered by lock and node.
-pub type Grants = Sorted<Grant, (usize, i64, Stamp)>;
-
 /// Life of a node, as recorded by the ensemble.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
@@ -116,218 +81,6 @@ pub struct Life {
 
 /// Lives of nodes, by the transaction that created each.
 pub type Lives = SpooledTable<Life>;
-
-/// Facts about the entries of a trial's contenders.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
-    pub kind: LockKind,
-    pub began: Stamp,
-    /// Simultaneous holders, as observed by contenders.
-    pub overlaps: Overlaps,
-    pub grants: Grants,
-    /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
-    pub lives: Lives,
-    /// Whether no node of a contender is left.
-    pub all_gone: bool,
-    /// Conversion of stamps to the time of the servers' host.
-    pub wall: WallClock,
-    /// Maximum difference between that time and a server's, in milliseconds: [`CLOCKS_DIFFER_MS`] plus the
-    /// amount by which the clock was set during the trial.
-    pub clocks_differ_ms: i64,
-    /// Directory for data that do not fit into memory while judging.
-    pub scratch: PathBuf,
-}
-
-impl Facts {
-    /// Whether a node is gone without a record of its end in any server's log. The ensemble has then lost
-    /// acknowledged transactions, and nothing that depends on the node counts against the lock.
-    pub fn is_forgotten(&self, life: &Life) -> bool {
-        self.all_gone && life.deleted.is_none()
-    }
-}
-
-/// A moment with the number of the generator thread that recorded it.
-pub type Noted = (usize, Moment);
-
-/// Transaction as of which a contender entered at that time, if only the servers' logs show it.
-pub type EnteredAsOf = (Stamp, usize, i64);
-
-/// Actions of contenders as recorded, with additions from the servers' logs; spooled, because their number is
-/// unbounded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Moments {
-    /// Recorded moments, by time and then by thread.
-    pub noted: Sorted<Noted, (Stamp, usize)>,
-    pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
-    pub lives: Lives,
-    /// Whether some moments are missing, because they came faster than the disk could store them.
-    pub has_gaps: bool,
-}
-
-impl Moments {
-    pub fn iter(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
-        let (mut noted, mut as_of) =
-            (self.noted.iter()?, AsOf { rest: self.entered_as_of.iter()?, found: Vec::new() });
-        Ok(std::iter::from_fn(move || {
-            let mut moment = match noted.next()? {
-                Ok((_, moment)) => moment,
-                Err(error) => return Some(Err(error)),
-            };
-            if let Deed::Enters { zxid, .. } = &mut moment.deed {
-                match as_of.find(moment.at, moment.contender) {
-                    Ok(found) => *zxid = found.or(*zxid),
-                    Err(error) => return Some(Err(error)),
-                }
-            }
-            Some(Ok(moment))
-        }))
-    }
-}
-
-struct AsOf<'a> {
-    rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
-    /// Entries of the last requested time, and the first of a later time.
-    found: Vec<EnteredAsOf>,
-}
-
-impl AsOf<'_> {
-    fn find(&mut self, at: Stamp, contender: usize) -> io::Result<Option<i64>> {
-        self.found.retain(|(other, ..)| *other >= at);
-        while self.found.last().is_none_or(|(latest, ..)| *latest <= at) {
-            let Some(next) = self.rest.next() else { break };
-            self.found.push(next?);
-            self.found.retain(|(other, ..)| *other >= at);
-        }
-        let found = self.found.iter().find(|(when, who, _)| (*when, *who) == (at, contender));
-        Ok(found.map(|(_, _, zxid)| *zxid))
-    }
-}
-
-/// A hold as observed by the contenders of one process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Occupant {
-    pub contender: usize,
-    pub sequence: Option<i64>,
-    pub czxid: Option<i64>,
-    pub claim: LockClaim,
-    /// Time of the call of acquire.
-    pub asked: Stamp,
-    pub entered: Stamp,
-}
-
-impl Occupant {
-    /// Token of the hold: the transaction that created its node, or the node's number if that is unknown.
-    pub fn token(&self) -> Option<i64> {
-        self.czxid.filter(|czxid| *czxid > 0).or(self.sequence)
-    }
-
-    pub fn hold(&self) -> Hold {
-        (self.contender, self.entered)
-    }
-}
-
-/// An entry alongside more holders than the lock allows, with all conflicting holders.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Overlap {
-    pub lock: usize,
-    pub entered: Occupant,
-    /// Conflicting holders; only the latest [`Overlap::INSIDE_KEPT`].
-    pub inside: Vec<Occupant>,
-    /// Leases of the conflicting holders beyond those kept.
-    pub others: u64,
-}
-
-impl Overlap {
-    pub const INSIDE_KEPT: usize = 64;
-
-    pub fn of(lock: usize, kind: LockKind, entered: Occupant, mut inside: Vec<Occupant>) -> Self {
-        inside.retain(|other| kind.weight_against(entered.claim, other.claim) > 0);
-        inside.sort_unstable_by_key(|other| std::cmp::Reverse(other.hold().1));
-        let dropped = inside.iter().skip(Self::INSIDE_KEPT);
-        let others = dropped.map(|other| kind.weight_against(entered.claim, other.claim)).sum();
-        inside.truncate(Self::INSIDE_KEPT);
-        Self { lock, entered, inside, others }
-    }
-}
-
-/// State of the session behind a hold at its end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SessionEnd {
-    /// The session was alive when the lock was released.
-    #[default]
-    Alive,
-    Expired,
-    /// The release may or may not have happened.
-    Unknown,
-}
-
-/// Reason to doubt that a hold lasted until its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Doubt {
-    pub session: SessionEnd,
-    /// Losses of the connection during the hold, each with the time of its return.
-    pub suspended: Vec<(Stamp, Stamp)>,
-    /// Time at which the hold ended.
-    pub left: Stamp,
-}
-
-impl Doubt {
-    pub fn was_suspended(&self, at: Stamp) -> bool {
-        self.suspended.iter().any(|(lost, back)| (*lost..*back).contains(&at))
-    }
-}
-
-/// A hold, identified by its contender and its start.
-pub type Hold = (usize, Stamp);
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overlaps {
-    /// First overlaps, in any order.
-    pub kept: Vec<Overlap>,
-    pub count: u64,
-    /// Number of holders in `kept`.
-    inside_kept: usize,
-    pub doubts: HashMap<Hold, Doubt>,
-    /// Holds during whose end another contender was closing their session: the session, and the time of the
-    /// end.
-    pub closing: HashMap<Hold, (i64, Stamp)>,
-}
-
-impl Overlaps {
-    /// Maximum number of overlaps kept per thread; a lock that does not exclude would otherwise exhaust
-    /// memory.
-    pub const KEPT: usize = 10_000;
-    /// Maximum number of holders kept per thread, over all its overlaps.
-    const INSIDE_KEPT: usize = 10 * Self::KEPT;
-
-    pub fn note(&mut self, overlap: Overlap) {
-        self.count += 1;
-        if self.kept.len() < Self::KEPT && self.inside_kept < Self::INSIDE_KEPT {
-            self.inside_kept += overlap.inside.len();
-            self.kept.push(overlap);
-        }
-    }
-
-    pub fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.kept.extend(other.kept);
-        self.doubts.extend(other.doubts);
-        self.closing.extend(other.closing);
-    }
-
-    /// Marks holds as lost if `was_closed` reports that their session was closed. If no server has answered,
-    /// the session's state is unknown: such a hold neither excuses nor proves anything.
-    pub fn settle(&mut self, was_closed: impl Fn(usize, i64) -> bool) {
-        for (hold, (session, left)) in self.closing.drain() {
-            let doubt = self.doubts.entry(hold).or_insert(Doubt { left, ..Doubt::default() });
-            if was_closed(hold.0, session) {
-                doubt.session = SessionEnd::Expired;
-            } else if doubt.session == SessionEnd::Alive {
-                doubt.session = SessionEnd::Unknown;
-            }
-        }
-    }
-}
 
 /// One of the two holders of a violation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -529,21 +282,5 @@ mod tests {
         short.note(500, 4_000);
         short.note(3_900, 4_000);
         assert_eq!(short, ShortHolds { count: 2, lacked_us: 3_500 });
-    }
-
-    #[test]
-    fn hold_is_lost_only_after_a_server_confirms_the_closed_session() {
-        let mut overlaps = Overlaps::default();
-        // Given two holds that ended while another contender was closing their sessions
-        overlaps.closing.insert((1, 100), (0xa, 150));
-        overlaps.closing.insert((2, 200), (0xb, 250));
-        // When the servers have closed one of the two
-        overlaps.settle(|_, session| session == 0xb);
-        // Then that hold was lost, and the other is uncertain
-        let doubt = |session, left| Doubt { session, left, ..Doubt::default() };
-        let doubts =
-            [((2, 200), doubt(SessionEnd::Expired, 250)), ((1, 100), doubt(SessionEnd::Unknown, 150))];
-        assert_eq!(overlaps.doubts, HashMap::from(doubts));
-        assert!(overlaps.closing.is_empty());
     }
 }

@@ -3,6 +3,7 @@
 mod accounting;
 mod calibration;
 mod course;
+mod facts;
 mod fault;
 mod figure;
 pub mod figures;
@@ -21,15 +22,15 @@ pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
 pub use course::{Arrived, Dispersion, Steady, WarmUpEnd};
+pub use facts::{EnteredAsOf, Facts, Hold, Noted};
 pub use fault::{ArrivalWaits, Bound, Disturbance, FaultRecord, FencingCounts, Stuck};
 pub use figure::{CellKey, Missing, Reading, is_counted_on_the_wire, measured_in, usual_samples};
 pub use figures::{Derived, FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
 pub use floor::{Floor, Timing};
 pub use history::{Deed, LockClaim, Moment};
 pub use judged::{
-    CLOCKS_DIFFER_MS, Doubt, EnsembleOrder, EnteredAsOf, Evidence, Excused, Facts, Grant, Grants, Hold,
-    Holder, Judged, KeptOut, Life, Lives, Moments, Noted, Occupant, Overlap, OverlapClass, Overlaps, Parts,
-    SessionEnd, ShortHolds, Violation,
+    CLOCKS_DIFFER_MS, EnsembleOrder, Evidence, Excused, Holder, Judged, KeptOut, Life, Lives, OverlapClass,
+    Parts, ShortHolds, Violation,
 };
 pub use run::{
     EnsembleInfo, HostInfo, LIMITED, OTHERS, Precision, Replayed, Run, RunEnding, RunOutcome, Segment,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Accounting, Arrived, Beside, Counting, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord,
-    FencingCounts, Judged, Moments, ServerCounters, Steady, Stuck, Violation,
+    FencingCounts, Judged, ServerCounters, Steady, Stuck, Violation,
 };
 use zklockbench_core::evidence::excluded;
 use zklockbench_core::measure::{
@@ -261,7 +261,7 @@ pub struct Trial {
     /// Actions of the contenders, moment by moment; `None` unless a history was requested. Stored in a
     /// separate file.
     #[serde(skip)]
-    pub history: Option<Moments>,
+    pub history: Option<Facts>,
     /// Checks that could not run, each with the reason; empty if all ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,

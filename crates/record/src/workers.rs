@@ -2,15 +2,16 @@
 //! of a generator thread, or of a whole load generator. Parts add up in any order; derived values and
 //! verdicts are computed once, from the sum.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounting::{ServersCount, compare_counts};
-use super::judged::{Judged, KeptOut, Overlaps, ShortHolds};
+use super::facts::Hold;
+use super::judged::{Judged, ShortHolds};
 use super::trial::{DriverRecord, Health, Sessions, Tally, Trial};
 use super::{Arrived, Beside, Excused, Steady, WarmUpEnd};
 use zklockbench_core::measure::{Histogram, Measure, ThreadRecorder, new_histogram};
@@ -297,12 +298,12 @@ pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
 pub struct Occurrences {
     pub tallies: BTreeMap<usize, Tally>,
     pub errors: BTreeMap<String, u64>,
-    /// Simultaneous holders, and doubts about their holds.
-    pub overlaps: Overlaps,
+    /// Ends of holds while another contender was closing their session, each with the time of its last
+    /// moment: the session.
+    pub closing: HashMap<Hold, i64>,
     /// Reads of a lock on behalf of the suite, which the servers count.
     pub looks_beside: u64,
     pub writes_beside: u64,
-    pub kept_out: KeptOut,
     /// Holders that had requested the deletion of their own node before they left.
     pub given_up_early: u64,
     pub short_holds: ShortHolds,
@@ -328,10 +329,9 @@ impl Occurrences {
         let Self {
             tallies,
             errors,
-            overlaps,
+            closing,
             looks_beside,
             writes_beside,
-            kept_out,
             given_up_early,
             short_holds,
             opened,
@@ -345,10 +345,9 @@ impl Occurrences {
         for (what, times) in errors {
             *self.errors.entry(what).or_default() += times;
         }
-        self.overlaps.merge(overlaps);
+        self.closing.extend(closing);
         self.looks_beside += looks_beside;
         self.writes_beside += writes_beside;
-        self.kept_out += kept_out;
         self.given_up_early += given_up_early;
         self.short_holds.merge(short_holds);
         self.opened += opened;

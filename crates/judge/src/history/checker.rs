@@ -1,33 +1,33 @@
 //! The checker: processes events one by one, applies acquires, releases and writes to their lock, and tracks
-//! sessions. At the end, it reports on each lock, with the lines that show each error.
+//! sessions.
 
-use std::collections::HashMap;
+mod conclusion;
+
+use std::collections::{BTreeMap, HashMap};
 
 use super::clocks::{Clocks, Moment};
 use super::contender::{
     At, CalledAcquire, Contenders, LockTurn, Stand, session_number, turn_of_acquire, turn_of_release,
 };
 use super::fencing::{FencedWrite, Fencing};
-use super::judgement::{
-    Breach, Finding, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence, verdict,
-};
-use super::occupancy::{Example, Hold, Occupancy};
+use super::judgement::LockReport;
+use super::occupancy::{Hold, Occupancy};
 use super::order::{Grant, LockHolds};
 use super::overlap::Traces;
 use crate::weigh::Soundness;
-use zklockbench_core::units::{counted, format_micros};
+use zklockbench_core::units::counted;
 use zklockbench_record::KeptOut;
 use zklockbench_record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
 };
 
-/// Maximum number of reported findings per kind.
-const REPORTED: usize = 20;
-
 /// Judges a history while reading it. Memory grows with contenders and locks, not with events.
 #[derive(Debug)]
 pub struct Checker {
     complete: Option<bool>,
+    /// Kinds of all locks in the header; those without an event take no more memory.
+    kinds: BTreeMap<String, LockKind>,
+    /// Locks in the order of their first event.
     locks: Vec<Lock>,
     clocks: Clocks,
     contenders: Contenders,
@@ -95,11 +95,12 @@ impl Checker {
     pub fn new(header: &Header) -> Self {
         Self {
             complete: header.complete,
-            locks: header.locks.iter().map(|(name, kind)| Lock::new(name, *kind)).collect(),
+            kinds: header.locks.clone(),
+            locks: Vec::new(),
             clocks: Clocks::default(),
             contenders: Contenders::default(),
             events: 0,
-            numbers: header.locks.keys().cloned().zip(0..).collect(),
+            numbers: HashMap::new(),
         }
     }
 
@@ -123,8 +124,14 @@ impl Checker {
         done.map_err(|what| format!("contender {number} of `{}`, lock `{}`: {what}", event.process, lock()))
     }
 
-    fn lock(&self, name: &str) -> Result<usize, String> {
-        self.numbers.get(name).copied().ok_or_else(|| "the header does not name this lock".to_owned())
+    fn lock(&mut self, name: &str) -> Result<usize, String> {
+        if let Some(number) = self.numbers.get(name) {
+            return Ok(*number);
+        }
+        let kind = self.kinds.get(name).ok_or_else(|| "the header does not name this lock".to_owned())?;
+        self.locks.push(Lock::new(name, *kind));
+        self.numbers.insert(name.to_owned(), self.locks.len() - 1);
+        Ok(self.locks.len() - 1)
     }
 
     fn context(&mut self, who: usize, lock: &str, at: Moment) -> Result<EventContext<'_>, String> {
@@ -263,13 +270,18 @@ impl EventContext<'_> {
     fn put_inside(&mut self, event: &Acquire<'_>, asked_us: Option<u64>, possible: bool) {
         let number = self.lock.next_hold();
         let session = self.suspended.flatten();
-        let traces = Traces { who: self.who, acquired: self.at.place, session, released: None };
+        let traces = Traces {
+            who: self.who,
+            token: event.token,
+            entered_us: self.at.t_us,
+            acquired: self.at.place,
+            session,
+            released: None,
+        };
         let hold = Hold {
             number,
             claim: event.claim,
-            token: event.token,
             asked_us,
-            entered_us: self.at.t_us,
             possible,
             suspended: self.suspended.is_some(),
             traces,
@@ -294,6 +306,7 @@ impl EventContext<'_> {
             clock,
             claim,
             token,
+            asked: token,
             zxid,
             deleted: None,
             acquired,
@@ -376,6 +389,7 @@ impl Checker {
             return; // Late event of a session that the contender no longer has.
         }
         if another {
+            self.stop_waiting_for_releases(who, at);
             self.tell(who, SessionState::Expired, at);
             self.tell(who, SessionState::Connected, at);
         }
@@ -386,6 +400,18 @@ impl Checker {
             self.tell(who, state, at);
             if state == SessionState::Expired {
                 self.contenders.all[who].session = None;
+            }
+        }
+    }
+
+    /// The contender has another session, and no news of how the former ended. A hold whose release has no
+    /// answer was perhaps that of a live session.
+    fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
+        for (lock, stand) in &mut self.contenders.all[who].stands {
+            if let Some(hold) =
+                stand.hold.filter(|_| stand.at == At::NotLet && stand.not_let == Some(Step::Unknown))
+            {
+                self.locks[*lock].occupancy(at.clock).resolve(hold, Soundness::Unknown);
             }
         }
     }
@@ -430,164 +456,6 @@ fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Mome
             }
             stand.hold = None;
         }
-    }
-}
-
-/// Closes a hold at the end of the history; `lived` reports whether its process was heard of since a line.
-fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
-    let Some(hold) = stand.hold.take() else { return };
-    let occupancy = lock.occupancy(clock);
-    match stand.at {
-        At::Inside | At::AskingAgain | At::Easing if stand.lost => occupancy.vanish(hold),
-        At::Inside | At::AskingAgain | At::Easing => occupancy.remain(hold, lived),
-        At::NotLet if stand.lost => occupancy.vanish(hold),
-        At::NotLet => occupancy.resolve(hold, stand.after_release()),
-        At::Leaving => occupancy.resolve(hold, Soundness::Unknown),
-        At::Outside | At::Asking | At::Maybe => {}
-    }
-}
-
-impl Checker {
-    pub fn conclude(mut self, ending: HistoryEnd) -> Judgement {
-        if ending.cut_off_at.is_some() {
-            self.complete = Some(false);
-        }
-        let mut findings = self.end_contenders();
-        for lock in &mut self.locks {
-            let clocks = &self.clocks;
-            lock.occupancies
-                .iter_mut()
-                .for_each(|(clock, occupancy)| occupancy.close(clocks.latest_us(*clock)));
-            lock.order.close();
-        }
-        for lock in &self.locks {
-            findings.extend(self.findings_of(lock));
-        }
-        let locks: Vec<LockReport> = self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
-        let (verdict, notes) = verdict(&locks, self.complete, ending);
-        Judgement {
-            verdict,
-            evidence: describe_evidence(&locks),
-            locks,
-            findings: first_of_each(findings),
-            notes,
-            events: self.events,
-            contenders: self.contenders.all.len(),
-            clocks: self.clocks.count(),
-        }
-    }
-
-    /// Closes everything still open and returns the stuck acquires.
-    fn end_contenders(&mut self) -> Vec<Finding> {
-        let mut stuck = Vec::new();
-        let complete = self.complete == Some(true);
-        for contender in &mut self.contenders.all {
-            let heard = self.clocks.last_of(contender.process);
-            let name =
-                format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process));
-            for (number, stand) in &mut contender.stands {
-                let lock = &mut self.locks[*number];
-                let lived = |since: LinePosition| complete || heard.place >= since;
-                end_of_history(stand, lock, heard.clock, lived);
-                let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
-                if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
-                    lock.report.stuck += 1;
-                    let what = format!("{name} asked and got no answer");
-                    let lines = vec![asked.at.place];
-                    stuck.push(Finding {
-                        breach: Breach::Stuck,
-                        lock: lock.report.name.clone(),
-                        what,
-                        lines,
-                    });
-                } else {
-                    lock.report.unfinished += 1;
-                }
-            }
-        }
-        stuck
-    }
-
-    fn findings_of(&self, lock: &Lock) -> Vec<Finding> {
-        let finding = |breach, what, mut lines: Vec<LinePosition>| {
-            lines.sort_unstable();
-            lines.dedup();
-            Finding { breach, lock: lock.report.name.clone(), what, lines }
-        };
-        let overlaps =
-            lock.occupancies.iter().flat_map(|(_, occupancy)| &occupancy.examples).map(|example| {
-                let lines = example.inside.lines().chain(example.entered.lines()).collect();
-                finding(example.breach, self.describe(example), lines)
-            });
-        let early = lock.order.examples.iter().map(|(before, next)| {
-            let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
-            let what = format!(
-                "{} found itself the holder at zxid {}, but the node of {} was deleted at zxid {}",
-                self.name(next.who),
-                zxid(next.zxid),
-                self.name(before.who),
-                zxid(before.deleted)
-            );
-            let lines = [Some(before.acquired), before.released, Some(next.acquired)];
-            finding(Breach::Order, what, lines.into_iter().flatten().collect())
-        });
-        let stale = lock.fencing.examples.iter().map(|(newer, own)| {
-            let what = format!("token {} was accepted after token {}", own.token, newer.token);
-            finding(Breach::StaleWrite, what, vec![newer.place, own.place])
-        });
-        overlaps.chain(early).chain(stale).collect()
-    }
-
-    fn describe(&self, example: &Example) -> String {
-        let why = match example.breach {
-            Breach::Violation => "whose session was alive",
-            Breach::Zombie => "after a session had been suspended or had expired",
-            _ => "and it is unknown whether a session had ended",
-        };
-        format!(
-            "{} entered at {} µs while {} was inside, {why}; both were inside for {}",
-            self.name(example.entered.who),
-            example.since_us,
-            self.name(example.inside.who),
-            format_micros(example.length_us)
-        )
-    }
-
-    fn name(&self, who: usize) -> String {
-        let contender = &self.contenders.all[who];
-        format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process))
-    }
-}
-
-/// The first findings of each kind, in the order of their lines.
-fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by(|a, b| (a.breach, &a.lines).cmp(&(b.breach, &b.lines)));
-    let mut count = (None, 0);
-    findings.retain(|finding| {
-        count =
-            if count.0 == Some(finding.breach) { (count.0, count.1 + 1) } else { (Some(finding.breach), 1) };
-        count.1 <= REPORTED
-    });
-    findings
-}
-
-fn report(lock: &Lock) -> LockReport {
-    let sum = |class: fn(&Occupancy) -> Overlaps| {
-        let mut all = Overlaps::default();
-        lock.occupancies.iter().for_each(|(_, occupancy)| all.merge(class(occupancy)));
-        all
-    };
-    LockReport {
-        waited: lock.kept_out.waited,
-        seen_inside: lock.kept_out.as_many_as(),
-        several_clocks: lock.occupancies.iter().filter(|(_, occupancy)| occupancy.entries > 0).count() > 1,
-        violations: sum(|occupancy| occupancy.violations),
-        zombies: sum(|occupancy| occupancy.zombies),
-        uncertain: sum(|occupancy| occupancy.uncertain),
-        ignored_expiry: lock.occupancies.iter().map(|(_, occupancy)| occupancy.ignored_expiry).sum(),
-        order: lock.order.report,
-        writes: lock.fencing.report,
-        ..lock.report.clone()
     }
 }
 

@@ -4,12 +4,17 @@ use zklockbench_core::evidence::{Sensitivity, excluded};
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::history::{LinePosition, LockKind};
+use zklockbench_record::{KeptOut, Violation};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     pub verdict: Verdict,
     /// Reports on the locks, by name; unused locks are left out.
     pub locks: Vec<LockReport>,
+    /// Acquisitions that holders blocked, over all locks.
+    pub kept_out: KeptOut,
+    /// First violations, each with the name of its lock, in order of time.
+    pub violations: Vec<(String, Violation)>,
     /// First findings of each kind, in the order of their lines.
     pub findings: Vec<Finding>,
     /// Checks that could not run, and other notes for the reader.
@@ -74,8 +79,10 @@ impl Overlaps {
         self.longest_us = self.longest_us.max(us);
     }
 
-    pub fn merge(&mut self, other: Self) {
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
         self.add(other.count, other.longest_us);
+        self
     }
 }
 

@@ -18,3 +18,4 @@ mod overlap;
 
 pub use checker::Checker;
 pub use judgement::{Breach, Finding, HistoryEnd, Judgement, LockReport, OrderReport, Overlaps, WriteReport};
+pub(super) use order::{Grant as OrderGrant, LockHolds};

@@ -11,7 +11,7 @@ use crate::inside::{Evidence, Inside};
 use crate::weigh::{Granted, Soundness};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// Maximum number of unclassified overlaps. Beyond it, the oldest becomes uncertain.
+/// Maximum number of unclassified overlaps; more are only counted.
 const WAITING: usize = 256;
 const EXAMPLES: usize = 20;
 
@@ -20,10 +20,8 @@ const EXAMPLES: usize = 20;
 pub struct Hold {
     pub number: u64,
     pub claim: LockClaim,
-    pub token: Option<i64>,
     /// Time of the call of acquire.
     pub asked_us: Option<u64>,
-    pub entered_us: u64,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
     pub suspended: bool,
@@ -59,6 +57,8 @@ pub struct Occupancy {
     /// Holds whose release was called without a definite success yet.
     leaving: Vec<Hold>,
     waiting: Vec<Overlap>,
+    /// Number of overlaps that were not kept, because too many were unclassified.
+    not_kept: u64,
     pub entries: u64,
     pub waits: Waits,
     pub violations: Overlaps,
@@ -77,6 +77,7 @@ impl Occupancy {
             possible: BTreeSet::new(),
             leaving: Vec::new(),
             waiting: Vec::new(),
+            not_kept: 0,
             entries: 0,
             waits: Waits::default(),
             violations: Overlaps::default(),
@@ -145,12 +146,11 @@ impl Occupancy {
     }
 
     fn keep(&mut self, overlap: Overlap) {
-        if self.waiting.len() >= WAITING {
-            let now = overlap.since.t_us;
-            let oldest = self.waiting.remove(0);
-            self.give_up(oldest, now);
+        if self.waiting.len() < WAITING {
+            self.waiting.push(overlap);
+        } else {
+            self.not_kept += 1;
         }
-        self.waiting.push(overlap);
     }
 
     fn give_up(&mut self, mut overlap: Overlap, now_us: u64) {
@@ -271,11 +271,14 @@ impl Occupancy {
         }
     }
 
-    /// Ends the history: everything still unknown stays unknown.
+    /// Ends the history: everything still unknown stays unknown. Overlaps that were not kept count as the worst
+    /// class among the others.
     pub fn close(&mut self, now_us: u64) {
         for overlap in std::mem::take(&mut self.waiting) {
             self.give_up(overlap, now_us);
         }
+        let worst = if self.violations.count > 0 { &mut self.violations } else { &mut self.uncertain };
+        worst.add(std::mem::take(&mut self.not_kept), 0);
     }
 
     fn settle_all(&mut self) {
@@ -339,7 +342,10 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
         hold: hold.number,
         weight,
         soundness: Soundness::Open,
-        granted: Granted::of((hold.token, hold.entered_us), (entering.token, entering.asked_us)),
+        granted: Granted::of(
+            (hold.traces.token, hold.traces.entered_us),
+            (entering.traces.token, entering.asked_us),
+        ),
         inside: true,
         is_leaving: false,
         traces: hold.traces,
@@ -385,13 +391,13 @@ mod tests {
     }
 
     fn hold(number: u64) -> Hold {
-        let traces = Traces { who: 0, acquired: LinePosition::default(), session: None, released: None };
+        let acquired = LinePosition::default();
+        let traces =
+            Traces { who: 0, token: None, entered_us: number, acquired, session: None, released: None };
         Hold {
             number,
             claim: LockClaim::WRITE,
-            token: None,
             asked_us: Some(u64::MAX),
-            entered_us: number,
             possible: false,
             suspended: false,
             traces,
@@ -405,18 +411,23 @@ mod tests {
     }
 
     #[test]
-    fn oldest_of_too_many_open_overlaps_becomes_uncertain() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        occupancy.enter(hold(0), moment(1));
-        for number in 1..=WAITING as u64 {
-            occupancy.enter(hold(number), moment(1 + number));
+    fn overlaps_not_kept_count_as_the_worst_class() {
+        let all = WAITING as u64 + 5;
+        for (is_known, expected) in [(false, [0, 0, all]), (true, [all, 0, 0])] {
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            // Given more open overlaps than are kept
+            for number in 0..=all {
+                occupancy.enter(hold(number), moment(1 + number));
+            }
+            assert_eq!((counts(&occupancy), occupancy.waiting.len()), ([0, 0, 0], WAITING));
+            // When it becomes known or not that all sessions were alive
+            for number in (0..=all).filter(|_| is_known) {
+                occupancy.leave(number, moment(1_000 + number), false);
+                occupancy.resolve(number, Soundness::Sound);
+            }
+            occupancy.close(2_000);
+            assert_eq!(counts(&occupancy), expected, "{is_known}");
         }
-        assert_eq!(counts(&occupancy), [0, 0, 0], "as many as may wait");
-        occupancy.enter(hold(1000), moment(1000));
-        assert_eq!(counts(&occupancy), [0, 0, 1]);
-        assert_eq!(occupancy.uncertain.longest_us, 1000 - 2, "the oldest, up to now");
-        occupancy.close(2000);
-        assert_eq!(counts(&occupancy), [0, 0, 1 + WAITING as u64]);
     }
 
     #[test]
@@ -660,6 +671,32 @@ mod tests {
         occupancy.enter(Hold { possible: true, ..hold(2) }, moment(20));
         occupancy.close(30);
         assert_eq!(counts(&occupancy), [0, 0, 0]);
+    }
+
+    #[test]
+    fn overlap_class_depends_on_grant_order_if_the_entering_session_expires() {
+        // Tokens of both; time of the second call, with the first inside since 10; class if the second
+        // session expires
+        let cases = [
+            ((Some(2), Some(1), Some(5)), [0, 1, 0]),
+            ((Some(1), Some(2), Some(5)), [1, 0, 0]),
+            ((Some(1), Some(1), Some(5)), [1, 0, 0]),
+            ((None, None, Some(5)), [0, 0, 1]),
+            ((None, None, Some(10)), [1, 0, 0]),
+            ((Some(2), Some(1), Some(10)), [1, 0, 0]),
+        ];
+        for ((inside, entering, asked_us), expected) in cases {
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            let traces = |number, token| Traces { token, entered_us: 10, ..hold(number).traces };
+            occupancy.enter(Hold { traces: traces(1, inside), ..hold(1) }, moment(10));
+            occupancy.enter(Hold { traces: traces(2, entering), asked_us, ..hold(2) }, moment(20));
+            occupancy.expire(2, LinePosition::default());
+            occupancy.leave(2, moment(30), false);
+            occupancy.leave(1, moment(35), false);
+            occupancy.resolve(1, Soundness::Sound);
+            occupancy.close(40);
+            assert_eq!(counts(&occupancy), expected, "{inside:?} {entering:?} {asked_us:?}");
+        }
     }
 
     fn asked(t_us: u64) -> CalledAcquire {

@@ -19,6 +19,8 @@ pub struct Grant {
     pub claim: LockClaim,
     /// Token: the zxid that created the node.
     pub token: i64,
+    /// Latest zxid by which the contender had called acquire: the token, or an earlier one.
+    pub asked: i64,
     /// zxid as of which the contender found that it holds.
     pub zxid: Option<i64>,
     /// zxid that deleted the node.
@@ -162,7 +164,7 @@ impl LockHolds {
     fn settle_first(&mut self) {
         let Some((place, next)) = self.recent.pop_first() else { return };
         let before = self.settled.replace((place, next.clock));
-        let [asked, found] = [next.token, place.0].map(on_axis);
+        let [asked, found] = [next.asked, place.0].map(on_axis);
         self.leave_until(place.0);
         self.inside.asks(next.claim, found);
         let waited = self.inside.was_kept_out(next.claim, asked, found);
@@ -241,7 +243,8 @@ mod tests {
     fn grant(token: i64, zxid: i64) -> Grant {
         let acquired = LinePosition { line: zxid.unsigned_abs(), offset: 0 };
         let claim = LockClaim::WRITE;
-        Grant { who: 0, clock: 0, claim, token, zxid: Some(zxid), deleted: None, acquired, released: None }
+        let zxid = Some(zxid);
+        Grant { who: 0, clock: 0, claim, token, asked: token, zxid, deleted: None, acquired, released: None }
     }
 
     /// A mutex with these holds, given as token, zxid at which it was found, and zxid that deleted the node.

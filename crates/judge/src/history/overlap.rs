@@ -12,10 +12,12 @@ use zklockbench_record::history::LinePosition;
 /// Maximum number of insiders considered individually. The soundness of the others stays unknown.
 pub const LOOKED_AT: usize = 64;
 
-/// Relevant lines of a hold.
+/// A hold, with its relevant lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Traces {
     pub who: usize,
+    pub token: Option<i64>,
+    pub entered_us: u64,
     pub acquired: LinePosition,
     /// Line at which the session was suspended or expired.
     pub session: Option<LinePosition>,
@@ -183,8 +185,12 @@ mod tests {
         LinePosition { line, offset: 0 }
     }
 
+    fn traces(line: u64) -> Traces {
+        Traces { who: 0, token: None, entered_us: line, acquired: at(line), session: None, released: None }
+    }
+
     fn party(hold: u64, weight: u64, soundness: Soundness) -> Party {
-        let traces = Traces { who: 0, acquired: at(hold), session: None, released: None };
+        let traces = traces(hold);
         let granted = Granted::Before;
         Party { hold, weight, soundness, granted, inside: true, is_leaving: false, traces }
     }
@@ -294,7 +300,7 @@ mod tests {
 
     #[test]
     fn traces_list_all_lines_of_a_hold() {
-        let traces = Traces { who: 0, acquired: at(1), session: Some(at(2)), released: Some(at(3)) };
+        let traces = Traces { session: Some(at(2)), released: Some(at(3)), ..traces(1) };
         assert_eq!(traces.lines().map(|place| place.line).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(party(4, 1, Open).traces.lines().count(), 1);
     }

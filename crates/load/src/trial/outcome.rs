@@ -1,13 +1,12 @@
 //! Record of a trial, from its threads' data and the measurements around them.
 
-use std::collections::BTreeMap;
-use std::ops::Add as _;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::super::counters::NearEnd;
 use super::super::drivers::Driver;
-use super::super::keeper::{Kept, Lost};
+use super::super::keeper::Kept;
 use super::super::lock_state::LockState;
 use super::super::recorder::part_of_waits;
 use super::super::shared::{Closing, Shared};
@@ -16,11 +15,10 @@ use super::super::{EnvironmentEvent, accounting, health, progress};
 use super::{Conductor, Loaded, ObservedLoad};
 use zklockbench_core::clock::{self, Stamp, WallClock};
 use zklockbench_core::measure::{ArrivalWait, Histogram, Measure, Second, ThreadRecorder, Window};
-use zklockbench_core::spool::Sorted;
 use zklockbench_core::units::{counted, format_micros};
 use zklockbench_record::{
-    Arrived, Beside, CLOCKS_DIFFER_MS, DriverRecord, EchoTimes, Evidence, Excused, Facts, FullCrew, Grant,
-    Grants, Judged, Lives, Moments, Occurrences, Part, ServerCounters, Sessions, ShortHolds, Tally, Trial,
+    Arrived, Beside, CLOCKS_DIFFER_MS, DriverRecord, EchoTimes, Evidence, Excused, Facts, FullCrew, Hold,
+    Judged, Lives, Occurrences, Part, ServerCounters, Sessions, ShortHolds, Tally, Trial,
 };
 use zklockbench_scenario::{Load, Stop};
 use zklockbench_zk::Failure;
@@ -45,7 +43,7 @@ impl Conductor<'_> {
         let ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met } = observed;
         let running = threads.len();
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
-        let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::add);
+        let lost_notes = threads.iter().map(|thread| thread.lost).sum();
         let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
         let arrived = self.arrived(&loaded, given_up, &mut seen.recorder);
         let Loaded { window, begin, end, steady, .. } = loaded;
@@ -55,28 +53,31 @@ impl Conductor<'_> {
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let wall = WallClock::read();
         let wall_was_set = self.wall_was_set(wall);
-        let (kept, unchecked) = self.kept(seen.kept_out.entries, lost_notes).await;
-        self.settle_closings(&mut seen);
-        let interference = kept.as_ref().map(|kept| kept.interference.clone()).unwrap_or_default();
+        let (kept, unchecked) = self.kept(lost_notes).await;
         // The wall clock dates the logs.
         let is_dated = wall_was_set.is_none();
         health.invalid = health.invalid.or(wall_was_set);
-        let overlaps = std::mem::take(&mut seen.overlaps);
-        let wrong_holds = self.wrong_holds(seen.short_holds, overlaps.count, window);
+        let wrong_holds = self.wrong_holds(seen.short_holds, window);
         health.invalid = health.invalid.or(wrong_holds.first().cloned());
-        let (grants, lives, history) = parts(kept, is_dated);
-        let facts = Facts {
-            kind: self.shared.kind,
+        let all_gone = orphans.as_ref().is_some_and(|orphans| orphans.count == 0);
+        let mut facts = Facts {
             began: self.shared.signals.start.borrow().unwrap_or(0),
-            overlaps,
-            grants,
-            lives,
-            all_gone: orphans.as_ref().is_some_and(|orphans| orphans.count == 0),
+            closed: self.closed(&seen.closing),
+            all_gone,
             wall,
             clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
-            scratch: self.environment.scratch.clone(),
+            ..Facts::without_moments(self.shared.kind)
         };
-        let evidence = evidence(&seen);
+        let mut interference = Vec::new();
+        if let Some(kept) = kept {
+            facts.gaps = kept.lost + self.missing_threads as u64;
+            (facts.noted, facts.created, facts.entered_as_of) =
+                (kept.noted, kept.created, kept.entered_as_of);
+            // Without dates, nothing that the logs show can be compared.
+            facts.lives = if is_dated { kept.lives } else { Lives::default() };
+            interference = kept.interference;
+        }
+        let evidence = Evidence { given_up_early: seen.given_up_early, ..Evidence::default() };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
         let is_whole = self.cut_short.is_none() && self.too_few.is_none();
@@ -112,6 +113,7 @@ impl Conductor<'_> {
             most_inside: self.shared.most_inside(),
             evidence,
             ensemble_order: None,
+            history: self.shared.keeps_history.then(|| facts.clone()),
             facts: Some(facts),
             fencing: self.shared.fencing(),
             elections: self.elections.records(window.start, &self.faults),
@@ -128,7 +130,6 @@ impl Conductor<'_> {
             timeline: timeline(&recorder, window),
             tallies: tallies(&seen, self.shared.spec.contenders),
             histograms: histograms(&recorder),
-            history: history.filter(|_| self.shared.keeps_history),
             unchecked,
             driver: driver_record(&self.shared),
             counting: None,
@@ -179,13 +180,14 @@ impl Conductor<'_> {
     }
 
     /// Deviations of the holds from the requested ones.
-    fn wrong_holds(&self, short: ShortHolds, overlaps: u64, window: Window) -> Vec<String> {
+    fn wrong_holds(&self, short: ShortHolds, window: Window) -> Vec<String> {
         let short = (short.count > 0).then(|| {
             let holds = counted(short.count, "hold was", "holds were");
             format!("{holds} shorter than asked for, by up to {}", format_micros(short.lacked_us))
         });
         // Overlapping holds explain a deviation.
-        let excludes = overlaps == 0 && self.shared.entry.card.guarantees.exclusive;
+        let was_crowded = self.shared.lock_states.used().any(LockState::was_crowded);
+        let excludes = !was_crowded && self.shared.entry.card.guarantees.exclusive;
         let measured_us = window.end.saturating_sub(window.start);
         let of_lock = |state: &LockState| {
             let (asked_us, possible_us) = state.impossible_holds(measured_us).filter(|_| excludes)?;
@@ -195,11 +197,13 @@ impl Conductor<'_> {
         short.into_iter().chain(self.shared.lock_states.used().find_map(of_lock)).collect()
     }
 
-    /// Decides, after every fault has ended, which holds lost their session because another contender closed
-    /// it.
-    fn settle_closings(&self, seen: &mut Occurrences) {
-        let closing = |contender: usize, session| self.shared.controls[contender].closing(session);
-        seen.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
+    /// Ends of holds whose session a server has confirmed to be closed, after every fault has ended. The others
+    /// stay unknown: they neither excuse nor prove anything.
+    fn closed(&self, closing: &HashMap<Hold, i64>) -> HashSet<Hold> {
+        let is_closed = |((contender, _), session): &(&Hold, &i64)| {
+            self.shared.controls[*contender].closing(**session) == Some(Closing::Answered)
+        };
+        closing.iter().filter(is_closed).map(|(hold, _)| *hold).collect()
     }
 
     /// Warns about servers that were not kept awake although they should be; not with faults on servers,
@@ -233,7 +237,7 @@ impl Conductor<'_> {
     }
 
     /// Stored data for the judge, and descriptions of missing parts.
-    async fn kept(&mut self, entered: u64, lost: Lost) -> (Option<Kept>, Vec<String>) {
+    async fn kept(&mut self, lost: u64) -> (Option<Kept>, Vec<String>) {
         let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
         let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
             Some(local) if local.logs_at_hand().is_none() => local.logs().await.map(Some),
@@ -253,20 +257,16 @@ impl Conductor<'_> {
                 "the servers' logs cannot be read, {missing}: {why}"
             )));
         }
-        let Lost { entries, moments } = lost + kept.lost;
-        kept.moments.has_gaps = moments > 0 || self.missing_threads > 0;
-        if moments > 0 {
-            let lost = counted(moments, "event", "events");
-            (self.sink)(EnvironmentEvent::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
-        }
-        let entries = (entries > 0).then(|| {
-            format!("{entries} of {entered} entries were not compared with the servers' logs: {SLOW_DISK}")
+        kept.lost += lost;
+        let lost = (kept.lost > 0).then(|| {
+            let events = counted(kept.lost, "event of the contenders is", "events of the contenders are");
+            format!("{events} missing: {SLOW_DISK}")
         });
         let missing = (kept.missing > 0).then(|| {
             let missing = counted(kept.missing, "transaction is", "transactions are");
             format!("the servers' logs are not complete: {missing} missing")
         });
-        (Some(kept), entries.into_iter().chain(missing).collect())
+        (Some(kept), lost.into_iter().chain(missing).collect())
     }
 
     fn sessions(&self, connect_us: u64, seen: &Occurrences) -> Sessions {
@@ -281,27 +281,9 @@ impl Conductor<'_> {
     }
 }
 
-/// Evidence from the contenders' observations, before the ensemble's logs are compared.
-fn evidence(seen: &Occurrences) -> Evidence {
-    Evidence {
-        entries: seen.kept_out.entries,
-        waited: seen.kept_out.waited,
-        seen_inside: seen.kept_out.as_many_as(),
-        given_up_early: seen.given_up_early,
-        ..Evidence::default()
-    }
-}
-
 fn lost(seen: &Occurrences) -> u64 {
     let losses = seen.errors.iter().filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()));
     losses.map(|(_, times)| times).sum()
-}
-
-fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>) {
-    let Some(Kept { grants, lives, moments, .. }) = kept else {
-        return (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None);
-    };
-    (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
 }
 
 fn histograms(recorder: &ThreadRecorder) -> BTreeMap<Measure, Histogram> {

@@ -1,7 +1,7 @@
 //! Writing a history: live, from a complete trial, or merged from several workers.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use super::super::layout::cannot;
 use super::read::HistoryReader;
 use super::wire::{EventLine, HeaderLine};
 use zklockbench_core::error::Error;
-use zklockbench_record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What, Write};
-use zklockbench_record::{Deed, Moment, Moments, Trial};
+use zklockbench_record::Trial;
+use zklockbench_record::history::{Event, Header, What};
 
 /// Time for which an event is buffered, so that an earlier event of another thread can be written first.
 const KEPT_BACK_US: u64 = 1_000_000;
@@ -113,80 +113,13 @@ impl Drop for HistoryWriter {
     }
 }
 
-/// Name of the only process, which has a single clock.
-const PROCESS: &str = "run";
-
-/// Writes the history of a trial in order of time, if it was recorded.
-pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Error> {
-    let Some(history) = &trial.history else { return Ok(()) };
-    let names: Vec<String> = (0..trial.spec.locks).map(|lock| format!("lock-{lock}")).collect();
-    let is_complete = trial.cut_short.is_none() && !history.has_gaps;
-    let locks: BTreeMap<String, LockKind> = names.iter().map(|name| (name.clone(), kind)).collect();
-    let mut writer = HistoryWriter::create(path, &Header { complete: Some(is_complete), locks })?;
-    let lost = |error: io::Error| cannot("write", path, &error);
-    let never_ended = waits_of_the_stuck(history, trial).map_err(lost)?;
-    for (place, moment) in history.iter().map_err(lost)?.enumerate() {
-        let moment = moment.map_err(lost)?;
-        if never_ended.contains(&place) {
-            continue;
-        }
-        let session = moment.session.map(|session| format!("0x{session:x}"));
-        let lock = names.get(moment.lock).map_or("", String::as_str);
-        let deleted = match moment.deed {
-            Deed::HasLeft { token: Some(token), .. } => {
-                history.lives.get(token).map_err(lost)?.and_then(|life| life.deleted)
-            }
-            _ => None,
-        };
-        writer.write(&event(&moment, session.as_deref(), lock, deleted))?;
-    }
-    writer.close(is_complete)
-}
-
-/// Positions of moments that only record that the run stopped waiting: a stuck contender's last acquire has
-/// no end.
-fn waits_of_the_stuck(history: &Moments, trial: &Trial) -> io::Result<BTreeSet<usize>> {
-    let stuck: BTreeSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
-    let mut lasts = BTreeMap::new();
-    if !stuck.is_empty() {
-        for (place, moment) in history.iter()?.enumerate() {
-            let Moment { contender, deed, .. } = moment?;
-            if stuck.contains(&contender) && matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails)
-            {
-                lasts.insert(contender, (place, deed));
-            }
-        }
-    }
-    let fails = lasts.into_values().filter(|(_, deed)| matches!(deed, Deed::Fails));
-    Ok(fails.map(|(place, _)| place).collect())
-}
-
-fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: Option<i64>) -> Event<'a> {
-    let acquire = |step: Step, claim: LockClaim, token: Option<i64>, zxid: Option<i64>| {
-        What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
-    };
-    let release = |step: Step, deleted_zxid: Option<i64>, there_zxid: Option<i64>| {
-        What::Release(Release { lock, step, alone: false, deleted_zxid, there_zxid })
-    };
-    let (what, state) = match moment.deed {
-        Deed::Asks(claim) => (acquire(Step::Invoke, claim, None, None), None),
-        Deed::Enters { claim, token, zxid } => (acquire(Step::Ok, claim, token, zxid), None),
-        Deed::Fails => (acquire(Step::Fail, LockClaim::WRITE, None, None), None),
-        Deed::Leaves { alone } => {
-            let (deleted_zxid, there_zxid) = (None, None);
-            (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid, there_zxid }), None)
-        }
-        Deed::HasLeft { there, .. } => (release(Step::Ok, deleted, there), None),
-        Deed::MayHaveLeft => (release(Step::Unknown, None, None), None),
-        Deed::CouldNotLeave => (release(Step::Fail, None, None), None),
-        Deed::Writes(token, accepted) => {
-            let (step, token, accepted) = (Step::Ok, Some(token), Some(accepted));
-            (What::Write(Write { lock, step, token, accepted, zxid: None }), None)
-        }
-        Deed::Session(state) => (What::Session, Some(state)),
-    };
-    let contender = u64::try_from(moment.contender).ok();
-    Event { t_us: moment.at, process: PROCESS, clock: None, contender, session, state, what }
+/// Writes the history of a trial in order of time, if it was requested.
+pub fn write_trial(path: &Path, trial: &Trial) -> Result<(), Error> {
+    let Some(facts) = &trial.history else { return Ok(()) };
+    let header = facts.header(trial);
+    let mut writer = HistoryWriter::create(path, &header)?;
+    facts.each_event(trial, |error| cannot("write", path, &error), |event| writer.write(event))?;
+    writer.close(header.complete == Some(true))
 }
 
 struct WorkerHistory {

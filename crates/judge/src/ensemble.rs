@@ -1,0 +1,465 @@
+//! Exclusion according to the ensemble: was every earlier holder's node deleted when the next contender
+//! entered?
+//!
+//! Contenders' beliefs can be wrong in both directions. The servers' transaction logs cannot: they record
+//! when each node was deleted, by its holder or with its session. There are two checks.
+//!
+//! By transactions ([`LockHolds`]): a contender that learns from a reply that it holds does so as of some
+//! transaction. That transaction must not precede the deletion of an earlier holder's node. No clock is
+//! involved, and no overlap is too short to be detected.
+//!
+//! By the clock ([`NodeHolds`]): the servers run on this host and stamp transactions with its clock, so their
+//! times are comparable with the times of entry. A contender learns of a deletion only after its proposal, so
+//! a correct lock never enters before it.
+//!
+//! Ensembles can lose transactions. A follower that recorded a new epoch, but not yet the transactions sent
+//! for it, may be elected. All others then discard what had been acknowledged (ZOOKEEPER-4643, -4646). A node
+//! that is gone without ever having been deleted reveals this.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::io;
+
+use super::history::{LockHolds, OrderGrant};
+use super::inside::{NodeHold, NodeHolds, on_axis};
+use zklockbench_core::clock::Stamp;
+use zklockbench_record::history::{LinePosition, LockKind, SessionState};
+use zklockbench_record::{Deed, EnsembleOrder, Facts, KeptOut, Life, LockClaim, Moment};
+
+/// Compares the entries with the servers' logs of the nodes; `None` if the logs contain nothing. Memory grows
+/// with the locks and their holders, not with the entries.
+pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
+    if facts.lives.is_empty() {
+        return Ok(None);
+    }
+    let mut view = EnsembleView { facts, locks: BTreeMap::new(), forgotten: HashSet::new(), first: None };
+    for moment in facts.moments()? {
+        view.happens(&moment?)?;
+    }
+    Ok(Some(view.conclude()).filter(|order| order.checked + order.forgotten > 0))
+}
+
+struct EnsembleView<'a> {
+    facts: &'a Facts,
+    locks: BTreeMap<usize, LockView>,
+    /// Nodes that the ensemble has lost.
+    forgotten: HashSet<i64>,
+    /// Description of the first entry that was too early by the clock.
+    first: Option<String>,
+}
+
+/// One lock as the ensemble saw it.
+struct LockView {
+    by_clock: NodeHolds,
+    by_zxid: LockHolds,
+    /// Times of the contenders' calls of acquire.
+    called: HashMap<usize, Stamp>,
+    /// Nodes of the contenders inside, with the transactions that deleted them.
+    inside: HashMap<usize, (i64, i64)>,
+    /// Latest releases: time, node, and the transaction that deleted it.
+    released: VecDeque<(Stamp, i64, i64)>,
+    /// Latest transaction that deleted a node released before those.
+    deleted_before: i64,
+}
+
+/// Number of releases kept per lock to date calls of acquire.
+const RELEASES_KEPT: usize = 512;
+
+impl LockView {
+    fn new(kind: LockKind) -> Self {
+        Self {
+            by_clock: NodeHolds::new(kind),
+            by_zxid: LockHolds::new(kind),
+            called: HashMap::new(),
+            inside: HashMap::new(),
+            released: VecDeque::new(),
+            deleted_before: 0,
+        }
+    }
+
+    /// Several contenders may hold by one node in succession, and only the last one releases it.
+    fn enters(&mut self, contender: usize, node: i64, deleted: i64) {
+        self.released.retain(|(_, other, _)| *other != node);
+        self.inside.insert(contender, (node, deleted));
+    }
+
+    fn leaves(&mut self, contender: usize, at: Stamp) {
+        let Some((node, deleted)) = self.inside.remove(&contender) else { return };
+        self.released.push_back((at, node, deleted));
+        if self.released.len() > RELEASES_KEPT
+            && let Some((_, _, deleted)) = self.released.pop_front()
+        {
+            self.deleted_before = deleted.max(self.deleted_before);
+        }
+    }
+
+    /// Latest position on the transaction axis by which the contender of a node had called acquire.
+    ///
+    /// The call came no later than the creation of its node. It may have come earlier, if the contender waited
+    /// in the process for others that share its position in the queue. A release after the call then had a
+    /// node, whose deletion follows the deletions of all nodes released before the call.
+    fn asked(&self, contender: usize, node: i64) -> i64 {
+        let Some(called) = self.called.get(&contender) else { return node };
+        let before = self.released.iter().filter(|(left, ..)| left <= called);
+        node.min(before.map(|(.., deleted)| *deleted).fold(self.deleted_before, i64::max))
+    }
+}
+
+impl EnsembleView<'_> {
+    fn happens(&mut self, moment: &Moment) -> io::Result<()> {
+        let Moment { at, contender, lock, deed, .. } = *moment;
+        match deed {
+            Deed::Asks(claim) => {
+                let at_ms = on_axis(self.facts.wall.ms(at));
+                let lock = self.lock(lock);
+                lock.by_clock.asks(contender, claim, at_ms);
+                lock.called.insert(contender, at);
+            }
+            Deed::Enters { claim, token: Some(node), zxid } => {
+                let Some(life) = self.facts.lives.get(node)? else { return Ok(()) };
+                if self.facts.is_forgotten(&life) {
+                    self.forgotten.insert(node);
+                } else {
+                    self.enter(moment, claim, node, &life);
+                    self.grant(moment, claim, node, zxid, &life);
+                }
+            }
+            Deed::Leaves { .. } | Deed::Session(SessionState::Expired) => {
+                self.lock(lock).leaves(contender, at)
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self, lock: usize) -> &mut LockView {
+        let kind = self.facts.kind;
+        self.locks.entry(lock).or_insert_with(|| LockView::new(kind))
+    }
+
+    /// A hold by the clock, from the contender's entry to the proposal of its node's deletion.
+    fn enter(&mut self, moment: &Moment, claim: LockClaim, node: i64, life: &Life) {
+        let differ_ms = self.facts.clocks_differ_ms;
+        let hold = NodeHold {
+            contender: moment.contender,
+            claim,
+            node,
+            from: on_axis(self.facts.wall.ms(moment.at)),
+            until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
+        };
+        if let Some(before) = self.lock(moment.lock).by_clock.enter(hold) {
+            self.first.get_or_insert_with(|| describe_times(moment.lock, differ_ms, &before, &hold));
+        }
+    }
+
+    /// A hold by transactions, from the one as of which it was found to the one that deleted its node.
+    fn grant(&mut self, moment: &Moment, claim: LockClaim, token: i64, zxid: Option<i64>, life: &Life) {
+        let contender = moment.contender;
+        // A node that is still there was deleted by no transaction so far.
+        let deleted = life.deleted.unwrap_or(i64::MAX);
+        let lock = self.lock(moment.lock);
+        let grant = OrderGrant {
+            who: contender,
+            clock: 0,
+            claim,
+            token,
+            asked: lock.asked(contender, token),
+            zxid,
+            deleted: Some(deleted),
+            acquired: LinePosition { line: moment.at, offset: 0 },
+            released: None,
+        };
+        lock.enters(contender, token, deleted);
+        lock.by_zxid.grant(grant);
+    }
+
+    fn conclude(self) -> EnsembleOrder {
+        let mut order = EnsembleOrder {
+            forgotten: self.forgotten.len() as u64,
+            // Prefer the description in milliseconds, which is easier to read.
+            first: self.first,
+            ..EnsembleOrder::default()
+        };
+        let mut contested = KeptOut::default();
+        for (lock, LockView { by_clock, mut by_zxid, .. }) in self.locks {
+            order.checked += by_clock.holds;
+            order.overlaps += by_clock.too_early;
+            contested += by_clock.kept_out;
+            by_zxid.close();
+            order.checked_by_zxid += by_zxid.report.compared;
+            order.too_early += by_zxid.report.too_early;
+            order.contested_by_zxid += by_zxid.report.waited;
+            let first = by_zxid.examples.first();
+            order.first =
+                order.first.or_else(|| first.map(|(before, next)| describe_zxids(lock, before, next)));
+        }
+        order.contested = contested.as_many_as();
+        order
+    }
+}
+
+fn describe_times(lock: usize, differ_ms: i64, before: &NodeHold, next: &NodeHold) -> String {
+    let late = match before.until {
+        u64::MAX => "to the end".to_owned(),
+        until => format!("for {} ms more", until.saturating_add(differ_ms.unsigned_abs()) - next.from),
+    };
+    format!(
+        "contender {} (node 0x{:x}) entered lock {lock} while the node 0x{:x} of contender {} was there {late}",
+        next.contender, next.node, before.node, before.contender
+    )
+}
+
+fn describe_zxids(lock: usize, before: &OrderGrant, next: &OrderGrant) -> String {
+    let deleted = match before.deleted {
+        Some(i64::MAX) | None => "never".to_owned(),
+        Some(deleted) => format!("by transaction 0x{deleted:x}"),
+    };
+    format!(
+        "contender {} (node 0x{:x}) found that it holds lock {lock} as of transaction 0x{:x}; the node 0x{:x} of \
+         contender {} was deleted {deleted}",
+        next.who,
+        next.token,
+        next.zxid.unwrap_or_default(),
+        before.token,
+        before.who
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_record::{CLOCKS_DIFFER_MS, Lives};
+
+    /// An entry by a node, after a call of acquire.
+    #[derive(Debug, Clone, Copy)]
+    struct Grant {
+        left: Option<Stamp>,
+        contender: usize,
+        claim: LockClaim,
+        czxid: i64,
+        zxid: Option<i64>,
+        called: Stamp,
+        entered: Stamp,
+    }
+
+    fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
+        Grant { contender, claim: LockClaim::WRITE, czxid, zxid: None, called: 0, entered, left: None }
+    }
+
+    fn facts(grants: &[Grant], lives: Lives, kind: LockKind) -> Facts {
+        let moments = grants.iter().flat_map(|grant| {
+            let Grant { contender, claim, czxid, zxid, called, entered, left } = *grant;
+            let enters = Deed::Enters { claim, token: Some(czxid), zxid };
+            let leaves = left.map(|left| (left, Deed::Leaves { alone: false }));
+            let deeds = [(called, Deed::Asks(claim)), (entered, enters)].into_iter().chain(leaves);
+            deeds.map(move |(at, deed)| Moment { at, contender, lock: 0, session: None, deed })
+        });
+        Facts { lives, ..Facts::without_moments(kind) }.with_moments(moments.collect())
+    }
+
+    /// Order of mutex holds given by the transactions that created their node, found the hold, and deleted
+    /// the node.
+    fn found(holds: &[(i64, Option<i64>, i64)]) -> EnsembleOrder {
+        let life = |created, deleted| {
+            (created, Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() })
+        };
+        let lives = holds.iter().map(|(created, _, deleted)| life(*created, *deleted)).collect();
+        let grants: Vec<_> = holds
+            .iter()
+            .map(|(created, zxid, _)| Grant { zxid: *zxid, left: Some(0), ..grant(0, *created, 0) })
+            .collect();
+        compared(&grants, &lives, LockKind::Mutex)
+    }
+
+    fn compared(grants: &[Grant], lives: &Lives, kind: LockKind) -> EnsembleOrder {
+        judged(&facts(grants, lives.clone(), kind))
+    }
+
+    fn judged(facts: &Facts) -> EnsembleOrder {
+        judge(facts).unwrap().unwrap_or_default()
+    }
+
+    fn life(created: i64, deleted_at_ms: i64) -> (i64, Life) {
+        (created, Life { deleted: Some(created + 1), deleted_at_ms: Some(deleted_at_ms), ..Life::default() })
+    }
+
+    #[test]
+    fn hold_found_before_the_previous_deletion_is_too_early() {
+        let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (3, Some(20), 30)]);
+        assert_eq!((order.checked_by_zxid, order.too_early), (2, 0));
+        let order = found(&[(1, Some(1), 10), (2, Some(9), 20)]);
+        assert_eq!((order.checked_by_zxid, order.too_early), (1, 1));
+        assert!(order.first.unwrap().ends_with("the node 0x1 of contender 0 was deleted by transaction 0xa"));
+    }
+
+    #[test]
+    fn entry_counts_as_contested_if_its_node_existed_before_the_previous_deletion() {
+        // The second had to wait for the first; the third came when the lock was free.
+        let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
+        assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (2, 1));
+    }
+
+    #[test]
+    fn wait_within_the_process_counts_before_the_node_exists() {
+        // Both contenders share a position in the queue: the second has no node until the first one's is
+        // gone.
+        let order_if_second_called_at = |called| {
+            let first = Grant { zxid: Some(1), left: Some(300), ..grant(0, 1, 100) };
+            let second = Grant { zxid: Some(11), called, left: Some(600), ..grant(1, 11, 500) };
+            let life = |deleted| Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() };
+            let lives = Lives::from([(1, life(10)), (11, life(20))]);
+            let order = compared(&[first, second], &lives, LockKind::Mutex);
+            (order.checked_by_zxid, order.contested_by_zxid, order.too_early)
+        };
+        assert_eq!(order_if_second_called_at(200), (1, 1, 0), "it asked while the first was inside");
+        assert_eq!(
+            order_if_second_called_at(301),
+            (1, 0, 0),
+            "it asked when the first had been released, and waited for nobody"
+        );
+    }
+
+    #[test]
+    fn shared_node_is_released_by_its_last_holder() {
+        // The first has left and acquires again while the second holds by the same node.
+        let first = Grant { zxid: Some(1), left: Some(200), ..grant(0, 1, 100) };
+        let second = Grant { left: Some(400), ..grant(1, 1, 300) };
+        let again = Grant { zxid: Some(11), called: 250, left: Some(600), ..grant(0, 11, 500) };
+        let life = |deleted| Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() };
+        let lives = Lives::from([(1, life(10)), (11, life(20))]);
+        let order = compared(&[first, second, again], &lives, LockKind::Mutex);
+        assert_eq!((order.checked_by_zxid, order.contested_by_zxid, order.too_early), (1, 1, 0));
+    }
+
+    #[test]
+    fn holds_are_ordered_by_when_they_were_found_not_by_node() {
+        // An unfair lock: the holder of the third node came before that of the second
+        let order = found(&[(1, Some(1), 10), (2, Some(20), 30), (3, Some(10), 20)]);
+        assert_eq!((order.checked_by_zxid, order.too_early), (2, 0));
+        // Two holds found in the same state of the queue cannot both be right
+        assert_eq!(found(&[(1, Some(5), 10), (2, Some(5), 20)]).too_early, 1);
+    }
+
+    #[test]
+    fn entry_by_an_event_alone_is_not_checked_by_zxid() {
+        let order = found(&[(1, Some(1), 10), (2, None, 20), (3, Some(20), 30)]);
+        assert_eq!((order.checked_by_zxid, order.too_early), (1, 0));
+    }
+
+    #[test]
+    fn clock_evidence_counts_the_share_of_the_wait_with_a_certain_holder() {
+        // Inside since 10 ms, gone at 50 ms ± 2 ms: an acquire from 0 ms to 50 ms could have been caught for
+        // 38 ms.
+        let lives = Lives::from([life(1, 50), life(3, 90), life(5, 99)]);
+        let grants = [grant(0, 1, 10_000), grant(1, 3, 50_000), grant(2, 5, 90_000)];
+        let order = compared(&grants, &lives, LockKind::Mutex);
+        assert_eq!(
+            (order.checked, order.contested),
+            (3, 2),
+            "38 of 50 ms and 76 of 90 ms make more than one and a half"
+        );
+        // A hold no longer than the clocks may differ is no evidence.
+        let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
+        let grants = [grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
+        assert_eq!(compared(&grants, &lives, LockKind::Mutex).contested, 0);
+    }
+
+    #[test]
+    fn overlaps_within_a_clock_adjustment_are_not_counted() {
+        // The second enters 6 ms before the first one's node is deleted.
+        let entered = |clocks_differ_ms| {
+            let lives = Lives::from([life(1, 50), life(3, 90)]);
+            let grants = [grant(0, 1, 10_000), grant(1, 3, 44_000)];
+            judged(&Facts { clocks_differ_ms, ..facts(&grants, lives, LockKind::Mutex) })
+        };
+        let was_not_set = entered(CLOCKS_DIFFER_MS);
+        assert_eq!(was_not_set.overlaps, 1);
+        assert!(was_not_set.first.unwrap().ends_with("was there for 6 ms more"));
+        assert_eq!(entered(CLOCKS_DIFFER_MS + 5).overlaps, 0);
+    }
+
+    #[test]
+    fn entries_with_free_leases_or_among_readers_are_not_contested() {
+        let lives = Lives::from([life(1, 100), life(3, 110), life(5, 120)]);
+        let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
+        assert_eq!(compared(&grants, &lives, LockKind::Semaphore(4)).contested, 0);
+        let readers = grants.map(|grant| Grant { claim: LockClaim::READ, ..grant });
+        assert_eq!(compared(&readers, &lives, LockKind::ReadWrite).contested, 0);
+    }
+
+    #[test]
+    fn entry_after_the_previous_deletion_is_no_overlap() {
+        let lives = Lives::from([life(1, 50), life(3, 90)]);
+        let order = compared(&[grant(0, 1, 10_000), grant(1, 3, 51_000)], &lives, LockKind::Mutex);
+        assert_eq!((order.checked, order.overlaps), (2, 0));
+    }
+
+    #[test]
+    fn entry_before_an_earlier_deletion_is_found_despite_one_in_between() {
+        let lives = Lives::from([life(1, 500), life(3, 30), life(5, 600)]);
+        let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 40_000)];
+        let order = compared(&grants, &lives, LockKind::Mutex);
+        assert_eq!(order.overlaps, 2);
+        assert!(order.first.unwrap().contains("contender 1 (node 0x3)"));
+    }
+
+    #[test]
+    fn holds_by_one_node_do_not_overlap_and_unknown_nodes_are_skipped() {
+        let lives = Lives::from([life(1, 500)]);
+        let grants = [grant(0, 1, 10_000), grant(1, 1, 20_000), grant(2, 9, 30_000)];
+        let order = compared(&grants, &lives, LockKind::Mutex);
+        assert_eq!((order.checked, order.overlaps), (2, 0));
+    }
+
+    #[test]
+    fn node_gone_without_a_deletion_is_forgotten_and_blames_no_entry() {
+        let lives = Lives::from([(1, Life::default()), life(3, 90)]);
+        let grants = [grant(0, 1, 10_000), grant(0, 1, 11_000), grant(1, 3, 20_000)];
+        let order = compared(&grants, &lives, LockKind::Mutex);
+        assert_eq!((order.forgotten, order.checked, order.overlaps), (1, 1, 0));
+        // If the node still exists, it blocks the lock
+        let order = judged(&Facts { all_gone: false, ..facts(&grants, lives, LockKind::Mutex) });
+        assert_eq!((order.forgotten, order.overlaps), (0, 1));
+        assert!(order.first.unwrap().ends_with("was there to the end"));
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_excludes() {
+        let reader =
+            |contender, czxid, entered| Grant { claim: LockClaim::READ, ..grant(contender, czxid, entered) };
+        let lives = Lives::from([life(1, 100), life(3, 50), life(5, 120)]);
+        let readers = [reader(0, 1, 10_000), reader(1, 3, 20_000)];
+        assert_eq!(compared(&readers, &lives, LockKind::ReadWrite).overlaps, 0);
+        let with = |writer| compared(&[readers[0], readers[1], writer], &lives, LockKind::ReadWrite);
+        assert_eq!(with(grant(2, 5, 99_000)).overlaps, 0);
+        let order = with(grant(2, 5, 60_000));
+        assert_eq!(order.overlaps, 1);
+        assert!(order.first.unwrap().contains("the node 0x1 of contender 0"));
+    }
+
+    #[test]
+    fn semaphore_adds_up_the_leases_of_its_holders() {
+        let lives = Lives::from([life(1, 100), life(3, 100), life(5, 120)]);
+        let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
+        let leases = |leases| compared(&grants, &lives, LockKind::Semaphore(leases)).overlaps;
+        assert_eq!((leases(3), leases(2), leases(1)), (0, 1, 2));
+        let both_take = |leases| {
+            let claim = LockClaim { leases, ..LockClaim::WRITE };
+            let grants = [grants[0], grants[1]].map(|grant| Grant { claim, ..grant });
+            compared(&grants, &lives, LockKind::Semaphore(5)).overlaps
+        };
+        assert_eq!((both_take(2), both_take(3)), (0, 1));
+    }
+
+    #[test]
+    fn locks_are_judged_apart() {
+        let lives = Lives::from([life(1, 100), life(3, 100)]);
+        let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000)];
+        let mut facts = facts(&grants, lives, LockKind::Mutex);
+        assert_eq!(judged(&facts).overlaps, 1);
+        let moments = facts.moments().unwrap().map(Result::unwrap);
+        let moments = moments.map(|moment| Moment { lock: moment.contender, ..moment }).collect();
+        facts = facts.clone().with_moments(moments);
+        let order = judged(&facts);
+        assert_eq!((order.checked, order.overlaps), (2, 0));
+    }
+}

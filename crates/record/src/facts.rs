@@ -1,0 +1,375 @@
+//! What is known about a trial when it ends: the contenders' moments, and what the servers' logs recorded
+//! about their nodes. The judge and the history read it as events.
+//!
+//! The number of moments is unbounded, so they are spooled, dropped by the judge and never stored.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+
+use super::Trial;
+use super::history::{
+    Acquire, Deed, Event, Header, LockClaim, LockKind, Moment, Release, SessionState, Step, What, Write,
+};
+use super::judged::{CLOCKS_DIFFER_MS, Life, Lives};
+use zklockbench_core::clock::{Stamp, WallClock};
+use zklockbench_core::spool::{Merge, Sorted};
+
+/// Prefix of the locks' names in a history.
+const LOCK: &str = "lock-";
+/// Name of the only process of a history, which has a single clock.
+const PROCESS: &str = "run";
+
+/// A moment with the number of the generator thread that recorded it.
+pub type Noted = (usize, Moment);
+
+/// A transaction behind the entry of a contender at that time.
+pub type EnteredAsOf = (Stamp, usize, i64);
+
+/// A contender, and a time that identifies one of its holds.
+pub type Hold = (usize, Stamp);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    pub kind: LockKind,
+    pub began: Stamp,
+    /// Recorded moments, by time and then by thread.
+    pub noted: Sorted<Noted, (Stamp, usize)>,
+    /// Transactions that created contenders' nodes, if only the servers' logs show them.
+    pub created: Sorted<EnteredAsOf, (Stamp, usize)>,
+    /// Transactions as of which contenders entered, if they were known only afterwards.
+    pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
+    /// Ends of holds, each with the time of its last moment, whose session another contender had closed by
+    /// then.
+    pub closed: HashSet<Hold>,
+    /// Number of missing notes, which came faster than the disk could store them, and of threads that never
+    /// ended.
+    pub gaps: u64,
+    /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
+    pub lives: Lives,
+    /// Whether no node of a contender is left.
+    pub all_gone: bool,
+    /// Conversion of stamps to the time of the servers' host.
+    pub wall: WallClock,
+    /// Maximum difference between that time and a server's, in milliseconds: [`CLOCKS_DIFFER_MS`] plus the
+    /// amount by which the clock was set during the trial.
+    pub clocks_differ_ms: i64,
+}
+
+/// What the servers' logs show about the session behind a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SessionEnd {
+    /// The session had ended by the end of the hold.
+    Expired,
+    Unknown,
+}
+
+impl Facts {
+    /// Facts of a trial in which nothing happened.
+    pub fn without_moments(kind: LockKind) -> Self {
+        Self {
+            kind,
+            began: 0,
+            noted: Sorted::of(Self::by_time, Vec::new()),
+            created: Sorted::of(Self::by_entry, Vec::new()),
+            entered_as_of: Sorted::of(Self::by_entry, Vec::new()),
+            closed: HashSet::new(),
+            gaps: 0,
+            lives: Lives::default(),
+            all_gone: true,
+            wall: WallClock::default(),
+            clocks_differ_ms: CLOCKS_DIFFER_MS,
+        }
+    }
+
+    /// The facts with these moments of one thread.
+    pub fn with_moments(self, moments: Vec<Moment>) -> Self {
+        let noted = moments.into_iter().map(|moment| (0, moment)).collect();
+        Self { noted: Sorted::of(Self::by_time, noted), ..self }
+    }
+
+    pub fn by_time((thread, moment): &Noted) -> (Stamp, usize) {
+        (moment.at, *thread)
+    }
+
+    pub fn by_entry((entered, contender, _): &EnteredAsOf) -> (Stamp, usize) {
+        (*entered, *contender)
+    }
+
+    /// Whether a node is gone without a record of its end in any server's log. The ensemble has then lost
+    /// acknowledged transactions, and nothing that depends on the node counts against the lock.
+    pub fn is_forgotten(&self, life: &Life) -> bool {
+        self.all_gone && life.deleted.is_none()
+    }
+
+    /// The header of the trial's history.
+    pub fn header(&self, trial: &Trial) -> Header {
+        let is_complete = trial.cut_short.is_none() && self.gaps == 0;
+        let locks = lock_names(trial).into_iter().map(|name| (name, self.kind));
+        Header { complete: Some(is_complete), locks: locks.collect() }
+    }
+
+    /// Number of a lock from its name in the header.
+    pub fn lock_number(name: &str) -> usize {
+        name.strip_prefix(LOCK).and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    /// The moments in order of time, with the transactions that only the servers' logs show.
+    pub fn moments(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
+        let mut noted = self.noted.iter()?;
+        let [mut created, mut as_of] = [AsOf::new(&self.created)?, AsOf::new(&self.entered_as_of)?];
+        Ok(std::iter::from_fn(move || {
+            let mut moment = match noted.next()? {
+                Ok((_, moment)) => moment,
+                Err(error) => return Some(Err(error)),
+            };
+            if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
+                let found = created.find(moment.at, moment.contender);
+                match found.and_then(|found| Ok((found, as_of.find(moment.at, moment.contender)?))) {
+                    Ok(found) => (*token, *zxid) = (found.0.or(*token), found.1.or(*zxid)),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            Some(Ok(moment))
+        }))
+    }
+
+    /// Passes on the trial's events in order of time.
+    ///
+    /// # Errors
+    /// The first error of `each`, or of reading the moments, as `unreadable` describes it.
+    pub fn each_event<E>(
+        &self,
+        trial: &Trial,
+        unreadable: impl Fn(io::Error) -> E,
+        mut each: impl FnMut(&Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let names = lock_names(trial);
+        let mut events = Events {
+            facts: self,
+            never_ended: self.waits_of_the_stuck(trial).map_err(&unreadable)?,
+            holding: HashMap::new(),
+        };
+        let mut moments = self.moments().map_err(&unreadable)?.peekable();
+        let mut at_once = Vec::new();
+        while let Some(moment) = moments.next() {
+            let moment = moment.map_err(&unreadable)?;
+            at_once.push(moment);
+            if moments.peek().is_some_and(|next| next.as_ref().is_ok_and(|next| next.at == moment.at)) {
+                continue;
+            }
+            for moment in leavers_first(&mut at_once) {
+                let (ended, moment) = events.complete(moment).map_err(&unreadable)?;
+                for moment in ended.into_iter().chain(moment) {
+                    let session = moment.session.map(|session| format!("0x{session:x}"));
+                    let lock = names.get(moment.lock).map_or("", String::as_str);
+                    each(&event(&moment, session.as_deref(), lock))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moments that only record that the run stopped waiting: a stuck contender's last acquire has no end.
+    fn waits_of_the_stuck(&self, trial: &Trial) -> io::Result<HashSet<Hold>> {
+        let stuck: HashSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
+        let mut lasts = BTreeMap::new();
+        if !stuck.is_empty() {
+            for moment in self.moments()? {
+                let Moment { contender, at, deed, .. } = moment?;
+                if stuck.contains(&contender)
+                    && matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails)
+                {
+                    lasts.insert(contender, (at, deed));
+                }
+            }
+        }
+        let fails = lasts.into_iter().filter(|(_, (_, deed))| matches!(deed, Deed::Fails));
+        Ok(fails.map(|(contender, (at, _))| (contender, at)).collect())
+    }
+}
+
+fn lock_names(trial: &Trial) -> Vec<String> {
+    (0..trial.spec.locks).map(|lock| format!("{LOCK}{lock}")).collect()
+}
+
+/// Simultaneous moments, with the exits before the entries: a stamp of whole microseconds does not show that
+/// the lock was handed over in between.
+fn leavers_first(at_once: &mut Vec<Moment>) -> Vec<Moment> {
+    if at_once.len() < 2 {
+        return std::mem::take(at_once);
+    }
+    let mut known = HashSet::new();
+    let (mut leaving, others): (Vec<_>, Vec<_>) = at_once
+        .drain(..)
+        .partition(|moment| known.insert(moment.contender) && matches!(moment.deed, Deed::Leaves { .. }));
+    leaving.extend(others);
+    leaving
+}
+
+/// Moments on the way to becoming events.
+struct Events<'a> {
+    facts: &'a Facts,
+    never_ended: HashSet<Hold>,
+    /// Token and start of each contender's hold.
+    holding: HashMap<usize, (Option<i64>, Stamp)>,
+}
+
+impl Events<'_> {
+    /// A moment with what the logs add: the end of the session behind a hold, as a moment before it. `None`
+    /// for a moment that never was.
+    fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
+        let Moment { at, contender, .. } = moment;
+        if moment.deed == Deed::Fails && self.never_ended.contains(&(contender, at)) {
+            return Ok((None, None));
+        }
+        let mut ended = None;
+        match &mut moment.deed {
+            Deed::Enters { token, .. } => drop(self.holding.insert(contender, (*token, at))),
+            Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
+                let (token, entered) = self.holding.remove(&contender).unwrap_or((None, at));
+                let life = token.map(|token| self.facts.lives.get(token)).transpose()?.flatten();
+                if let Deed::HasLeft { deleted, .. } = &mut moment.deed {
+                    *deleted = life.and_then(|life| life.deleted);
+                }
+                match self.session_end(life, entered, (contender, at)) {
+                    Some(SessionEnd::Expired) => {
+                        ended = Some(Moment { deed: Deed::Session(SessionState::Expired), ..moment });
+                    }
+                    Some(SessionEnd::Unknown) if matches!(moment.deed, Deed::HasLeft { .. }) => {
+                        moment.deed = Deed::MayHaveLeft;
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        Ok((ended, Some(moment)))
+    }
+
+    /// A holder whose node went with its session had lost it, whether or not it knew. That does not excuse a
+    /// hold that began after the node was gone. A node that the ensemble lost leaves unknown who held when.
+    fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
+        let facts = self.facts;
+        if facts.closed.contains(&hold) {
+            return Some(SessionEnd::Expired);
+        }
+        let life = life?;
+        let entered_ms = facts.wall.ms(entered);
+        let was_there =
+            life.deleted_at_ms.is_none_or(|deleted| deleted + facts.clocks_differ_ms >= entered_ms);
+        if life.with_its_session && was_there {
+            return Some(SessionEnd::Expired);
+        }
+        facts.is_forgotten(&life).then_some(SessionEnd::Unknown)
+    }
+}
+
+fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str) -> Event<'a> {
+    let acquire = |step: Step, claim: LockClaim, token: Option<i64>, zxid: Option<i64>| {
+        What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
+    };
+    let release = |step: Step, alone: bool, deleted_zxid: Option<i64>, there_zxid: Option<i64>| {
+        What::Release(Release { lock, step, alone, deleted_zxid, there_zxid })
+    };
+    let (what, state) = match moment.deed {
+        Deed::Asks(claim) => (acquire(Step::Invoke, claim, None, None), None),
+        Deed::Enters { claim, token, zxid } => (acquire(Step::Ok, claim, token, zxid), None),
+        Deed::Fails => (acquire(Step::Fail, LockClaim::WRITE, None, None), None),
+        Deed::Leaves { alone } => (release(Step::Invoke, alone, None, None), None),
+        Deed::HasLeft { deleted, there } => (release(Step::Ok, false, deleted, there), None),
+        Deed::MayHaveLeft => (release(Step::Unknown, false, None, None), None),
+        Deed::CouldNotLeave => (release(Step::Fail, false, None, None), None),
+        Deed::Writes(token, accepted) => {
+            let (step, token, accepted) = (Step::Ok, Some(token), Some(accepted));
+            (What::Write(Write { lock, step, token, accepted, zxid: None }), None)
+        }
+        Deed::Session(state) => (What::Session, Some(state)),
+    };
+    let contender = u64::try_from(moment.contender).ok();
+    Event { t_us: moment.at, process: PROCESS, clock: None, contender, session, state, what }
+}
+
+/// The transactions that only the logs show, in step with the moments.
+struct AsOf<'a> {
+    rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
+    /// Entries of the last requested time, and the first of a later time.
+    found: Vec<EnteredAsOf>,
+}
+
+impl<'a> AsOf<'a> {
+    fn new(known: &'a Sorted<EnteredAsOf, (Stamp, usize)>) -> io::Result<Self> {
+        Ok(Self { rest: known.iter()?, found: Vec::new() })
+    }
+
+    fn find(&mut self, at: Stamp, contender: usize) -> io::Result<Option<i64>> {
+        self.found.retain(|(other, ..)| *other >= at);
+        while self.found.last().is_none_or(|(latest, ..)| *latest <= at) {
+            let Some(next) = self.rest.next() else { break };
+            self.found.push(next?);
+            self.found.retain(|(other, ..)| *other >= at);
+        }
+        let found = self.found.iter().find(|(when, who, _)| (*when, *who) == (at, contender));
+        Ok(found.map(|(_, _, zxid)| *zxid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(contender: usize, at: Stamp, deed: Deed) -> Moment {
+        Moment { at, contender, lock: 0, session: None, deed }
+    }
+
+    #[test]
+    fn simultaneous_exits_come_before_entries_unless_the_contender_enters_first() {
+        let enters = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
+        let leaves = Deed::Leaves { alone: false };
+        let mut at_once =
+            vec![moment(1, 5, enters), moment(2, 5, leaves), moment(1, 5, leaves), moment(3, 5, enters)];
+        let order: Vec<_> = leavers_first(&mut at_once).iter().map(|one| (one.contender, one.deed)).collect();
+        assert_eq!(order, [(2, leaves), (1, enters), (1, leaves), (3, enters)]);
+        assert!(at_once.is_empty());
+    }
+
+    /// The events of a hold from 10 to 100 by node 7 with that life, as their phases and states.
+    fn events_of_a_hold(life: Life, change: impl FnOnce(&mut Facts)) -> Vec<String> {
+        let enters = Deed::Enters { claim: LockClaim::WRITE, token: Some(7), zxid: None };
+        let left = Deed::HasLeft { deleted: None, there: None };
+        let (asks, leaves) = (Deed::Asks(LockClaim::WRITE), Deed::Leaves { alone: false });
+        let moments = [(1_000, asks), (10_000, enters), (90_000, leaves), (100_000, left)];
+        let moments = moments.map(|(at, deed)| moment(0, at, deed)).into();
+        let mut facts = Facts { lives: [(7, life)].into(), ..Facts::without_moments(LockKind::Mutex) }
+            .with_moments(moments);
+        change(&mut facts);
+        let mut events = Events { facts: &facts, never_ended: HashSet::new(), holding: HashMap::new() };
+        let mut phases = Vec::new();
+        for moment in facts.moments().unwrap() {
+            let (ended, moment) = events.complete(moment.unwrap()).unwrap();
+            for moment in ended.into_iter().chain(moment) {
+                phases.push(match event(&moment, None, "lock-0").what {
+                    What::Release(Release { step, deleted_zxid, .. }) => format!("{step:?} {deleted_zxid:?}"),
+                    What::Session => "session".to_owned(),
+                    other => format!("{:?}", other.lock()),
+                });
+            }
+        }
+        phases.split_off(3)
+    }
+
+    #[test]
+    fn logs_show_the_end_of_the_session_behind_a_hold() {
+        let deleted = |ms| Life { deleted: Some(9), deleted_at_ms: Some(ms), with_its_session: false };
+        assert_eq!(events_of_a_hold(deleted(95), |_| {}), ["Ok Some(9)"]);
+        let with_session = |ms| Life { with_its_session: true, ..deleted(ms) };
+        assert_eq!(events_of_a_hold(with_session(50), |_| {}), ["session", "Ok Some(9)"]);
+        // The hold began at 10 ms, and the servers' clock may be this much behind.
+        let for_sure = 10 - CLOCKS_DIFFER_MS;
+        assert_eq!(events_of_a_hold(with_session(for_sure), |_| {}), ["session", "Ok Some(9)"]);
+        assert_eq!(events_of_a_hold(with_session(for_sure - 1), |_| {}), ["Ok Some(9)"], "gone before");
+        assert_eq!(events_of_a_hold(Life::default(), |_| {}), ["Unknown None"], "the ensemble lost the node");
+        assert_eq!(events_of_a_hold(Life::default(), |facts| facts.all_gone = false), ["Ok None"]);
+        let closed = |facts: &mut Facts| facts.closed.extend([(0, 100_000)]);
+        assert_eq!(events_of_a_hold(deleted(95), closed), ["session", "Ok Some(9)"]);
+    }
+}
