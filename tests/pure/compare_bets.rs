@@ -231,7 +231,7 @@ fn of_one_repetition_it_is_not_known_how_many_it_takes() {
     let found = power(&one, &Ask::default(), 0.05);
     assert!(found.rows.iter().all(|row| row.repetitions.is_none()), "{found:?}");
     let said = zklockbench_report::power(&found, Style::EVERYTHING);
-    assert!(said.starts_with("How far the repetitions lie apart is not known of one"), "{said}");
+    assert!(said.starts_with("The spread of the repetitions is unknown: one repetition has none"), "{said}");
 }
 
 #[test]

@@ -375,7 +375,7 @@ fn another_distance_is_asked_of_every_trial_and_told() {
     assert_eq!(of(&far).added_round_trip(), Some(Duration::from_micros(5_000)));
     assert_eq!(of(&near).added_round_trip(), None);
     assert!(
-        far.describe().contains("over 2 locks, with 5 ms added to every round trip: is"),
+        far.describe().contains("over 2 locks. 5 ms are added to every round trip. Is"),
         "{}",
         far.describe()
     );

@@ -72,7 +72,7 @@ fn cases() -> Vec<Case> {
             must: &[
                 "Use light with 3 contenders",
                 "faster, and it puts the least load on the ensemble. It costs 4 requests",
-                "light is the lightest on the ensemble of those counted in each repetition: 5",
+                "light is the lightest on the ensemble of those counted: 5",
             ],
             must_not: &["they put", "or team:Lock"],
         },

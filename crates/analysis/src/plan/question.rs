@@ -141,7 +141,7 @@ impl Question {
         };
         let held = if self.think.is_some() { "and" } else { "that" };
         format!(
-            "{} {coming} {held} hold for {}{}, over {}{}: is {}?",
+            "{} {coming} {held} hold for {}{}, over {}.{} Is {}?",
             counted(self.clients, "client", "clients"),
             format_duration(self.hold),
             match &self.holds {
@@ -152,7 +152,7 @@ impl Question {
             },
             counted(self.locks, "lock", "locks"),
             self.round_trip.map_or_else(String::new, |added| {
-                format!(", with {} added to every round trip", format_duration(added))
+                format!(" {} are added to every round trip.", format_duration(added))
             }),
             self.objective.text
         )

@@ -41,7 +41,7 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
     // Exact counts need no interval.
     let once = if of.repetitions < 2 { ", counted in one trial only" } else { "" };
     let value = format!("{}{once}", of.aspect.shown(of.best().median()));
-    let among = if of.apart.is_empty() { "" } else { " of those counted in each repetition" };
+    let among = if of.apart.is_empty() { "" } else { " of those counted" };
     let (certainty, strategies, sentence) = if !of.decidable {
         let too_few = too_few(of);
         (
@@ -202,7 +202,7 @@ fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> 
 /// That the chosen put the least load on the ensemble, as far as they were counted.
 fn least_load(chosen: &[String], load: &Standing) -> String {
     let counted: Vec<&String> = chosen.iter().filter(|label| load.entry(label).is_some()).collect();
-    let among = if counted.len() < chosen.len() { " of those counted in each repetition" } else { "" };
+    let among = if counted.len() < chosen.len() { " of those counted" } else { "" };
     let (subject, verb) = match (counted.len() == chosen.len(), counted.as_slice()) {
         (true, [_]) => ("it".to_owned(), "puts"),
         (true, _) => ("they".to_owned(), "put"),

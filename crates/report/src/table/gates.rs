@@ -26,7 +26,13 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
         let word = painted(&Value::verdict(format!("{:7}", outcome.word()), tone(outcome)), style);
         let mut found = found(outcome).into_iter();
         let first = found.next().unwrap_or_default();
-        lines.push(format!("  {word}  {:width$}  {first}", gate_title(outcome)).trim_end().to_owned());
+        let title = gate_title(outcome);
+        let all = 2 + 7 + 2 + width.max(title.chars().count()) + 2 + first.chars().count();
+        if style.width.is_some_and(|columns| all > usize::from(columns)) {
+            lines.extend([format!("  {word}  {title}"), format!("  {:7}  {first}", "")]);
+        } else {
+            lines.push(format!("  {word}  {title:width$}  {first}").trim_end().to_owned());
+        }
         lines.extend(found.map(|more| format!("  {:7}  {:width$}  {more}", "", "")));
     }
     // Names and labels come from outside.
