@@ -81,7 +81,7 @@ fn cases() -> Vec<Case> {
             locks: tied_with(Lock { what: counted_apart::<2>, ..lock("team:Lock", around(400.0, 10)) }),
             must: &[
                 "Use light or team:Lock with 3 contenders",
-                "faster, and light puts the least load on the ensemble of those counted in each repetition.",
+                "faster, and light puts the least load on the ensemble of those counted.",
             ],
             must_not: &["they put"],
         },
@@ -90,7 +90,7 @@ fn cases() -> Vec<Case> {
             locks: tied_with(Lock { what: not_counted, ..lock("team:Lock", around(402.0, 10)) }),
             must: &[
                 "Use team:Lock or light with 3 contenders",
-                "faster, and light puts the least load on the ensemble of those counted in each repetition.",
+                "faster, and light puts the least load on the ensemble of those counted.",
             ],
             must_not: &["they put", "team:Lock has"],
         },

@@ -59,13 +59,12 @@ impl Race {
     }
 }
 
-const TOKEN: &str = "A node that is found again after a lost reply is read once, for its fencing token";
-const SESSION_GOES: &str = "Java's client opens another session when one has expired, and an acquire goes on with a \
-                            new node; here it fails, and the caller opens another.";
+const TOKEN: &str = "A node found again after a lost reply is read once, for its fencing token";
+const SESSION_GOES: &str = "Java's client replaces an expired session, and an acquire goes on with a new node; here it fails, and the caller opens another session.";
 const NO_SERVER: &str =
-    "While it has no connection Java's client uses up its tries; here a request waits for one.";
-const MKDIRS: &str = "Curator up to 5.4 looks for missing directories from the top downwards";
-const MISSING_LEASE: &str = "Java asks about it, too, when its own lease is missing; here that is left out.";
+    "Java's client uses up its attempts while it has no connection; here a request waits for a connection.";
+const MKDIRS: &str = "Curator up to 5.4 checks for missing directories from the top downwards";
+const MISSING_LEASE: &str = "Java also asks about it when its own lease is missing; here that is left out.";
 
 const CURATOR: Pair = Pair {
     name: "curator-mutex",
@@ -97,15 +96,13 @@ const KAZOO: Pair = Pair {
     races: &[Race {
         event: "session moved",
         again: &["getChildren .", "getData with watch <other>__lock__0"],
-        reason: "kazoo tells a waiter twice that its connection broke, on two threads, and it looks twice or, if both \
-                 come before it has begun to look, once; here always twice.",
+        reason: "kazoo notifies a waiter twice of a broken connection, on two threads, and it lists twice or, if both come before it has begun, once; here always twice.",
     }],
     differs: &[
         ("create's reply lost", TOKEN),
         (
             "session expired",
-            "An acquire whose session expires goes on in kazoo, whose client opens another, with a new node at the \
-             end of the queue; here it fails, and the caller opens another.",
+            "If the session expires during an acquire, kazoo's client opens another and queues a new node; here the acquire fails, and the caller opens another.",
         ),
     ],
     made_of: "kazoo",
@@ -160,13 +157,11 @@ pub const PAIRS: &[Pair] = &[
         differs: &[
             (
                 "create's reply lost",
-                "A node found again is kept under its bare name, which never equals the owner's full path; here the path \
-                 is completed, at the cost of one exists for the czxid.",
+                "The source keeps a node that it found again under its bare name, which never equals the owner's full path; here the path is completed, at the cost of one exists for the czxid.",
             ),
             (
                 "session moved",
-                "Each change of the connection gives the source one more watcher, and each of them looks again when \
-                 the one before goes; here one does.",
+                "Each change of the connection gives the source one more watcher, and each of them lists again when the node before goes; here only one does.",
             ),
         ],
         made_of: "",
