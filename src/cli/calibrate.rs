@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_measures_is_said_as_for_a_run() {
+    fn the_environment_is_described_as_for_a_run() {
         let of = |words: &[&str]| args(words).place.scenario("calibration").map(|scenario| scenario.ensemble);
         assert!(matches!(of(&[]), Ok(EnsembleChoice::Local { servers: 3, data_dir: None })));
         assert!(matches!(of(&["--servers", "5"]), Ok(EnsembleChoice::Local { servers: 5, .. })));

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_run_that_may_be_under_way_it_is_told_until_when() {
+    fn a_possibly_active_run_is_listed_with_its_latest_end() {
         let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
         let left = |ephemeral, newest| {
             let (run_id, shows_life) = ("x".into(), false);

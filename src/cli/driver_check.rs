@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_says_what_it_comes_to() {
+    fn the_first_line_is_the_outcome() {
         let said = |locks: &[&str], outcomes: &[Outcome]| {
             let locks: Vec<String> = locks.iter().map(|lock| (*lock).to_owned()).collect();
             let all: Vec<Finding> = outcomes.iter().map(|outcome| finding(*outcome)).collect();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_was_seen_and_what_to_do() {
+    fn a_line_states_the_finding_and_the_remedy() {
         assert_eq!(line(&finding(Outcome::Ok)), "ok         Lock, timeout: seen\n");
         assert_eq!(
             line(&finding(Outcome::Failed)),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_says_what_was_not_tried_and_how_to() {
+    fn the_last_line_lists_untried_checks() {
         let last = next(&ready(), &["Lock".to_owned()], "python3 my-lock.py");
         assert_eq!(
             last,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_it_does_not_have_is_told_with_the_nearest() {
+    fn an_unknown_lock_is_reported_with_the_nearest_name() {
         assert_eq!(chosen(&ready(), &[]).unwrap(), ["Lock", "Other"]);
         let told = chosen(&ready(), &["Lokc".to_owned()]).unwrap_err().to_string();
         assert!(told.contains("no lock `Lokc`; did you mean `Lock`?"), "{told}");

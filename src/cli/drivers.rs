@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_whose_driver_cannot_encrypt_is_refused_where_that_is_wanted() {
+    fn a_driver_without_encryption_is_refused_on_an_encrypted_ensemble() {
         // Given a driver that can, and one that says nothing of it
         let program = |name: &str, tls: bool| {
             let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_left_is_gone_before_this_one_begins() {
+    fn outputs_of_an_earlier_run_are_removed_first() {
         let place = tempfile::tempdir().unwrap();
         let outputs = outputs(place.path());
         fs::write(place.path().join("junit.xml"), "all green").unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_added_to_what_the_step_has_said_and_not_beyond_what_github_takes() {
+    fn a_summary_is_appended_within_githubs_limit() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("summary.md");
         let document = CiReport::of_failure("quick", SystemTime::UNIX_EPOCH, "why");

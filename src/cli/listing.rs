@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_name_is_told_with_the_nearest_or_with_all_there_are() {
+    fn a_wrong_name_is_reported_with_the_nearest_or_all_names() {
         let told = |name| strategy(name).unwrap_err().to_string();
         assert_eq!(told("poling"), "there is no strategy `poling`; did you mean `polling`?");
         let zebra = told("zebra");

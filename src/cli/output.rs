@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_room_and_what_is_padded_is_not_broken() {
+    fn colours_have_no_width_and_padding_is_kept() {
         let row = "\u{1b}[1mstrategy            \u{1b}[0m \u{1b}[38;5;9mVIOLATED   \u{1b}[39m\n";
         assert_eq!(wrapped(row, Some(30)), row);
         let text = "the \u{1b}[1;31mfirst\u{1b}[0m of all words, then others\n";

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_advised_only_where_an_option_names_it() {
+    fn another_file_is_suggested_only_if_an_option_names_it() {
         let told = |option: Option<&str>| {
             let written = write(&[some_document()], None, Path::new("/nowhere/page.html"), option);
             written.unwrap_err().to_string()

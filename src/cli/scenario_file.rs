@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_set_change_the_data_and_are_told() {
+    fn options_and_set_change_the_data_and_are_reported() {
         let overrides = Overrides {
             contenders: vec![2, 5],
             set: vec!["hold=\"5ms\"".into(), "ensemble.servers=1".into()],
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn named_strategies_keep_what_the_scenario_says_of_them_and_others_come_by_their_names() {
+    fn named_strategies_keep_their_parameters_and_others_are_added_by_name() {
         let overrides =
             Overrides { strategies: vec!["polling".into(), "baton".into()], ..Overrides::default() };
         let text = "strategies = [\"no-lock\", { name = \"polling\", poll_interval = \"5ms\" }]";
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connect_string_that_cannot_be_is_told_by_its_option() {
+    fn an_impossible_connect_string_is_reported_by_its_option() {
         let overrides = at(PlaceArgs { connect: Some("zk:1/../b".into()), ..PlaceArgs::default() });
         let told = overrides.apply("").err().unwrap().to_string();
         assert!(told.starts_with("--connect: `/../b` is not a chroot"), "{told}");
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_assignment_says_how_to_write_one() {
+    fn an_invalid_assignment_is_explained() {
         for wrong in ["hold", "=5ms", "hold=", "a b=1", ""] {
             let told = assignment("--b", wrong).unwrap_err().to_string();
             assert!(told.starts_with("--b ") && told.contains("write --b KEY=VALUE"), "{told}");
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_option_leaves_without_meaning_is_left_out_and_told() {
+    fn keys_without_effect_after_an_option_are_dropped_and_reported() {
         let overrides = Overrides {
             duration: Some("5s".into()),
             set: vec!["strategies=[\"baton\"]".into()],
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_of_an_option_quotes_the_option_and_no_line_that_nobody_wrote() {
+    fn a_mistake_in_an_option_quotes_the_option() {
         let overrides = Overrides { set: vec!["holdd=3".into()], ..Overrides::default() };
         let Err(Unusable::Mistakes(mistakes)) = read(BASIS, &overrides) else { panic!("accepted") };
         let told = mistakes.render(false);

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_found_beside_the_scenario_and_a_mistake_in_it_is_told_with_its_line() {
+    fn a_trace_is_found_next_to_the_scenario_and_mistakes_name_the_line() {
         let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         std::fs::write(file.path(), "time,lock\n0,1\n1,0\n0.5,0\n").unwrap();
         let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_told_with_what_to_name() {
+    fn a_path_that_is_not_a_file_is_explained() {
         let told = read_trace(Path::new("/"), Path::new("no-such.csv")).unwrap_err();
         assert!(told.contains("no-such.csv: No such file") && told.contains("; name a CSV file"), "{told}");
         assert!(read_trace(Path::new("/"), Path::new("dev/zero")).unwrap_err().contains("it is no file"));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_of_two_clocks_or_with_a_broken_line_is_told_with_the_line() {
+    fn a_history_with_two_clocks_or_a_broken_line_is_reported_with_the_line() {
         let two = history(&[
             r#""t_us":1,"clock":"x","contender":1,"op":"acquire","lock":"a","phase":"invoke""#,
             r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_told_where_it_is_out_of_range() {
+    fn a_duration_out_of_range_is_reported() {
         let budget = duration_within("1s", "1h");
         assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
         for wrong in ["0s", "999ms", "2h", "40", "soon"] {

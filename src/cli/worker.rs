@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_says_which_worker_it_is() {
+    fn the_engine_determines_the_worker_number() {
         let third = Ok(Slice { index: 2, of: 4 });
         assert_eq!(placed(&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")]), third);
         assert_eq!(placed(&[("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")]), third);

@@ -26,7 +26,7 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_before_anything_starts() {
+fn incomparable_sides_are_refused_before_anything_starts() {
     let bench = Bench::with(SHORT);
     let cases: [(&[&str], &str); 12] = [
         (&["--a", "hold"], "--a hold: not understood; write --a KEY=VALUE"),
@@ -59,7 +59,7 @@ fn what_cannot_be_compared_is_refused_before_anything_starts() {
 }
 
 #[test]
-fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
+fn two_blocks_are_measured_stored_and_inconclusive() {
     // Given sides of which one takes ten times as long
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
@@ -124,7 +124,7 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
 }
 
 #[test]
-fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is_and_a_resume_goes_on_from_there() {
+fn ctrl_c_ends_run_and_servers_reports_the_finished_pairs_and_a_resume_continues() {
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];
     let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
@@ -164,7 +164,7 @@ fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is_and_a_
 }
 
 #[test]
-fn a_kill_takes_the_run_under_way_and_the_servers_along() {
+fn a_kill_ends_the_current_run_and_its_servers() {
     let bench = Bench::with(SHORT);
     let typed = "ab scenario.toml --set 'duration=\"20s\"' --blocks 2 --data-dir data";
     let child = bench.listen(bench.typed(typed));
@@ -189,7 +189,7 @@ fn a_kill_takes_the_run_under_way_and_the_servers_along() {
 }
 
 #[test]
-fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends_the_comparison() {
+fn another_binary_gets_only_options_that_it_knows_and_must_leave_results() {
     // Given a binary that fails with a reason
     let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
@@ -209,7 +209,7 @@ fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends
 
 #[test]
 #[ignore = "long"]
-fn containers_and_a_release_are_compared_each_where_it_runs() {
+fn containers_are_compared_with_a_local_release() {
     let Some(docker) = available() else { return };
     // Given a server in a container, and a release as it is unpacked
     let bench = Bench::new();
@@ -248,7 +248,7 @@ fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
 }
 
 #[test]
-fn two_versions_of_a_driver_are_compared_and_each_side_runs_its_own() {
+fn each_side_runs_its_own_version_of_a_driver() {
     let Some(old) = foreign::kazoo() else { return };
     let bench = Bench::with(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
     let new = kazoo_but(&bench, "new.py", "\"driver\": \"kazoo 1\"", "\"driver\": \"kazoo 2\"");
@@ -285,7 +285,7 @@ fn two_versions_of_a_driver_are_compared_and_each_side_runs_its_own() {
 }
 
 #[test]
-fn what_only_one_sides_driver_can_do_is_refused_and_a_driver_against_itself_is_told() {
+fn a_feature_of_only_one_sides_driver_is_refused_and_equal_sides_are_reported() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let with = |more: &[&str], strategies: &str| {

@@ -35,7 +35,7 @@ fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
 
 #[test]
 #[ignore = "long, alone"]
-fn of_ten_pairs_of_equal_runs_at_most_one_is_a_false_alarm_and_what_costs_something_is_found_each_time() {
+fn at_most_one_of_ten_equal_pairs_is_a_false_alarm_and_a_real_cost_is_always_found() {
     let (bench, connect) = (Bench::new(), ensemble::place_on_shared());
     let (mut alarms, mut longer, mut delayed) = (0, 0, 0);
     // Given servers that are warm
@@ -61,7 +61,7 @@ fn of_ten_pairs_of_equal_runs_at_most_one_is_a_false_alarm_and_what_costs_someth
 
 #[test]
 #[ignore = "long, alone"]
-fn a_hold_that_is_a_fifth_longer_is_found_and_a_side_against_itself_is_not() {
+fn a_hold_20_percent_longer_is_found_and_equal_sides_are_not() {
     let scenario = "name = \"hold\"\nstrategies = [\"curator-mutex\"]\ncontenders = [5]\nhold = \"25ms\"\nduration = \"4s\"\n\
                     warm_up = \"500ms\"\n";
     let compared = |words: &[&str]| {

@@ -20,7 +20,7 @@ fn left_on(connect: &str) -> usize {
 }
 
 #[test]
-fn a_quick_calibration_on_servers_of_its_own_is_what_its_schema_says() {
+fn a_quick_calibration_on_its_own_servers_matches_its_schema() {
     // Given the schema
     let bench = Bench::new();
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "calibration"]).stdout).unwrap();
@@ -44,7 +44,7 @@ fn a_quick_calibration_on_servers_of_its_own_is_what_its_schema_says() {
 }
 
 #[test]
-fn on_somebody_elses_ensemble_it_prints_tables_and_leaves_no_node() {
+fn a_calibration_on_a_foreign_ensemble_leaves_no_node() {
     let connect = ensemble::place_on(ensemble::shared_of_three());
     let bench = Bench::new();
     let output = bench.output(&["calibrate", "--budget", "2s", "--connect", &connect, "--all"]);
@@ -59,7 +59,7 @@ fn on_somebody_elses_ensemble_it_prints_tables_and_leaves_no_node() {
 }
 
 #[test]
-fn interrupted_it_leaves_no_node_and_no_result() {
+fn an_interrupted_calibration_leaves_no_node_and_no_result() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let child = bench.watch(&["calibrate", "--connect", &connect]);
@@ -75,7 +75,7 @@ fn interrupted_it_leaves_no_node_and_no_result() {
 }
 
 #[test]
-fn options_that_do_not_fit_are_refused_before_anything_is_started() {
+fn conflicting_options_are_refused_before_anything_starts() {
     let bench = Bench::new();
     for (wrong, told) in [
         (["--servers", "4"], "4"),
@@ -138,7 +138,7 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
 }
 
 #[test]
-fn a_cold_run_says_that_it_measured_no_floor() {
+fn a_cold_run_reports_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
     let output = bench.output(&["run", "scenario.toml", "--cold", "--connect", &connect, "--all"]);

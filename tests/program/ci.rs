@@ -33,7 +33,7 @@ fn sample(answer: &str, name: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_run_serves_its_metrics_while_it_is_under_way_and_writes_what_ci_reads_at_its_end() {
+fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
     // Given any free port, and a summary that an earlier step has begun
     let bench = Bench::with(SHORT);
     std::fs::write(bench.path("summary.md"), "before\n").unwrap();
@@ -126,7 +126,7 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
 }
 
 #[test]
-fn a_port_in_use_and_outputs_that_cannot_be_written_end_a_run_before_anything_is_started() {
+fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
     let bench = Bench::with(SHORT);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -145,7 +145,7 @@ fn a_port_in_use_and_outputs_that_cannot_be_written_end_a_run_before_anything_is
 }
 
 #[test]
-fn a_run_that_cannot_begin_leaves_no_green_file_of_an_earlier_one() {
+fn a_run_that_cannot_start_leaves_no_green_file_of_an_earlier_run() {
     let bench = Bench::with(SHORT);
     std::fs::write(bench.path("junit.xml"), "<testsuites errors=\"0\"/>").unwrap();
     let home = ["--zookeeper-home", "nowhere", "--junit", "junit.xml", "--json"];
@@ -158,7 +158,7 @@ fn a_run_that_cannot_begin_leaves_no_green_file_of_an_earlier_one() {
 }
 
 #[test]
-fn every_command_answers_programs_in_one_shape_errors_included() {
+fn every_command_has_the_same_json_envelope_for_results_and_errors() {
     let bench = Bench::new();
     let answers = Answers::of(&bench);
     for wrong in [

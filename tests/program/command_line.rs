@@ -13,7 +13,7 @@ const BROKEN: &str = "name = \"broken\"\nstrategies = [\"poling\"]\ncontenders =
                       duration = \"1s\"\n";
 
 #[test]
-fn what_help_gives_as_examples_of_looking_something_up_does_that() {
+fn lookup_examples_in_the_help_work() {
     let bench = Bench::new();
     for command in ["scenarios", "strategies", "faults", "validate", "schema", "completions"] {
         let help = bench.shows(&format!("{command} --help"));
@@ -56,7 +56,7 @@ fn arguments_that_are_not_utf_8_are_usage_errors_in_every_command() {
 }
 
 #[test]
-fn validate_reads_the_files_that_its_options_name() {
+fn validate_reads_the_files_named_by_its_options() {
     let bench = Bench::with("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n");
     let connect = "validate scenario.toml --connect zk1:2181,zk2:2181";
     for (hosts, complaint) in [
@@ -82,7 +82,7 @@ fn validate_reads_the_files_that_its_options_name() {
 }
 
 #[test]
-fn a_command_has_a_page_of_its_own_and_all_can_be_written_at_once() {
+fn every_command_has_a_manual_page_and_all_can_be_written_at_once() {
     let bench = Bench::new();
     assert!(bench.shows("man run").contains("\\-\\-contenders"));
     bench.shows("man --out pages");
@@ -92,7 +92,7 @@ fn a_command_has_a_page_of_its_own_and_all_can_be_written_at_once() {
 }
 
 #[test]
-fn colours_are_as_the_option_says_and_the_version_tells_its_commit() {
+fn colours_follow_the_option_and_the_version_names_its_commit() {
     let bench = Bench::new();
     let coloured =
         |when: &str| bench.refuses(&format!("--color {when} run no-such-scenario")).contains('\u{1b}');
@@ -102,7 +102,7 @@ fn colours_are_as_the_option_says_and_the_version_tells_its_commit() {
 }
 
 #[test]
-fn every_mistake_of_a_scenario_is_told_with_its_place_and_the_nearest_name() {
+fn every_mistake_in_a_scenario_is_reported_with_position_and_nearest_name() {
     let bench = Bench::with(BROKEN);
     for command in ["validate", "run"] {
         let said = bench.refuses(&format!("{command} scenario.toml"));
@@ -115,7 +115,7 @@ fn every_mistake_of_a_scenario_is_told_with_its_place_and_the_nearest_name() {
 }
 
 #[test]
-fn mistakes_are_told_to_programs_as_json() {
+fn mistakes_are_reported_as_json() {
     let bench = Bench::with(BROKEN);
     let [told, by_run] = ["validate", "run"].map(|command| -> serde_json::Value {
         serde_json::from_str(&bench.ends(2, &format!("{command} scenario.toml --json")).0).unwrap()
@@ -126,7 +126,7 @@ fn mistakes_are_told_to_programs_as_json() {
 }
 
 #[test]
-fn a_scenario_that_is_not_utf_8_is_told_with_the_place_of_its_first_bad_byte_to_people_and_to_programs() {
+fn a_scenario_that_is_not_utf_8_is_refused_with_the_position_of_its_first_bad_byte() {
     let bench = Bench::new();
     let file = bench.path("latin.toml");
     std::fs::write(&file, b"name = \"x\"\ndescription = \"caf\xe9\"\n").unwrap();
@@ -147,7 +147,7 @@ fn a_scenario_that_is_not_utf_8_is_told_with_the_place_of_its_first_bad_byte_to_
 const LEAST: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n";
 
 #[test]
-fn a_mistake_on_the_command_line_is_told_with_what_was_meant_or_is_wrong() {
+fn a_mistake_on_the_command_line_is_reported_with_a_suggestion() {
     let bench = Bench::with(LEAST);
     let cases: [(&str, &[&str]); 7] = [
         ("validate scenario.toml --contenders 0", &["command line:1:1", "--contenders [0]"]),
@@ -165,13 +165,13 @@ fn a_mistake_on_the_command_line_is_told_with_what_was_meant_or_is_wrong() {
 }
 
 #[test]
-fn a_plan_shows_every_trial_and_how_long_it_takes() {
+fn a_plan_shows_every_trial_and_its_duration() {
     let shown = Bench::new().shows("validate quick");
     assert_eq!(shown.matches("predecessor-watch").count(), 7, "{shown}");
 }
 
 #[test]
-fn an_open_load_is_shown_with_what_it_offers_and_with_advice_at_its_line() {
+fn an_open_load_is_shown_with_its_offered_load_and_advice() {
     let bench = Bench::new();
     let open = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/open-loop.toml");
     let (shown, said) = bench.ends(0, &format!("validate '{open}'"));
@@ -183,7 +183,7 @@ fn an_open_load_is_shown_with_what_it_offers_and_with_advice_at_its_line() {
 }
 
 #[test]
-fn a_replay_is_read_beside_its_scenario_and_its_mistakes_are_told_with_file_and_line() {
+fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     let bench = Bench::with(
         "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nlocks = 2\nload = \"open\"\n\
          arrivals = { replay = \"trace.csv\" }\n",
@@ -200,7 +200,7 @@ fn a_replay_is_read_beside_its_scenario_and_its_mistakes_are_told_with_file_and_
 }
 
 #[test]
-fn places_that_cannot_be_are_usage_errors_that_name_the_option_and_leave_nothing() {
+fn impossible_paths_are_usage_errors_that_name_the_option() {
     let bench = Bench::with(LEAST);
     for (option, place) in [("--out", "scenario.toml"), ("--data-dir", "nowhere/deep")] {
         let said = bench.refuses(&format!("run scenario.toml {option} {place}"));
@@ -211,7 +211,7 @@ fn places_that_cannot_be_are_usage_errors_that_name_the_option_and_leave_nothing
 }
 
 #[test]
-fn a_wrong_identity_is_not_repeated() {
+fn a_wrong_identity_is_not_printed() {
     let said = Bench::new().refuses("clean --connect 127.0.0.1:1 --auth hunter2");
     assert!(said.contains("--auth needs USER:PASSWORD") && !said.contains("hunter2"), "{said}");
 }
@@ -264,7 +264,7 @@ fn a_scenario_may_come_from_standard_input() {
 }
 
 #[test]
-fn what_an_option_leaves_without_meaning_is_a_note_and_a_file_that_is_no_scenario_is_told_once() {
+fn an_option_without_effect_is_noted_and_an_invalid_file_is_reported_once() {
     let bench = Bench::new();
     let (_, said) = bench.ends(0, "validate quick --set 'strategies=[\"curator-mutex\", \"baton\"]'");
     assert!(said.contains("note: `poll_interval` of quick is ignored"), "{said}");
@@ -274,7 +274,7 @@ fn what_an_option_leaves_without_meaning_is_a_note_and_a_file_that_is_no_scenari
 }
 
 #[test]
-fn every_fault_has_one_line_and_a_description_for_people_and_for_programs() {
+fn every_fault_has_one_line_and_a_description_as_text_and_json() {
     let bench = Bench::new();
     is_list_of(&bench.shows("faults"), fault::cards().iter().map(|card| card.name));
     let json: serde_json::Value = serde_json::from_str(&bench.shows("faults --json")).unwrap();
@@ -288,7 +288,7 @@ fn every_fault_has_one_line_and_a_description_for_people_and_for_programs() {
 }
 
 #[test]
-fn on_somebody_elses_ensemble_nothing_is_broken_unasked() {
+fn a_foreign_ensemble_is_never_disturbed_unasked() {
     let bench = Bench::new();
     let fault = "[[fault]]\nkind = \"reset\"\nat = \"1s\"\n";
     bench.scenario(&(LEAST.replace("\"1s\"", "\"5s\"") + fault));
@@ -320,7 +320,7 @@ fn completions_and_the_manual_page_know_every_command() {
 }
 
 #[test]
-fn the_manual_is_one_page_with_every_command_and_variable_and_bash_completes_names_and_files() {
+fn the_manual_lists_every_command_and_variable_and_bash_completes_names_and_files() {
     let bench = Bench::new();
     let page = bench.shows("man");
     assert_eq!(page.matches(".TH ").count(), 1);
@@ -361,7 +361,7 @@ fn help_names_every_exit_code() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let bench = Bench::new();
     let mut child = bench.command(&["man"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -372,7 +372,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn articles_are_decided_again_by_the_runs_that_are_kept_as_their_decisions_say() {
+fn the_stored_runs_lead_to_the_stored_decisions_on_the_articles() {
     // Given all that is kept but the decisions
     let bench = Bench::new();
     let kept = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/results/articles"));

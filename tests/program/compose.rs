@@ -87,7 +87,7 @@ fn ended(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is_left() {
+fn the_quick_scenario_runs_on_three_containers_and_removes_them() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     // When
@@ -119,7 +119,7 @@ fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is
 
 #[test]
 #[ignore = "long: three servers in containers, broken in five ways"]
-fn servers_that_docker_kills_pauses_isolates_and_wipes_come_back_and_no_lock_breaks() {
+fn containers_that_are_killed_paused_isolated_or_wiped_return_and_no_lock_breaks() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     let output = run(&bench, &docker, (&bench.scenario(FAULTS), Path::new(THREE)), &[]);
@@ -187,7 +187,7 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 }
 
 #[test]
-fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
+fn a_partition_is_refused_with_a_reason_before_anything_starts() {
     let bench =
         Bench::with(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
     let said = bench.refuses(&format!("run scenario.toml --compose '{THREE}'"));
@@ -196,14 +196,14 @@ fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
 }
 
 #[test]
-fn a_compose_file_that_is_not_there_is_a_usage_error() {
+fn a_missing_compose_file_is_a_usage_error() {
     let bench = Bench::with(SHORT);
     let said = bench.refuses("run scenario.toml --compose no.yaml");
     assert!(said.contains("no.yaml: there is no such Compose file"), "{said}");
 }
 
 #[test]
-fn a_machine_without_docker_is_told_what_is_missing() {
+fn a_host_without_docker_gets_an_error_that_names_what_is_missing() {
     let bench = Bench::with(SHORT);
     let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("PATH", "/nowhere").output().unwrap());
@@ -222,7 +222,7 @@ fn a_machine_without_docker_is_told_what_is_missing() {
 
 #[test]
 #[ignore = "long: starts containers for each mistake"]
-fn what_is_wrong_with_a_compose_file_is_told_with_what_to_change() {
+fn a_wrong_compose_file_is_reported_with_a_remedy() {
     let Some(mut docker) = available() else { return };
     let bench = Bench::new();
     let killed =

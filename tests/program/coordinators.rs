@@ -59,7 +59,7 @@ impl Drop for Servers {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn baton_and_count_in_java_lose_neither_their_place_nor_the_lock_when_replies_are_lost() {
+fn baton_and_count_in_java_keep_position_and_lock_when_replies_are_lost() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let lock = |name: &str| format!("{{ driver = \"curator\", lock = \"{name}\", retry_sleep = \"100ms\" }}");
@@ -91,7 +91,7 @@ fn baton_and_count_in_java_lose_neither_their_place_nor_the_lock_when_replies_ar
 
 #[test]
 #[ignore = "long: the same as of the built-in semaphore, by Java"]
-fn a_semaphore_of_curators_lets_as_many_inside_as_it_has_leases() {
+fn curators_semaphore_admits_as_many_contenders_as_leases() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let scenario = "name = \"leases\"\nstrategies = [{ driver = \"curator\", lock = \"InterProcessSemaphoreV2\", leases = 2 }, \
@@ -108,7 +108,7 @@ fn a_semaphore_of_curators_lets_as_many_inside_as_it_has_leases() {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn two_are_inside_when_a_redis_primary_dies_before_its_replica_has_the_key() {
+fn two_contenders_hold_when_a_redis_primary_dies_before_replication() {
     if !has(&["redis-server", "redis-cli"], "import redis") {
         return;
     }
@@ -126,7 +126,7 @@ fn two_are_inside_when_a_redis_primary_dies_before_its_replica_has_the_key() {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn locks_in_redis_and_etcd_are_measured_beside_our_own() {
+fn locks_in_redis_and_etcd_are_measured_next_to_zookeepers() {
     if !has(&["redis-server", "redis-cli", "etcd", "curl"], "import redis") {
         return;
     }
@@ -150,7 +150,7 @@ fn locks_in_redis_and_etcd_are_measured_beside_our_own() {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn a_waiter_of_etcds_lock_learns_only_from_the_holders_release_that_its_lease_is_gone() {
+fn a_waiter_of_etcds_lock_notices_its_lost_lease_only_at_the_holders_release() {
     if !has(&["etcd", "curl"], "import http.client") {
         return;
     }

@@ -154,7 +154,7 @@ fn every_other_lie_is_found_by_the_check_that_it_lies_in() {
 }
 
 #[test]
-fn what_is_no_driver_is_the_environments_fault_and_a_wrong_lock_the_users() {
+fn a_missing_driver_is_an_environment_error_and_a_wrong_lock_a_usage_error() {
     let bench = Bench::new();
     let run = |driver: &str, lock: &str| {
         let output = bench.output(&["driver", "check", driver, "--lock", lock, "--data-dir", "data"]);
@@ -204,7 +204,7 @@ impl Run {
 const MOST_KIB: u64 = 100 << 10;
 
 #[test]
-fn a_run_of_a_lock_that_is_none_is_violated() {
+fn a_run_of_a_driver_without_exclusion_is_violated() {
     let Some(python) = foreign::python() else { return };
     for how in ["grants-without-a-lock", "two-leases"] {
         let run = Run::of(python, how);
@@ -215,7 +215,7 @@ fn a_run_of_a_lock_that_is_none_is_violated() {
 
 #[test]
 #[ignore = "long: six ways to break, until each deadline"]
-fn a_run_with_a_driver_that_breaks_goes_on_says_why_and_stays_small() {
+fn a_run_with_a_broken_driver_goes_on_and_reports_why() {
     let Some(python) = foreign::python() else { return };
     for (how, why) in [
         ("floods", "events"),

@@ -62,7 +62,7 @@ fn trial_of<'a>(trials: &'a [Trial], strategy: &str) -> &'a Trial {
 }
 
 #[test]
-fn a_drivers_lock_is_measured_beside_our_own_and_what_is_not_known_of_it_is_not_zero() {
+fn a_drivers_lock_is_measured_next_to_others_and_unknown_metrics_are_not_zero() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let scenario = format!(
@@ -142,7 +142,7 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
 }
 
 #[test]
-fn one_repetition_has_what_was_counted_and_decides_gates_and_a_run_may_do_without() {
+fn one_repetition_has_counts_that_decide_gates() {
     if foreign::python().is_none() {
         return;
     }
@@ -171,7 +171,7 @@ fn one_repetition_has_what_was_counted_and_decides_gates_and_a_run_may_do_withou
 
 #[test]
 #[ignore = "long: each of Curator's locks in a JVM of its own"]
-fn curators_own_locks_are_driven_and_hold() {
+fn curators_own_locks_hold_when_driven() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let locks = "{ driver = \"curator\", lock = \"InterProcessMutex\", token = true }, \
@@ -206,7 +206,7 @@ const EXPIRED: &str = "hold = \"20ms\"\ncontenders = 5\nduration = \"4s\"\nwarm_
                        [[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"1s\"\n";
 
 #[test]
-fn a_queue_lock_in_a_shell_script_holds_also_when_a_holder_loses_its_session() {
+fn a_queue_lock_in_a_shell_script_holds_even_when_a_holder_loses_its_session() {
     if !Path::new("/usr/lib/zookeeper/bin/cli_mt").exists() {
         return skip::skipped("this machine has no /usr/lib/zookeeper/bin/cli_mt");
     }
@@ -239,7 +239,7 @@ for line in sys.stdin:
 
 #[test]
 #[ignore = "long: it waits for a reply for 17 s"]
-fn the_load_ends_only_when_a_driver_has_had_the_time_of_a_session_to_notice_that_a_reply_is_lost() {
+fn a_driver_has_one_session_timeout_after_the_load_to_notice_a_lost_reply() {
     let bench = Bench::new();
     let scenario = "name = \"slow\"\nstrategies = [\"slow:Lock\"]\ncontenders = 1\nhold = \"20ms\"\nduration = \"2s\"\n\
                     repetitions = 1\n[ensemble]\nservers = 1\n";
@@ -251,7 +251,7 @@ fn the_load_ends_only_when_a_driver_has_had_the_time_of_a_session_to_notice_that
 }
 
 #[test]
-fn a_session_is_expired_only_by_its_password_and_a_driver_that_tells_none_is_not_taken_for_expired() {
+fn a_session_is_expired_only_by_its_password_and_never_assumed_expired_without() {
     if foreign::python().is_none() {
         return;
     }
@@ -270,7 +270,7 @@ fn a_session_is_expired_only_by_its_password_and_a_driver_that_tells_none_is_not
 }
 
 #[test]
-fn zookeepers_own_write_lock_is_driven_and_holds() {
+fn zookeepers_own_write_lock_holds_when_driven() {
     if !Path::new("/usr/share/java/zookeeper-recipes-lock.jar").exists() {
         return skip::skipped("this machine has no zookeeper-recipes-lock.jar in /usr/share/java");
     }
@@ -282,7 +282,7 @@ fn zookeepers_own_write_lock_is_driven_and_holds() {
 
 #[test]
 #[ignore = "long: Go is installed"]
-fn gos_lock_is_driven_and_holds_and_what_it_is_granted_after_a_timeout_is_told() {
+fn gos_lock_holds_when_driven_and_late_grants_are_reported() {
     if !Path::new("/usr/share/gocode/src/github.com/samuel/go-zookeeper").exists() {
         return skip::skipped("this machine has no samuel/go-zookeeper in /usr/share/gocode");
     }
@@ -299,7 +299,7 @@ fn gos_lock_is_driven_and_holds_and_what_it_is_granted_after_a_timeout_is_told()
 
 #[test]
 #[ignore = "long: a trial that stands still until it is given up"]
-fn kazoo_649_before_version_2_9_its_readers_and_writers_stand_still() {
+fn kazoo_649_stops_readers_and_writers_before_version_2_9() {
     let Some(python) = foreign::python() else { return };
     let has_the_fault = foreign::kazoos_version(python) < (2, 9);
     let bench = Bench::new();
@@ -315,7 +315,7 @@ fn kazoo_649_before_version_2_9_its_readers_and_writers_stand_still() {
 
 #[test]
 #[ignore = "long: servers and virtual machines started again and again"]
-fn what_docs_others_says_of_two_defects_is_seen() {
+fn two_documented_client_defects_are_reproduced() {
     if foreign::python().is_none() {
         return;
     }
@@ -331,7 +331,7 @@ fn what_docs_others_says_of_two_defects_is_seen() {
 }
 
 #[test]
-fn a_driver_that_grants_without_a_lock_is_found_out() {
+fn a_driver_that_grants_without_a_lock_is_violated() {
     let bench = Bench::new();
     let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{ONE_SERVER}");
     let run = |more: &[&str]| bench.run_with(&[liar(&bench, LIAR)], &scenario, more);
@@ -438,7 +438,7 @@ fn a_kazoo_that_knows_curators_names_waits_for_it_but_javas_curator_does_not_wai
 }
 
 #[test]
-fn what_is_wrong_with_a_driver_is_told_before_anything_is_started() {
+fn errors_in_a_driver_are_reported_before_anything_starts() {
     let bench = Bench::new();
     let text = |strategy: &str| format!("name = \"x\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
     let validate = |strategy: &str, driver: Option<&str>| {
@@ -463,7 +463,7 @@ fn what_is_wrong_with_a_driver_is_told_before_anything_is_started() {
 }
 
 #[test]
-fn a_trial_in_which_its_driver_fails_does_not_count_and_the_others_go_on() {
+fn a_trial_with_a_failed_driver_is_invalid_and_the_others_go_on() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     let kazoo = std::fs::read_to_string(KAZOO).unwrap();
@@ -506,7 +506,7 @@ fn a_trial_in_which_its_driver_fails_does_not_count_and_the_others_go_on() {
 }
 
 #[test]
-fn what_a_fault_kills_has_not_failed() {
+fn a_driver_killed_by_a_fault_has_not_failed() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let fault = "[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"500ms\"\n";
@@ -556,7 +556,7 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn another_systems_lock_is_marked_wherever_it_is_shown_and_judged_by_what_was_seen_inside() {
+fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() {
     const MARKED: &str = "files:Flock (not ZooKeeper)";
     let bench = Bench::new();
     std::fs::write(bench.path("files.py"), FILES).unwrap();
@@ -603,7 +603,7 @@ fn another_systems_lock_is_marked_wherever_it_is_shown_and_judged_by_what_was_se
 }
 
 #[test]
-fn what_does_not_touch_another_systems_lock_is_refused_and_its_processes_are_killed_and_stopped() {
+fn faults_without_effect_on_another_systems_lock_are_refused() {
     let bench = Bench::new();
     std::fs::write(bench.path("files.py"), FILES).unwrap();
     let files = format!("files=python3 files.py {}", bench.path(".").display());
@@ -637,7 +637,7 @@ fn what_does_not_touch_another_systems_lock_is_refused_and_its_processes_are_kil
 }
 
 #[test]
-fn a_semaphore_holds_with_as_many_inside_as_it_has_leases_and_no_more() {
+fn a_semaphore_holds_with_at_most_as_many_contenders_as_leases() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let lies = LIAR.replace(
@@ -661,7 +661,7 @@ fn a_semaphore_holds_with_as_many_inside_as_it_has_leases_and_no_more() {
 }
 
 #[test]
-fn contenders_are_spread_over_as_many_processes_as_the_scenario_says_and_the_trial_says_so() {
+fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     let started = format!("kazoo=sh -c 'echo started >> started; exec {python} {KAZOO}'");
@@ -770,7 +770,7 @@ fn drivers_encrypt_their_connections_as_the_suite_does() {
 }
 
 #[test]
-fn an_identity_is_in_no_drivers_environment() {
+fn an_identity_is_removed_from_the_environment_of_drivers() {
     let bench = Bench::with("name = \"x\"\nstrategies = [\"spy.L\"]\ncontenders = 2\nduration = \"1s\"\n");
     let spy = format!("spy=sh -c 'env > {}; exit 1'", bench.path("environment").display());
     for (typed, code) in [

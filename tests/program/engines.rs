@@ -133,7 +133,7 @@ fn worker(connect: &str, run_id: &str, before: &str) -> String {
 
 #[test]
 #[ignore = "long: Slurm has to be started"]
-fn slurm_starts_four_workers_and_what_goes_wrong_with_one_ends_all() {
+fn slurm_starts_four_workers_and_one_failure_ends_all() {
     let bench = Bench::with(SCENARIO);
     let Some(slurm) = Slurm::start(&bench.path("slurm")) else { return };
     let connect = ensemble::place_on_shared();
@@ -174,7 +174,7 @@ fn slurm_starts_four_workers_and_what_goes_wrong_with_one_ends_all() {
 
 #[test]
 #[ignore = "long: an image is built"]
-fn four_containers_with_the_environment_of_an_indexed_job_make_one_run() {
+fn four_containers_of_an_indexed_job_make_one_run() {
     let bench = Bench::with(SCENARIO);
     let Some(_docker) = available() else { return };
     let Some(image) = suite_image(&bench) else { return };
@@ -212,7 +212,7 @@ fn four_containers_with_the_environment_of_an_indexed_job_make_one_run() {
 
 #[test]
 #[ignore = "long: a schema is installed from PyPI"]
-fn the_manifest_of_the_job_is_one_by_the_schema_of_kubernetes() {
+fn the_job_manifest_matches_the_schema_of_kubernetes() {
     let bench = Bench::new();
     let venv = bench.path("venv");
     let python = |arguments: &[&str]| {

@@ -27,7 +27,7 @@ async fn states(addresses: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_server_stands_alone() {
+async fn one_server_runs_alone() {
     let local = ensemble::start(1).await;
     assert_eq!(states(&local.addresses()).await, ["standalone"]);
 }
@@ -67,7 +67,7 @@ async fn a_closed_ensemble_leaves_no_process_and_no_data() {
 }
 
 #[test]
-fn ctrl_c_ends_servers_that_are_held_still_too() {
+fn ctrl_c_ends_paused_servers_too() {
     // Given a run, one of whose servers is stopped
     let bench = Bench::with(
         "name = \"long\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"10m\"\nwarm_up = \"0s\"\n",
@@ -83,7 +83,7 @@ fn ctrl_c_ends_servers_that_are_held_still_too() {
 }
 
 #[test]
-fn without_zookeeper_the_error_names_every_place_and_every_way_to_install_it() {
+fn without_zookeeper_the_error_names_every_searched_path_and_way_to_install_it() {
     let bench = Bench::new();
     let (_, said) = bench.ends(3, "run quick --zookeeper-home /nowhere");
     for part in
@@ -95,7 +95,7 @@ fn without_zookeeper_the_error_names_every_place_and_every_way_to_install_it() {
 }
 
 #[test]
-fn a_release_of_the_tarballs_layout_is_started_from_zookeeper_home() {
+fn a_release_in_tarball_layout_is_started_from_zookeeper_home() {
     let bench = Bench::new();
     let release = bench.release();
     // When an ensemble is started from it
@@ -109,7 +109,7 @@ fn a_release_of_the_tarballs_layout_is_started_from_zookeeper_home() {
 }
 
 #[test]
-fn a_java_that_fails_is_reported_with_what_it_said() {
+fn a_failing_java_is_reported_with_its_output() {
     let bench = Bench::new();
     let java = bench.path("java-home/bin/java");
     std::fs::create_dir_all(java.parent().unwrap()).unwrap();
@@ -122,7 +122,7 @@ fn a_java_that_fails_is_reported_with_what_it_said() {
 }
 
 #[test]
-fn a_kept_ensemble_is_up_until_down() {
+fn a_kept_ensemble_runs_until_it_is_stopped() {
     let bench = Bench::new();
     bench.ends(3, "ensemble status");
     // Given an ensemble that was started to stay

@@ -36,7 +36,7 @@ fn exists(connect: &str, path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_run_works_below_the_chroot_and_leaves_nothing_there() {
+async fn a_run_works_below_the_chroot_and_leaves_no_nodes() {
     // Given a server that counts for nobody else
     let local = ensemble::start(1).await;
     let connect = local.connect();
@@ -73,7 +73,7 @@ fn a_server_is_on_the_generators_host_when_its_name_resolves_to_it() {
 }
 
 #[test]
-fn a_chroot_that_does_not_exist_is_an_error_that_names_it() {
+fn a_missing_chroot_is_an_error_that_names_it() {
     let bench = Bench::new();
     let connect = format!("{}/no/such", ensemble::shared());
     for output in [run(&bench, &connect, &[]), bench.output(&["clean", "--connect", &connect])] {
@@ -84,7 +84,7 @@ fn a_chroot_that_does_not_exist_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_chroot_that_does_not_exist_is_made_when_that_is_asked_for_and_stays() {
+fn a_missing_chroot_is_created_on_request_and_stays() {
     let bench = Bench::new();
     // Given a place of which only the first part is there
     let connect = ensemble::place_on_shared();
@@ -102,7 +102,7 @@ fn a_chroot_that_does_not_exist_is_made_when_that_is_asked_for_and_stays() {
 }
 
 #[test]
-fn a_root_that_exists_is_refused_and_left_alone() {
+fn an_existing_root_is_refused_and_left_alone() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     make(&connect, "/zklockbench");
@@ -116,7 +116,7 @@ fn a_root_that_exists_is_refused_and_left_alone() {
 }
 
 #[test]
-fn nodes_made_with_an_identity_are_that_identitys_own_and_removed_by_it() {
+fn nodes_created_with_an_identity_belong_to_it_and_are_removed() {
     let bench = Bench::new();
     std::fs::write(bench.path("identity"), "bench:secret\n").unwrap();
     let arguments = ["--auth-file", "identity", "--run-id", "identified"];
@@ -128,7 +128,7 @@ fn nodes_made_with_an_identity_are_that_identitys_own_and_removed_by_it() {
 }
 
 #[test]
-fn an_ensemble_that_is_not_there_is_reported_at_once() {
+fn an_unreachable_ensemble_is_reported_at_once() {
     let bench = Bench::new();
     let begin = Instant::now();
     let clean = bench.output(&["clean", "--connect", "127.0.0.1:1"]);
@@ -149,7 +149,7 @@ fn a_wrong_connect_string_is_a_usage_error() {
 }
 
 #[test]
-fn a_connect_string_that_could_be_no_ensembles_ends_the_program_at_once_and_leaves_the_terminal_alone() {
+fn an_impossible_connect_string_ends_the_program_at_once() {
     let bench = Bench::new();
     // As long as one argument may be
     let long = "zk:2181,".repeat(15_000);

@@ -40,7 +40,7 @@ impl Bench {
 }
 
 #[test]
-fn a_held_history_exits_with_0_and_shows_its_lock() {
+fn a_held_history_exits_with_0_and_names_its_lock() {
     let bench = Bench::new();
     let (code, out, err) = bench.check(&bench.history(HELD), &["--all"]);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
@@ -65,7 +65,7 @@ fn a_history_of_two_acquisitions_is_unknown_unless_less_evidence_is_asked_for() 
 }
 
 #[test]
-fn the_judgement_of_a_history_is_a_page_too() {
+fn the_verdict_on_a_history_has_a_page() {
     let bench = Bench::new();
     let page = bench.path("page.html");
     let (code, out, err) = bench.check(&bench.history(HELD), &["--html", page.to_str().unwrap()]);
@@ -116,7 +116,7 @@ fn zombies_violate_when_the_check_is_strict() {
 }
 
 #[test]
-fn a_history_that_makes_no_sense_exits_with_2_and_names_the_line() {
+fn a_contradictory_history_exits_with_2_and_names_the_line() {
     let bench = Bench::new();
     let path = bench.history(&format!("{HELD}\n40 w1/1 release invoke"));
     let (code, out, err) = bench.check(&path, &["--json"]);
@@ -132,7 +132,7 @@ fn a_history_that_makes_no_sense_exits_with_2_and_names_the_line() {
 }
 
 #[test]
-fn programs_get_the_same_as_json() {
+fn json_output_equals_the_text() {
     let bench = Bench::new();
     let (code, out, _) =
         bench.check(&bench.history(&HELD.replace("token=2 zxid=3", "token=2 zxid=2")), &["--json"]);
@@ -147,7 +147,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
-fn the_trials_of_a_run_are_judged_again() {
+fn the_trials_of_a_run_are_rejudged() {
     let bench = Bench::new();
     let sound = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
     let (code, out, _) = bench.check(&sound, &[]);
@@ -162,7 +162,7 @@ fn the_trials_of_a_run_are_judged_again() {
 }
 
 #[test]
-fn a_verdict_that_its_own_evidence_contradicts_is_an_error() {
+fn a_verdict_contradicted_by_its_evidence_is_an_error() {
     let bench = Bench::new();
     // Given a trial that was recorded as held, though it has one contender only
     let mut trial = records::trial(0);
@@ -199,7 +199,7 @@ fn a_run_whose_record_was_changed_is_violated_by_its_history() {
 }
 
 #[test]
-fn with_strict_zombies_violate_in_a_run_as_they_do_in_a_history() {
+fn zombies_violate_a_strict_check_of_a_run() {
     let bench = Bench::new();
     let mut trial = records::trial(0);
     trial.excused.zombies = 147;
@@ -212,7 +212,7 @@ fn with_strict_zombies_violate_in_a_run_as_they_do_in_a_history() {
 
 /// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
 #[test]
-fn the_example_of_the_documentation_is_what_the_program_says() {
+fn the_example_in_the_docs_equals_the_output() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/results-format.md");
     let text = std::fs::read_to_string(&page).unwrap();
     let history = text.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
@@ -265,7 +265,7 @@ fn header() -> Header {
 }
 
 #[test]
-fn what_a_run_writes_is_read_in_order_though_its_threads_hand_it_over_out_of_order() {
+fn a_history_is_written_in_order_although_threads_deliver_out_of_order() {
     let bench = Bench::new();
     let path = bench.path("history.jsonl");
     let mut events: Vec<Event<'static>> = Vec::new();
@@ -288,7 +288,7 @@ fn what_a_run_writes_is_read_in_order_though_its_threads_hand_it_over_out_of_ord
 }
 
 #[test]
-fn a_history_whose_writer_was_dropped_says_that_it_is_not_complete() {
+fn a_history_whose_writer_was_dropped_is_marked_incomplete() {
     let bench = Bench::new();
     let path = bench.path("history.jsonl");
     let mut writer = HistoryWriter::create(&path, &header()).unwrap();

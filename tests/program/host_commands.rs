@@ -88,7 +88,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
 
 #[test]
 #[ignore = "long: three servers of its own, for half a minute"]
-fn faults_of_servers_are_done_by_commands_and_proved_by_servers_that_allow_only_srvr() {
+fn server_faults_by_host_commands_are_proved_with_srvr_alone() {
     let bench = Bench::with(SCENARIO);
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
@@ -132,7 +132,7 @@ fn faults_of_servers_are_done_by_commands_and_proved_by_servers_that_allow_only_
 }
 
 #[test]
-fn commands_that_lead_nowhere_are_refused_or_leave_the_trial_unknown() {
+fn host_commands_without_effect_are_refused_or_leave_the_trial_unknown() {
     let bench = Bench::with(SCENARIO);
     let told = |hosts: &str| {
         std::fs::write(bench.path("hosts.toml"), hosts).unwrap();

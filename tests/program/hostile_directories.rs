@@ -140,7 +140,7 @@ fn a_plan_and_a_calibration_that_are_links_are_refused() {
 }
 
 #[test]
-fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
+fn a_pipe_or_endless_file_is_refused() {
     let bench = Bench::new();
     let damages: [(&str, Damage); 2] =
         [("a pipe", |path| pipe(path)), ("an endless device", |path| symlink("/dev/zero", path).unwrap())];
@@ -177,7 +177,7 @@ fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
 }
 
 #[test]
-fn a_page_replaces_what_lies_in_its_place_and_writes_into_nothing_else() {
+fn a_page_replaces_its_own_file_only() {
     let bench = Bench::new();
     let (place, dir) = run_dirs::published(&[records::trial(0)]);
     let (page, far) = (dir.join("report.html"), place.path().join("far"));
@@ -198,7 +198,7 @@ fn a_page_replaces_what_lies_in_its_place_and_writes_into_nothing_else() {
 }
 
 #[test]
-fn what_a_history_or_a_run_says_of_itself_forges_no_line_and_does_nothing_to_a_terminal() {
+fn text_in_a_history_or_run_is_escaped() {
     let bench = Bench::new();
     // Given a history that is violated, of a lock whose name would wipe that off the screen
     let name = r"\u001b[2J\u001b[H\nverdict: held\n\u009b8m";

@@ -171,7 +171,7 @@ fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_server_that_announces_two_gigabytes_is_refused_by_name_of_the_limit_and_costs_no_memory() {
+fn a_server_that_announces_two_gigabytes_is_refused_by_the_limits_name() {
     let bench = Bench::with(SCENARIO);
     let announced = "the server announced a reply of 2147483647 bytes, and more than 16 MiB are not read";
     for (lie, told) in [
@@ -199,7 +199,7 @@ fn a_server_that_announces_two_gigabytes_is_refused_by_name_of_the_limit_and_cos
 }
 
 #[test]
-fn a_server_that_floods_is_named_with_what_it_sent_and_costs_no_memory() {
+fn a_flooding_server_is_named_and_costs_no_memory() {
     let bench = Bench::with(SCENARIO);
     let unasked = "sent 1001 notifications that no watch asked for";
     for (flood, cause) in [
@@ -226,7 +226,7 @@ fn a_server_that_floods_is_named_with_what_it_sent_and_costs_no_memory() {
 }
 
 #[test]
-fn administrative_replies_without_end_cost_no_memory() {
+fn endless_administrative_replies_cost_no_memory() {
     let bench = Bench::with(SCENARIO);
     let address = liar(Lie::OfCommands);
     let arguments = ["run", "scenario.toml", "--connect", &address, "--no-progress"];
@@ -277,7 +277,7 @@ fn pass_on(mut client: TcpStream, server: &str, replies: &AtomicUsize) -> std::i
 }
 
 #[test]
-fn a_server_that_floods_in_the_middle_of_a_trial_ends_the_run() {
+fn a_server_that_floods_during_a_trial_ends_the_run() {
     let long = SCENARIO.replace("500ms", "60s");
     let bench = Bench::with(&long);
     let address = turncoat(ensemble::shared().split(',').next().unwrap());
@@ -305,7 +305,7 @@ fn spy() -> (String, Arc<Mutex<Vec<u8>>>) {
 }
 
 #[test]
-fn an_identity_goes_to_no_address_that_only_a_scenario_names() {
+fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
     // Given a scenario that names an address, where somebody listens
     let bench = Bench::new();
     let (address, heard) = spy();

@@ -51,7 +51,7 @@ impl Machine {
 }
 
 #[test]
-fn what_is_missing_is_named_and_not_installed_where_that_is_refused() {
+fn missing_packages_are_named_and_not_installed_when_refused() {
     let output = Machine::bare().install(&[], "no");
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
@@ -61,7 +61,7 @@ fn what_is_missing_is_named_and_not_installed_where_that_is_refused() {
 }
 
 #[test]
-fn only_what_is_to_be_done_is_installed_for() {
+fn only_the_packages_for_the_requested_task_are_installed() {
     let machine = Machine::bare();
     let of = |arguments: &[&str]| stderr(&machine.install(&[&["--dry-run"], arguments].concat(), ""));
     let (java, docker, python) = ("default-jre-headless", "docker.io", "python3");
@@ -116,7 +116,7 @@ fn tarball(machine: &Machine, members: &[(&str, u8)]) -> PathBuf {
 }
 
 #[test]
-fn a_release_of_the_users_own_is_installed_from_a_tarball_or_a_directory_and_can_be_replaced() {
+fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced() {
     let machine = Machine::bare();
     let release = tarball(&machine, &[JAR]);
     let said = stderr(&machine.install(&["--zookeeper", release.to_str().unwrap()], "no"));
@@ -139,7 +139,7 @@ fn a_release_of_the_users_own_is_installed_from_a_tarball_or_a_directory_and_can
 }
 
 #[test]
-fn a_tarball_that_is_no_release_or_not_the_one_that_was_published_is_refused_and_leaves_nothing() {
+fn a_wrong_or_modified_tarball_is_refused() {
     let refused = |machine: &Machine, release: &Path, why: &str| {
         let output = machine.install(&["--zookeeper", release.to_str().unwrap()], "no");
         let said = stderr(&output);

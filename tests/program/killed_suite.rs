@@ -145,7 +145,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn of_a_run_killed_while_its_servers_are_broken_nothing_is_left_once_another_has_run() {
+fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
     let links = links_capability();
     let needs_links = |card: &FaultCard| matches!(card.needs, Capability::Isolation | Capability::Links);
     let mut kinds = fault::cards();
@@ -186,7 +186,7 @@ fn of_a_run_killed_while_its_servers_are_broken_nothing_is_left_once_another_has
 }
 
 #[test]
-fn of_runs_killed_on_an_ensemble_that_stays_the_nodes_go_with_their_sessions_and_clean_reaps_the_roots() {
+fn nodes_of_killed_runs_go_with_their_sessions_and_clean_removes_the_roots() {
     let connect = ensemble::place_on_shared();
     let kinds: Vec<FaultCard> =
         fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();

@@ -33,7 +33,7 @@ fn answered(output: &Output) -> Value {
 }
 
 #[test]
-fn nonsense_gets_a_clear_answer_before_anything_is_started() {
+fn wrong_questions_are_refused_before_anything_starts() {
     let bench = Bench::new();
     let example = example();
     for (typed, says) in [
@@ -85,7 +85,7 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
 }
 
 #[test]
-fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
+fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(KNOWN);
@@ -152,7 +152,7 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
 
 #[test]
 #[ignore = "long: a plan at a distance is simulated and verified"]
-fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified_there() {
+fn a_plan_with_added_round_trip_time_uses_runs_with_that_time_only() {
     // Given a run whose round trips take 6 ms longer
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(
@@ -183,7 +183,7 @@ fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified
 }
 
 #[test]
-fn an_interrupt_while_a_plan_is_verified_leaves_the_answer() {
+fn an_interrupt_during_the_verification_keeps_the_answer() {
     // Given a plan that is being verified
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
@@ -216,7 +216,7 @@ fn an_interrupt_while_a_plan_is_verified_leaves_the_answer() {
 
 #[test]
 #[ignore = "long: two minutes of a plan's measurements, and servers that are killed"]
-fn what_failures_cost_is_measured_for_each_kind_and_told() {
+fn the_cost_of_each_kind_of_failure_is_measured_and_reported() {
     // When things are broken once of each kind, under a load of two locks
     let bench = Bench::new();
     let broken = "--strategies predecessor-watch --locks 2 --failures 1";
@@ -252,7 +252,7 @@ fn what_failures_cost_is_measured_for_each_kind_and_told() {
 
 #[test]
 #[ignore = "long: a plan measures for minutes"]
-fn a_plan_for_clients_that_come_back_is_verified_by_that_very_load() {
+fn a_plan_for_returning_clients_is_verified_by_that_load() {
     let bench = Bench::with(
         "name = \"workers\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"closed\"\n\
          think = { exponential = { mean = \"100ms\" } }\nhold = { exponential = { mean = \"10ms\" } }\n\

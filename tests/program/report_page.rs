@@ -164,7 +164,7 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
 
 #[test]
 #[ignore = "long: a browser"]
-fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_error() {
+fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
     // Given the page of a plan, of a run with holes, and those of runs that are stored
@@ -282,7 +282,7 @@ fn decoded(file: &Path) -> (usize, Vec<u8>, usize) {
 
 #[test]
 #[ignore = "long: a browser"]
-fn pages_look_as_they_did() {
+fn pages_look_unchanged() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pages");
@@ -326,7 +326,7 @@ fn pages_look_as_they_did() {
 }
 
 #[test]
-fn a_page_of_many_runs_takes_little_more_memory_than_a_page_of_one() {
+fn a_page_of_many_runs_takes_little_more_memory_than_of_one() {
     let bench = Bench::new();
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     let resident = |count: usize| {
@@ -340,7 +340,7 @@ fn a_page_of_many_runs_takes_little_more_memory_than_a_page_of_one() {
 }
 
 #[test]
-fn a_report_names_what_it_cannot_use() {
+fn a_report_names_unusable_inputs() {
     let bench = Bench::new();
     let said = bench.refuses("report data");
     assert!(said.contains("is not a run directory"), "{said}");

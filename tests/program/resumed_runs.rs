@@ -210,7 +210,7 @@ fn send(pid: u32, what: Signal) {
 }
 
 #[test]
-fn kill_9_costs_no_trial_that_had_ended() {
+fn kill_9_loses_no_finished_trial() {
     cut(|pid, _| send(pid, Signal::KILL));
 }
 
@@ -227,7 +227,7 @@ fn signals_cost_no_trial_that_had_ended() {
 }
 
 #[test]
-fn a_full_disk_costs_no_trial_that_had_ended() {
+fn a_full_disk_loses_no_finished_trial() {
     at_each_point(|random| {
         let connect = ensemble::place_on_shared();
         let bench = Bench::new();
@@ -267,7 +267,7 @@ impl Drop for Mounted<'_> {
 }
 
 #[test]
-fn a_server_that_dies_costs_no_trial_that_had_ended() {
+fn a_dead_server_loses_no_finished_trial() {
     let trials = undisturbed().len();
     at_each_point(|random| {
         let bench = Bench::new();
@@ -286,7 +286,7 @@ fn a_server_that_dies_costs_no_trial_that_had_ended() {
 }
 
 #[test]
-fn a_run_is_resumed_by_one_only_as_it_was_started_and_states_that_it_was() {
+fn a_run_is_resumed_by_one_process_with_its_original_options() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("results"));
@@ -337,7 +337,7 @@ fn a_run_is_resumed_by_one_only_as_it_was_started_and_states_that_it_was() {
 }
 
 #[test]
-fn of_a_run_that_was_killed_clean_sees_that_its_sessions_are_gone() {
+fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(SCENARIO);
     let child = bench.watch(&["run", "scenario.toml", "--run-id", NAME, "--connect", &connect]);

@@ -110,7 +110,7 @@ fn an_ordinary_user_partitions_servers_and_owns_the_results() {
 }
 
 #[test]
-fn in_there_a_signal_stops_it_in_order_and_a_kill_leaves_no_server() {
+fn a_signal_stops_a_rootless_run_in_order_and_a_kill_leaves_no_server() {
     let ordinary = Ordinary::new();
     if !ordinary.is_let() {
         return;
@@ -162,7 +162,7 @@ impl Drop for Forbidden {
 }
 
 #[test]
-fn where_user_namespaces_are_forbidden_validate_warns_and_run_refuses_and_both_say_why() {
+fn without_user_namespaces_validate_warns_and_run_refuses() {
     if !rustix::process::geteuid().is_root() {
         skipped("only root can forbid user namespaces");
         return;

@@ -106,7 +106,7 @@ fn left_on(connect: &str) -> usize {
 }
 
 #[test]
-fn a_normal_end_leaves_whole_results_and_no_server() {
+fn a_normal_end_leaves_complete_results_and_no_server() {
     let bench = Bench::with(SHORT);
     // Warming up is most of what it costs, and each server's share of that is the same.
     let servers = depth::of("1", "3");
@@ -151,7 +151,7 @@ fn ctrl_c_keeps_partial_results_and_exits_with_130() {
 }
 
 #[test]
-fn sigterm_does_the_same() {
+fn sigterm_keeps_partial_results_too() {
     keeps_partial_results_and_exits_with_130(Signal::TERM);
 }
 
@@ -171,7 +171,7 @@ fn a_second_ctrl_c_stops_at_once() {
 }
 
 #[test]
-fn a_full_disk_costs_neither_the_trials_that_had_ended_nor_the_table() {
+fn a_full_disk_loses_neither_finished_trials_nor_the_table() {
     use std::process::Command;
     let bench = Bench::new();
     let out = bench.path("small");
@@ -205,7 +205,7 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 }
 
 #[test]
-fn an_ensemble_that_goes_away_ends_the_run_with_an_error_and_what_was_measured() {
+fn a_lost_ensemble_ends_the_run_with_an_error_and_partial_results() {
     let bench = Bench::new();
     let child = measuring(&bench);
     for pid in bench.servers() {
@@ -219,7 +219,7 @@ fn an_ensemble_that_goes_away_ends_the_run_with_an_error_and_what_was_measured()
 }
 
 #[test]
-fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
+fn an_interrupted_run_on_a_foreign_ensemble_leaves_no_node() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(LONG);
     let child =
@@ -233,7 +233,7 @@ fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
 }
 
 #[test]
-fn a_run_goes_on_until_its_figures_are_as_precise_as_asked_or_it_has_repeated_enough() {
+fn a_run_repeats_until_precise_or_at_its_limit() {
     // Given a scenario of one repetition, which says nothing of how precise it is
     let bench = Bench::with(
         "name = \"precise\"\nstrategies = [\"predecessor-watch\", \"baton\"]\ncontenders = 3\nhold = \"50ms\"\n\

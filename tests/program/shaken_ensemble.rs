@@ -22,7 +22,7 @@ servers = 3
 ";
 
 #[test]
-fn servers_that_stand_still_in_one_repetition_of_three_leave_all_three_and_the_result_shows_it() {
+fn an_outage_in_one_of_three_repetitions_keeps_all_three_and_is_shown() {
     // Given a run in its second repetition
     let bench = Bench::with(THREE);
     let child = bench.watch(&["run", "scenario.toml", "--data-dir", "data", "--no-progress"]);
@@ -103,7 +103,7 @@ async fn fill(server: &str, but: usize) -> Vec<Client> {
 
 #[tokio::test]
 #[ignore = "long: three servers that let few in, and contenders who wait to be let in"]
-async fn contenders_whom_no_server_lets_in_are_told_and_the_run_is_not_green() {
+async fn contenders_refused_by_every_server_are_reported_and_the_run_is_not_green() {
     // Given servers that have room for one more connection
     let data = tempfile::tempdir_in(ensemble::fast_dir().unwrap_or_else(std::env::temp_dir)).unwrap();
     let local = narrow(data.path()).await;

@@ -19,7 +19,7 @@ fn finished(directory: &Path) -> SweepFile {
 }
 
 #[test]
-fn nonsense_is_told_what_to_change_before_anything_starts() {
+fn wrong_sweeps_are_refused_before_anything_starts() {
     let bench = Bench::with(SHORT);
     for (typed, told) in [
         ("scenario.toml", "--over"),
@@ -67,7 +67,7 @@ fn a_series_with_a_link_in_place_of_a_folder_is_not_resumed() {
 }
 
 #[test]
-fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
+fn a_killed_sweep_resumes_without_repeating_points() {
     // Given a sweep over three values that is killed after its second run
     let bench = Bench::with(SHORT);
     let typed = "sweep scenario.toml --over contenders=1,2,4 --data-dir data --budget 2m";

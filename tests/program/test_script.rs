@@ -52,20 +52,20 @@ impl Machine {
 }
 
 #[test]
-fn no_docker_daemon_is_started_unasked_and_the_way_to_ask_is_named() {
+fn no_docker_daemon_is_started_unasked_and_the_variable_is_named() {
     let (said, started) = Machine::new().run("scripts/test", &["program"], None);
     assert!(!started, "{said}");
     assert!(said.contains("no Docker daemon runs") && said.contains(ASK), "{said}");
 }
 
 #[test]
-fn a_docker_daemon_that_was_asked_for_is_announced_and_started() {
+fn a_requested_docker_daemon_is_announced_and_started() {
     let (said, started) = Machine::new().run("scripts/test", &["program"], Some("1"));
     assert!(started && said.contains("starting a Docker daemon as root"), "{said}");
 }
 
 #[test]
-fn what_every_change_must_pass_asks_for_a_docker_daemon_unless_that_is_refused() {
+fn ci_requests_a_docker_daemon_unless_refused() {
     assert!(Machine::new().run(".ci/run", &[], None).1);
     assert!(!Machine::new().run(".ci/run", &[], Some("no")).1);
 }

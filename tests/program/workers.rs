@@ -114,7 +114,7 @@ fn code(output: &Output) -> Option<i32> {
 }
 
 #[tokio::test]
-async fn four_workers_make_the_load_of_one_arrival_by_arrival_and_the_servers_count_what_they_count() {
+async fn four_workers_make_the_load_of_one_and_servers_agree_with_their_counts() {
     // Given servers that count for nobody else
     let local = ensemble::start(3).await;
     let connect = local.connect();
@@ -149,7 +149,7 @@ async fn four_workers_make_the_load_of_one_arrival_by_arrival_and_the_servers_co
 }
 
 #[test]
-fn the_merge_of_one_part_is_that_part_byte_for_byte() {
+fn merging_one_part_copies_it_byte_for_byte() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "alone", of: 1 };
@@ -163,7 +163,7 @@ fn the_merge_of_one_part_is_that_part_byte_for_byte() {
 }
 
 #[test]
-fn a_lock_that_holds_across_workers_is_held_by_the_transactions_of_all_and_nothing_is_left_behind() {
+fn a_lock_across_workers_is_judged_by_all_transactions() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "held", of: 4 };
@@ -193,7 +193,7 @@ fn a_lock_that_holds_across_workers_is_held_by_the_transactions_of_all_and_nothi
 }
 
 #[test]
-fn a_lock_that_excludes_nobody_is_found_out_even_where_each_worker_has_one_contender() {
+fn no_lock_is_violated_even_with_one_contender_per_worker() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     for contenders in depth::of(vec![4], vec![4, 12]) {
@@ -211,7 +211,7 @@ fn a_lock_that_excludes_nobody_is_found_out_even_where_each_worker_has_one_conte
 }
 
 #[test]
-fn parts_that_do_not_belong_together_are_refused_with_their_names() {
+fn parts_of_different_runs_are_refused_with_their_names() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     let short = CLOSED.replace("\"2s\"", "\"1s\"");
@@ -241,7 +241,7 @@ fn parts_that_do_not_belong_together_are_refused_with_their_names() {
 }
 
 #[test]
-fn what_several_workers_cannot_make_is_refused_before_anything_is_asked_of_the_ensemble() {
+fn loads_impossible_for_workers_are_refused_before_any_request() {
     let bench = Bench::new();
     let job = Job { bench: &bench, connect: "127.0.0.1:1", name: "x", of: 9 };
     let told = |text: &str, index| {
@@ -267,7 +267,7 @@ fn what_several_workers_cannot_make_is_refused_before_anything_is_asked_of_the_e
 
 #[test]
 #[ignore = "long"]
-fn a_worker_that_comes_later_is_waited_for_and_one_that_never_comes_ends_the_others() {
+fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
     let bench = Bench::with(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
     // Given one that comes 3 s after the others
@@ -291,7 +291,7 @@ fn a_worker_that_comes_later_is_waited_for_and_one_that_never_comes_ends_the_oth
 }
 
 #[test]
-fn another_program_or_another_scenario_is_refused_by_all_before_the_load() {
+fn all_workers_refuse_a_different_program_or_scenario_before_the_load() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     // Given a program that is not quite the same
@@ -336,7 +336,7 @@ fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
 }
 
 #[test]
-fn a_worker_that_is_killed_in_the_warm_up_fails_the_run() {
+fn a_worker_killed_in_the_warm_up_fails_the_run() {
     killed("in-warm-up", |job| {
         job.wait_until_started();
         std::thread::sleep(Duration::from_millis(500));
@@ -345,7 +345,7 @@ fn a_worker_that_is_killed_in_the_warm_up_fails_the_run() {
 
 #[test]
 #[ignore = "long"]
-fn a_worker_that_is_killed_while_its_contenders_hold_fails_the_run() {
+fn a_worker_killed_during_a_hold_fails_the_run() {
     killed("while-holding", |job| {
         job.wait_until_started();
         std::thread::sleep(Duration::from_millis(4_500));
@@ -354,7 +354,7 @@ fn a_worker_that_is_killed_while_its_contenders_hold_fails_the_run() {
 
 #[test]
 #[ignore = "long"]
-fn a_worker_that_is_killed_before_the_others_have_come_fails_the_run_before_it_begins() {
+fn a_worker_killed_before_the_others_arrive_fails_the_run() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "before", of: 3 };
@@ -375,7 +375,7 @@ fn follow(bench: &Bench, job: &str, connect: &str) -> Child {
 
 #[test]
 #[ignore = "long"]
-fn a_sweep_is_made_by_workers_that_follow_it_until_it_ends() {
+fn workers_follow_a_sweep_until_it_ends() {
     let bench = Bench::with(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
     // When a sweep shares its load
@@ -394,7 +394,7 @@ fn a_sweep_is_made_by_workers_that_follow_it_until_it_ends() {
 
 #[test]
 #[ignore = "long: a plan measures for minutes"]
-fn a_plan_is_measured_and_verified_by_workers_that_follow_it() {
+fn workers_follow_a_plan_through_its_verification() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     let follower = follow(&bench, "planned", &connect);
@@ -411,7 +411,7 @@ fn a_plan_is_measured_and_verified_by_workers_that_follow_it() {
 
 #[test]
 #[ignore = "long"]
-fn workers_meet_on_another_ensemble_where_that_is_asked_for_and_measure_the_same_part_of_the_load() {
+fn workers_may_meet_on_another_ensemble() {
     let bench = Bench::new();
     let text = CLOSED.replace("warm_up_at_most = \"500ms\"\n", "warm_up_at_most = \"2s\"\n");
     bench.scenario(&text);

@@ -76,7 +76,7 @@ fn drifting(seed: u64, blocks: u32, noise: f64, slower: f64) -> Vec<Answers> {
 }
 
 #[test]
-fn a_wait_that_is_a_fifth_longer_is_found_although_the_machine_became_twice_as_slow() {
+fn a_wait_20_percent_longer_is_found_even_if_the_host_slows_down_by_half() {
     for seed in 0..200 {
         let found = judged("wait.p50", drifting(seed, 8, 0.03, 1.2));
         assert_eq!(found.verdict, Found::Regressed, "{seed}: {found:?}");
@@ -86,7 +86,7 @@ fn a_wait_that_is_a_fifth_longer_is_found_although_the_machine_became_twice_as_s
 }
 
 #[test]
-fn what_differs_by_nothing_but_noise_and_drift_is_never_found_to_differ() {
+fn noise_and_drift_alone_never_show_a_difference() {
     let alarms = (0..1_000).filter(|seed| {
         let found = judged("wait.p50", drifting(*seed, 8, 0.15, 1.0));
         !matches!(found.verdict, Found::Same | Found::Inconclusive)
@@ -126,7 +126,7 @@ fn intervals_miss_the_truth_in_one_of_twenty_comparisons_that_stop_once_they_are
 }
 
 #[test]
-fn which_way_is_better_follows_from_the_figure() {
+fn the_metric_decides_which_direction_is_better() {
     let blocks = |ratio: f64| {
         (1..=8_u32).map(move |at| {
             let a = 100.0 + f64::from(at);
@@ -140,7 +140,7 @@ fn which_way_is_better_follows_from_the_figure() {
 }
 
 #[test]
-fn a_difference_within_the_margin_is_no_regression_and_one_about_it_is_left_open() {
+fn a_difference_within_the_margin_is_no_regression_and_one_near_it_is_inconclusive() {
     let blocks = |ratio: f64| {
         (1..=8_u32).map(move |at| {
             let a = 100.0 + f64::from(at);
@@ -157,7 +157,7 @@ fn a_difference_within_the_margin_is_no_regression_and_one_about_it_is_left_open
 }
 
 #[test]
-fn too_few_pairs_for_so_many_comparisons_say_how_many_it_takes() {
+fn too_few_pairs_report_how_many_are_needed() {
     let few = judged("wait.p50", drifting(1, 3, 0.01, 2.0));
     assert_eq!(few.verdict, Found::Inconclusive);
     let why = few.why.unwrap();
@@ -172,7 +172,7 @@ fn too_few_pairs_for_so_many_comparisons_say_how_many_it_takes() {
 }
 
 #[test]
-fn where_a_run_said_nothing_nothing_is_green_but_a_regression_stays_one() {
+fn a_run_without_results_is_never_green_and_a_regression_stays_one() {
     let lacking = |slower: f64| {
         let mut blocks = drifting(1, 24, 0.01, slower);
         blocks[2].b = spoiled();
@@ -203,7 +203,7 @@ fn where_a_run_said_nothing_nothing_is_green_but_a_regression_stays_one() {
 }
 
 #[test]
-fn a_spoiled_pair_that_was_made_up_for_casts_doubt_only_where_b_was_spoiled_more_often_than_a() {
+fn replaced_invalid_pairs_matter_only_if_b_was_invalid_more_often_than_a() {
     // 24 blocks were asked for, and 26 ran.
     let spoiling = |spoil: fn(&mut [Answers])| {
         let mut blocks = drifting(1, 26, 0.01, 1.0);
@@ -224,7 +224,7 @@ fn a_spoiled_pair_that_was_made_up_for_casts_doubt_only_where_b_was_spoiled_more
 }
 
 #[test]
-fn a_side_that_differs_from_itself_is_not_found_to_differ_from_the_other() {
+fn a_side_that_differs_from_itself_shows_no_difference_from_the_other() {
     let blocks = (1..=8_u32).map(|at| {
         let a = 100.0 + f64::from(at);
         answers(a, 1.5 * a + f64::from(at) / 1e3, 1.4 * a + f64::from(at) / 1e3)
@@ -235,7 +235,7 @@ fn a_side_that_differs_from_itself_is_not_found_to_differ_from_the_other() {
 }
 
 #[test]
-fn what_all_comparisons_come_to_is_the_worst_that_is_known_and_never_green_by_what_is_not() {
+fn the_overall_outcome_is_the_worst_known_and_never_green_when_something_is_unknown() {
     let one = |(verdict, regression)| Comparison { verdict, regression, ..judged("wait.p50", Vec::new()) };
     let of =
         |each: &[(Found, Regression)]| Conclusion::of(&each.iter().copied().map(one).collect::<Vec<_>>());
@@ -252,7 +252,7 @@ fn what_all_comparisons_come_to_is_the_worst_that_is_known_and_never_green_by_wh
 }
 
 #[test]
-fn only_a_sound_trial_of_the_right_combination_answers() {
+fn only_a_valid_trial_of_the_same_combination_counts() {
     let trial = {
         let mut trial = records::trial(0);
         trial.cut_short = None;
@@ -283,7 +283,7 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
 }
 
 #[test]
-fn a_side_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_less() {
+fn a_side_that_sheds_arrivals_has_regressed_even_if_served_waits_are_shorter() {
     // Given eight blocks in which B drops up to a tenth of all arrivals, and those that it serves wait half as long
     let waits: Vec<Answers> =
         (1..=8).map(|at| answers(100.0 + f64::from(at), 50.0, 100.0 + f64::from(at))).collect();
@@ -311,7 +311,7 @@ fn a_side_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_l
 }
 
 #[test]
-fn what_was_lost_is_told_as_a_share_of_what_was_asked_for() {
+fn losses_are_reported_as_a_share_of_the_requested_trials() {
     let mut trial = records::trial(0);
     trial.measured.outcomes.add(Outcome::TimedOut, 2);
     let cell = CellKey::of(&trial.spec);
@@ -327,7 +327,7 @@ fn what_was_lost_is_told_as_a_share_of_what_was_asked_for() {
 }
 
 #[test]
-fn the_percentile_of_too_few_samples_is_not_measured_and_never_green() {
+fn a_percentile_of_too_few_samples_is_not_measured_and_never_green() {
     let of = |samples: u64| {
         let answer = |value: f64| Ok(Reading { value, at_least: false, samples: Some(samples) });
         let block = |at: u32| {
@@ -400,7 +400,7 @@ pub fn file() -> AbFile {
 }
 
 #[test]
-fn the_table_begins_with_the_conclusion_and_shows_what_noise_does_beside_each_ratio() {
+fn the_table_starts_with_the_conclusion_and_shows_noise_next_to_each_ratio() {
     insta::assert_snapshot!("ab_regressed", zklockbench_report::ab(&file(), Style::EVERYTHING));
 }
 
@@ -415,7 +415,7 @@ fn the_markdown_has_the_conclusion_each_comparison_and_the_sides() {
 }
 
 #[test]
-fn the_charts_show_every_ratio_and_every_block_and_nothing_where_there_is_none() {
+fn the_charts_show_every_ratio_and_every_block_that_exists() {
     let dir = tempfile::tempdir().unwrap();
     let drawn = zklockbench_report::chart::draw_ab(&file(), dir.path()).unwrap();
     let names: Vec<_> = drawn.files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
@@ -445,7 +445,7 @@ fn a_comparison_has_a_page_with_its_ratios_and_what_differs() {
 }
 
 #[test]
-fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table() {
+fn partial_and_violated_runs_are_named_in_the_first_line_and_below_the_table() {
     let mut file = file();
     file.ending = Ending::Interrupted;
     file.asked.until = Some(0.03);
@@ -473,7 +473,7 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
 }
 
 #[test]
-fn the_file_is_as_its_schema_says_and_is_replaced_as_a_whole() {
+fn the_file_matches_its_schema_and_is_replaced_atomically() {
     let directory = tempfile::tempdir().unwrap();
     let file = file();
     let going_on = AbFile { ending: Ending::GoingOn, ..file.clone() };

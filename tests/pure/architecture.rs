@@ -42,7 +42,7 @@ fn reads_of_the_past(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn nodes_are_read_for_a_check_only_by_a_server_that_has_caught_up() {
+fn checks_read_nodes_only_from_a_server_that_has_caught_up() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = 0;
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ fn nodes_are_read_for_a_check_only_by_a_server_that_has_caught_up() {
 }
 
 #[test]
-fn a_read_without_a_sync_is_found_outside_of_sessions_locks_and_tests() {
+fn a_read_without_a_sync_is_found_outside_sessions_locks_and_tests() {
     let read = "async fn f(c: C) {\n    c.check_stat(\"/x\").await;\n}\n";
     assert_eq!(reads_of_the_past("crates/load/src/workspace.rs", read), ["crates/load/src/workspace.rs:2"]);
     assert!(reads_of_the_past("crates/zk/src/session.rs", read).is_empty());

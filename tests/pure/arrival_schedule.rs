@@ -75,7 +75,7 @@ fn close(seen: f64, expected: f64, share: f64) {
 }
 
 #[test]
-fn every_process_has_the_rate_that_it_states() {
+fn every_arrival_process_has_its_stated_rate() {
     for (process, within) in [
         ("\"constant\"", 0.001),
         ("\"poisson\"", 0.02),
@@ -89,7 +89,7 @@ fn every_process_has_the_rate_that_it_states() {
 }
 
 #[test]
-fn counts_of_poisson_arrivals_vary_as_much_as_their_mean_and_gaps_say_nothing_of_the_next() {
+fn poisson_counts_have_variance_equal_to_the_mean_and_independent_gaps() {
     let times = times("rate = 40", 10_000);
     for window in [100, 1_000, 10_000] {
         close(dispersion(&times, 10_000, window), 1.0, 0.14);
@@ -107,7 +107,7 @@ fn evenly_spaced_arrivals_hardly_vary() {
 }
 
 #[test]
-fn bursts_vary_as_the_closed_formula_of_an_interrupted_poisson_process_says() {
+fn bursts_vary_like_an_interrupted_poisson_process() {
     let times = times("rate = 40\narrivals = { bursts = { peak = 4.0, length = \"500ms\" } }", 20_000);
     let (rate, ends, begins) = (160.0, 2.0, 2.0 / 3.0);
     let both: f64 = ends + begins;
@@ -124,7 +124,7 @@ fn bursts_vary_as_the_closed_formula_of_an_interrupted_poisson_process_says() {
 }
 
 #[test]
-fn a_day_has_as_many_arrivals_in_each_of_its_hours_as_the_sine_says() {
+fn daily_arrivals_follow_the_sine_hour_by_hour() {
     let times = times("rate = 40\narrivals = { day = { amplitude = 0.8, period = \"60s\" } }", 6_000);
     let mut hours = [0.0; 24];
     times.iter().for_each(|at| hours[usize::try_from(at % 60_000_000 / 2_500_000).unwrap()] += 1.0);
@@ -142,7 +142,7 @@ fn a_day_has_as_many_arrivals_in_each_of_its_hours_as_the_sine_says() {
 }
 
 #[test]
-fn a_ramp_and_steps_begin_with_the_measured_phase_after_a_warm_up_at_the_first_rate() {
+fn ramps_and_steps_start_after_a_warm_up_at_the_first_rate() {
     let ramp = spec(
         "duration = \"1000s\"\nwarm_up = \"500s\"\narrivals = { ramp = { from = 10, to = 110 } }\nlocks = 3",
     );
@@ -163,7 +163,7 @@ fn a_ramp_and_steps_begin_with_the_measured_phase_after_a_warm_up_at_the_first_r
 }
 
 #[test]
-fn what_is_the_same_at_all_times_goes_on_from_the_warm_up_and_for_as_long_as_asked() {
+fn stationary_arrivals_continue_from_the_warm_up_for_the_requested_time() {
     for process in ["\"poisson\"", "\"constant\"", "{ bursts = { peak = 2, length = \"1s\" } }"] {
         let lines = format!("rate = 10\nduration = \"60s\"\narrivals = {process}\n");
         let (short, long) = (spec(&lines), spec(&format!("{lines}warm_up = \"30s\"\n")));
@@ -174,7 +174,7 @@ fn what_is_the_same_at_all_times_goes_on_from_the_warm_up_and_for_as_long_as_ask
 }
 
 #[test]
-fn a_replay_comes_as_its_file_says_and_the_rest_is_drawn() {
+fn a_replay_follows_its_file_and_draws_the_rest() {
     let mut replayed = spec("rate = 1\nduration = \"2s\"\nlocks = 4\nhold = \"7ms\"");
     let trace = [(0, Some(3), None), (1_500_000, None, Some(40)), (2_000_000, Some(0), None)];
     let trace =
@@ -191,7 +191,7 @@ fn a_replay_comes_as_its_file_says_and_the_rest_is_drawn() {
 }
 
 #[test]
-fn the_same_seed_draws_the_same_and_no_purpose_disturbs_another() {
+fn the_same_seed_draws_the_same_values_and_draws_are_independent() {
     let lines = "rate = 100\nduration = \"10s\"\nhold = { exponential = { mean = \"5ms\" } }\n";
     let drawn = |more: &str| draw(&spec(&format!("{lines}{more}")), seconds(10));
     let base = drawn("locks = 20\nread_ratio = 0.5");
@@ -216,7 +216,7 @@ fn the_same_seed_draws_the_same_and_no_purpose_disturbs_another() {
 }
 
 #[test]
-fn arrivals_of_several_kinds_hold_and_read_as_their_kind_does_as_often_as_its_share_says() {
+fn arrivals_of_several_kinds_hold_and_read_in_proportion_to_their_shares() {
     let lines = "rate = 1000\nduration = \"100s\"\nhold = \"2ms\"\n";
     let kinds = "[[client]]\nshare = 9\n[[client]]\nshare = 1\nhold = \"50ms\"\nread_ratio = 1\n";
     let (alike, mixed) =
@@ -233,7 +233,7 @@ fn arrivals_of_several_kinds_hold_and_read_as_their_kind_does_as_often_as_its_sh
 }
 
 #[test]
-fn locks_are_asked_for_as_zipf_says_and_the_seed_says_which_is_hottest() {
+fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest() {
     let hot = spec("rate = 1000\nduration = \"100s\"\nlocks = 100\npopularity = { zipf = 1.0 }");
     let drawn = draw(&hot, seconds(100));
     let mut asked = [0.0; 100];
@@ -277,7 +277,7 @@ fn pollaczek_khinchine(arrivals: &[Arrival], lasts_s: u64) -> f64 {
 }
 
 #[test]
-fn waits_for_poisson_arrivals_are_those_of_pollaczek_and_khinchine() {
+fn waits_for_poisson_arrivals_match_pollaczek_khinchine() {
     for hold in ["\"10ms\"", "{ exponential = { mean = \"10ms\" } }"] {
         for (percent, within) in [(30, 0.1), (50, 0.1), (70, 0.1), (80, 0.2)] {
             let lines = format!("rate = {percent}\nduration = \"1000s\"\nhold = {hold}");
@@ -323,7 +323,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_file_says_arrivals_are_sorted_and_within_their_bounds(
+    fn arrivals_are_always_sorted_and_within_bounds(
         process in processes(), locks in 1_usize..50, zipf in 0.0..5.0_f64, warm_up in 0_u64..3_000,
         lasts in 0_u64..6_000, scale in 0.5..10.0_f64, seed in 0_u64..1_000,
     ) {

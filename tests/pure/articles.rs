@@ -194,7 +194,7 @@ fn tests_that_decide_claims_exist() {
 }
 
 #[test]
-fn what_a_claim_needs_is_a_scenario_that_ships_and_names_the_claim() {
+fn every_claim_needs_a_shipped_scenario_that_names_it() {
     let folders = ["scenarios/articles", "drivers/redis", "drivers/curator"];
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(root().join(folder)).unwrap());
     let texts: Vec<String> = files
@@ -229,7 +229,7 @@ fn waits(few: u64, many: u64, queue: u64) -> Evidence {
 }
 
 #[test]
-fn claim_1_the_wait_of_some_grows_if_it_is_far_longer_than_in_a_queue_of_as_many() {
+fn claim_1_compares_the_longest_wait_with_that_of_an_equally_long_queue() {
     Claim(1).is_decided(vec![
         ("far longer", waits(100, 900, 100), Confirmed),
         ("shorter", waits(10, 90, 100), Refuted),
@@ -244,7 +244,7 @@ fn claim_1_the_wait_of_some_grows_if_it_is_far_longer_than_in_a_queue_of_as_many
 }
 
 #[test]
-fn claim_2_no_release_wakes_more_than_the_next() {
+fn claim_2_a_release_wakes_only_the_next_waiter() {
     let batch_and_load = |in_batch: u64, from_rank: u32| {
         let queue = |name: &str| with(trial(name, 20), |trial| told(trial, in_batch));
         let woken = Woken { from_rank, to_rank: None, count: 1, p50_us: 1, p99_us: 1 };
@@ -273,7 +273,7 @@ fn claim_3_a_waiter_sends_nothing_beyond_the_model() {
 }
 
 #[test]
-fn claims_4_21_and_33_are_about_what_curator_was_seen_to_do() {
+fn claims_4_21_and_33_follow_from_observed_curator_behaviour() {
     let queue = |order: bool, owners: u64, entered: bool, told: bool| {
         let facts = json!({ "inOrder": order, "ownersTold": owners, "nextEntered": entered, "holderTold": told, "holderBelieves": !told });
         of_curator(json!({ "queue": facts }))
@@ -408,7 +408,7 @@ fn claim_8_asks_whether_sessions_go_on_while_their_server_is_dead() {
 }
 
 #[test]
-fn claim_9_needs_hosts_of_their_own() {
+fn claim_9_needs_separate_hosts() {
     let servers = |shares_host: bool, reads: [f64; 3], writes: [f64; 3]| {
         let of = |at: usize, count: usize| {
             let mut what = calibration();
@@ -447,7 +447,7 @@ fn claim_9_needs_hosts_of_their_own() {
 }
 
 #[test]
-fn claim_14_compares_a_dead_holders_lock_with_its_session_timeout() {
+fn claim_14_compares_the_time_a_dead_holder_keeps_its_lock_with_the_session_timeout() {
     let crashed = |recovered_us: u64| {
         let trial = with(trial("predecessor-watch", 5), |trial| {
             trial.sessions.negotiated_timeout_us = 2_000_000;
@@ -464,7 +464,7 @@ fn claim_14_compares_a_dead_holders_lock_with_its_session_timeout() {
 }
 
 #[test]
-fn claim_16_is_about_a_thousand() {
+fn claim_16_needs_a_thousand_waiters() {
     let herd = |contenders: usize, told_of: u64| {
         let trial = with(trial("parent-watch", contenders), |trial| told(trial, told_of));
         of_run("articles-herd-1000", vec![trial])
@@ -582,7 +582,7 @@ fn claim_23_asks_whether_nodes_outlive_connections() {
 }
 
 #[test]
-fn claim_24_is_about_time_and_about_the_order_of_those_that_come_one_after_the_other() {
+fn claim_24_checks_total_time_and_order_of_arrival() {
     let polling = |got: u64, us: u64, apart: u64| {
         let of = |amount: u64, overtaken: u64| {
             with(trial("polling class=article", 20), |trial| {
@@ -636,7 +636,7 @@ fn costs(classes: [u64; 3], recipes: [u64; 3]) -> Evidence {
 }
 
 #[test]
-fn claims_25_and_26_hold_where_the_cells_of_contenders_and_hold_say() {
+fn claims_25_and_26_hold_in_the_cells_that_they_name() {
     Claim(25).is_decided(vec![
         ("everywhere", costs([100, 40, 5], [100, 40, 5]), Confirmed),
         ("nowhere", costs([20, 39, 30], [20, 39, 30]), Refuted),
@@ -655,7 +655,7 @@ fn claims_25_and_26_hold_where_the_cells_of_contenders_and_hold_say() {
 }
 
 #[test]
-fn claim_27_counts_what_is_on_the_wire_and_what_is_in_the_source() {
+fn claim_27_counts_requests_and_source_lines() {
     let batch = |kinds: [usize; 3]| {
         let of = |(label, kinds): (&str, usize)| {
             with(trial(label, 20), |trial| {
@@ -677,7 +677,7 @@ fn claim_27_counts_what_is_on_the_wire_and_what_is_in_the_source() {
 }
 
 #[test]
-fn claim_28_compares_what_the_articles_classes_lose() {
+fn claim_28_compares_failures_of_the_articles_classes() {
     let of = |(label, gave_up): (&str, u64)| {
         with(trial(label, 6), |trial| {
             acquired(trial, 100);
@@ -700,7 +700,7 @@ fn claim_28_compares_what_the_articles_classes_lose() {
 }
 
 #[test]
-fn claim_29_asks_whom_a_later_arrival_has_overtaken() {
+fn claim_29_counts_overtaken_waiters() {
     let fairness = |retry: u64, queue: u64, uneven: u64| {
         let of = |label: &'static str, overtaken: u64, first: u64| {
             six(move |number| {
@@ -727,7 +727,7 @@ fn claim_29_asks_whom_a_later_arrival_has_overtaken() {
 }
 
 #[test]
-fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
+fn claim_30_compares_stuck_contenders_with_and_without_a_guid() {
     let lost = |with_guid: usize, without: usize, proved: bool| {
         let of = |name: &str, stuck: usize, proved: bool| {
             with(trial(name, 5), |trial| {
@@ -750,7 +750,7 @@ fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
 }
 
 #[test]
-fn claims_31_and_34_count_entries_beside_lost_holders_and_what_the_token_stopped() {
+fn claims_31_and_34_count_overlaps_with_lost_holders_and_writes_stopped_by_the_token() {
     let zombie = |entries: u64, violations: u64, stopped: u64| {
         let of = |name: &str| {
             with(trial(name, 6), |trial| {
@@ -808,7 +808,7 @@ fn claims_36_and_37_count_creates_and_notifications_of_the_races() {
 }
 
 #[test]
-fn claims_38_39_and_40_look_into_shared_locks() {
+fn claims_38_39_and_40_concern_shared_locks() {
     let shared = |most: u64, violations: u64, spurious: u64| {
         let trial = with(trial("shared-predecessor-watch", 100), |trial| {
             acquired(trial, 10);
@@ -851,7 +851,7 @@ fn claims_38_39_and_40_look_into_shared_locks() {
 }
 
 #[test]
-fn trials_that_were_cut_short_or_are_invalid_decide_nothing() {
+fn partial_and_invalid_trials_decide_no_claim() {
     let mut evidence = waits(100, 900, 100);
     for trial in &mut evidence.runs[0].what.trials {
         trial.health.invalid = Some("the generator was late".into());
@@ -862,7 +862,7 @@ fn trials_that_were_cut_short_or_are_invalid_decide_nothing() {
 }
 
 #[test]
-fn of_two_runs_of_a_scenario_the_newer_one_counts() {
+fn the_newer_of_two_runs_of_a_scenario_counts() {
     let mut evidence = waits(10, 90, 100);
     let mut newer = waits(100, 900, 100).runs.swap_remove(0);
     newer.what.run.run.started_at += Duration::from_secs(60);
@@ -881,7 +881,7 @@ fn the_text_names_each_claim_its_answer_and_its_runs() {
 }
 
 #[test]
-fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
+fn the_page_states_the_host_and_the_limits_of_the_measurements() {
     let note = "With a debug build.";
     let decisions = Decisions::by(&waits(100, 900, 100), Some(note.into()));
     let page = evidence_page(&decisions);
@@ -894,7 +894,7 @@ fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
 }
 
 #[test]
-fn claims_whose_runs_are_missing_keep_the_decision_that_was_kept() {
+fn claims_without_runs_keep_their_stored_decision() {
     // Given decisions on claims 1 and 12
     let whole = Decisions::by(&waits(100, 900, 100), Some("On a quiet host.".into()));
     let of = |decisions: &Decisions, number: u8| {

@@ -45,7 +45,7 @@ fn store(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_copy_is_the_run_as_it_was_with_its_commit() {
+fn a_stored_baseline_equals_the_run_and_names_its_commit() {
     let dir = tempfile::tempdir().unwrap();
     let source = run(dir.path(), "mine", |_| ());
     fs::write(source.join("notes.txt"), "no part of the run").unwrap();
@@ -61,7 +61,7 @@ fn a_copy_is_the_run_as_it_was_with_its_commit() {
 }
 
 #[test]
-fn what_cannot_be_a_baseline_is_refused_and_leaves_nothing() {
+fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
     let refused = |run: &Path, commit: Option<&str>| {
@@ -85,7 +85,7 @@ fn what_cannot_be_a_baseline_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
+fn a_missing_or_damaged_store_is_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     assert!(
         told(zklockbench_results::baselines(&dir.path().join("absent")))
@@ -119,7 +119,7 @@ fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
 }
 
 #[test]
-fn commits_have_all_their_runs_of_a_scenario_the_newest_commit_first() {
+fn runs_are_grouped_by_commit_with_the_newest_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let of = |store: &Path, scenario| {
@@ -134,7 +134,7 @@ fn commits_have_all_their_runs_of_a_scenario_the_newest_commit_first() {
 }
 
 #[test]
-fn of_a_plain_directory_of_runs_the_complete_ones_of_the_scenario_are_there_the_newest_first() {
+fn a_plain_directory_offers_its_complete_runs_of_the_scenario_newest_first() {
     let dir = tempfile::tempdir().unwrap();
     let later = |minutes: u64| {
         move |run: &mut Run| run.started_at = records::began() + Duration::from_secs(60 * minutes)

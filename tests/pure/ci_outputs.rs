@@ -89,7 +89,7 @@ fn json(text: &str) -> Value {
 // --- JUnit ----------------------------------------------------------------------------------------------------------
 
 #[test]
-fn junit_has_a_case_for_each_check_and_nothing_that_did_not_pass_is_green() {
+fn junit_has_a_case_for_each_check_and_only_passed_checks_are_green() {
     let text = junit::render(&example()).unwrap();
     insta::assert_snapshot!("junit_of_the_example", text);
     // The twelve cells and that every trial ran, two more gates and the one of every run
@@ -97,12 +97,12 @@ fn junit_has_a_case_for_each_check_and_nothing_that_did_not_pass_is_green() {
 }
 
 #[test]
-fn junit_of_hostile_names_is_text_and_nothing_else() {
+fn junit_escapes_hostile_names() {
     insta::assert_snapshot!("junit_of_hostile_names", junit::render(&hostile()).unwrap());
 }
 
 #[test]
-fn junit_is_valid_by_the_schema_that_jenkins_refuses_files_by() {
+fn junit_matches_the_schema_of_jenkins() {
     if Command::new("xmllint").arg("--version").output().is_err() {
         return skipped("no xmllint (libxml2-utils)");
     }
@@ -138,7 +138,7 @@ fn githubs_summary_and_annotations_show_the_worst_first() {
 }
 
 #[test]
-fn githubs_summary_and_annotations_of_hostile_names_are_text_and_nothing_else() {
+fn githubs_summary_and_annotations_escape_hostile_names() {
     let document = hostile();
     let annotations = github::annotations(&document);
     assert!(annotations.iter().all(|line| line.lines().count() == 1 && line.starts_with("::error title=")));
@@ -150,7 +150,7 @@ fn githubs_summary_and_annotations_of_hostile_names_are_text_and_nothing_else() 
 }
 
 #[test]
-fn what_github_would_drop_is_counted_instead() {
+fn annotations_that_github_would_drop_are_counted() {
     let document = failing(10_000);
     let lines = github::annotations(&document);
     assert_eq!(lines.len(), github::ANNOTATIONS_AT_MOST);
@@ -201,7 +201,7 @@ fn comparison() -> CiReport {
 }
 
 #[test]
-fn junit_of_a_comparison_fails_what_regressed_and_errs_on_what_is_not_known() {
+fn junit_of_a_comparison_fails_regressions_and_marks_unknowns_as_errors() {
     let text = junit::render(&comparison()).unwrap();
     insta::assert_snapshot!("junit_of_a_comparison", text);
     // Three figures of three cells, violations among them, the throughput of two together, and the whole
@@ -209,7 +209,7 @@ fn junit_of_a_comparison_fails_what_regressed_and_errs_on_what_is_not_known() {
 }
 
 #[test]
-fn github_is_told_of_what_regressed_first() {
+fn github_shows_regressions_first() {
     let document = comparison();
     insta::assert_snapshot!(
         "github_summary_of_a_comparison",
@@ -240,7 +240,7 @@ fn github_action_benchmark_gets_numbers_and_no_nulls() {
 }
 
 #[test]
-fn bencher_gets_its_published_format_with_the_value_within_its_bounds() {
+fn bencher_gets_its_published_format_with_values_inside_their_bounds() {
     let schema = json(&std::fs::read_to_string(root().join("tests/data/published/bmf.json")).unwrap());
     let validator = Schema::new(&schema);
     for (at, document) in [example(), hostile()].iter().enumerate() {
@@ -259,7 +259,7 @@ fn bencher_gets_its_published_format_with_the_value_within_its_bounds() {
 }
 
 #[test]
-fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tracked_by_nobody() {
+fn violated_locks_and_invalid_trials_are_not_tracked() {
     // Of the three, only the first is sound and held.
     let all = json(&trackers::bencher(&hostile()).unwrap());
     let names: Vec<&String> = all.as_object().unwrap().keys().collect();
@@ -277,7 +277,7 @@ fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tr
 }
 
 #[test]
-fn a_run_without_a_trial_and_one_that_broke_off_leave_an_error_and_no_figure() {
+fn empty_and_aborted_runs_yield_an_error_and_no_metric() {
     let stored = records::stored(&records::run(2), &[]);
     for document in [
         shown::ci_report(&stored, &Gated::default()),
@@ -316,7 +316,7 @@ fn openmetrics_at_the_end_of_a_run_and_during_one() {
 }
 
 #[test]
-fn what_was_counted_once_is_not_taken_back_when_a_trial_ends() {
+fn counters_never_decrease_when_a_trial_ends() {
     let mut live = live();
     let acquired = |live: &Live| {
         let text = live.render(records::began());
@@ -344,7 +344,7 @@ for family in text_string_to_metric_families(sys.stdin.read()):
 ";
 
 #[test]
-fn prometheus_own_parser_reads_the_metrics_and_gives_the_names_back() {
+fn prometheus_own_parser_reads_the_metrics_and_their_names() {
     let Some(python) = python_with("prometheus_client") else {
         return skipped("no Python with prometheus_client (Debian: python3-prometheus-client)");
     };
@@ -390,7 +390,7 @@ fn feed(python: &str, program: &str, input: &str) -> String {
 // --- A run directory ---------------------------------------------------------------------------------------------------
 
 #[test]
-fn six_repetitions_have_an_interval_in_every_format_that_has_room_for_one() {
+fn six_repetitions_have_an_interval_in_every_format_that_supports_one() {
     let trial = |index: usize| {
         let mut trial = records::trial(index);
         trial.spec.repetition = u32::try_from(index).unwrap() + 1;

@@ -69,7 +69,7 @@ fn commands(name: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn each_pipeline_is_what_its_service_publishes_as_the_schema() {
+fn each_pipeline_matches_the_schema_of_its_service() {
     for (name, schema) in PIPELINES {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/published").join(schema);
         let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -83,7 +83,7 @@ fn each_pipeline_is_what_its_service_publishes_as_the_schema() {
 }
 
 #[test]
-fn each_command_in_the_pipelines_is_one_that_this_program_takes() {
+fn each_command_in_the_pipelines_exists() {
     for ((name, _), expected) in PIPELINES.into_iter().zip([3, 3, 0, 1]) {
         let commands = commands(name);
         assert_eq!(commands.len(), expected, "{name}: {commands:?}");
@@ -104,7 +104,7 @@ fn the_scenario_that_the_pipelines_run_is_built_in() {
 }
 
 #[test]
-fn actionlint_has_nothing_to_say_of_the_workflows() {
+fn actionlint_accepts_the_workflows() {
     if !depth::is_long() {
         return;
     }

@@ -53,7 +53,7 @@ fn verdicts(compared: &Comparison) -> BTreeMap<&str, ComparisonVerdict> {
 }
 
 #[test]
-fn what_takes_half_as_long_again_has_regressed_and_the_other_way_round_improved() {
+fn fifty_percent_longer_is_a_regression_and_the_reverse_an_improvement() {
     let (base, new) = (taking("base", 1.0, 10), taking("new", 1.5, 10));
     let slower = compared(&base, &new);
     for figure in ["throughput", "wait.p50", "wait.p99", "handoff.p50"] {
@@ -75,7 +75,7 @@ fn what_takes_half_as_long_again_has_regressed_and_the_other_way_round_improved(
 }
 
 #[test]
-fn what_takes_as_long_is_the_same_and_nothing_regressed() {
+fn equal_durations_are_the_same_and_no_regression() {
     let base = taking("base", 1.0, 10);
     let mut noise = NOISE;
     noise.reverse();
@@ -91,7 +91,7 @@ fn what_takes_as_long_is_the_same_and_nothing_regressed() {
 }
 
 #[test]
-fn three_repetitions_a_side_show_no_regression_however_large_and_say_how_many_would() {
+fn three_repetitions_a_side_show_no_regression_and_report_how_many_are_needed() {
     let few = compared(&taking("base", 1.0, 3), &taking("new", 3.0, 3));
     let wait = &row(&few, "wait.p99").compared;
     assert_eq!((wait.verdict, wait.regression), (ComparisonVerdict::Inconclusive, Regression::Unknown));
@@ -117,7 +117,7 @@ fn repetitions_of_several_runs_are_pooled() {
 }
 
 #[test]
-fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
+fn a_cell_missing_from_the_new_run_is_not_measured_and_never_green() {
     let other = |mut trial: Trial| {
         trial.spec.strategy.label = "other".into();
         trial
@@ -137,7 +137,7 @@ fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
 }
 
 #[test]
-fn a_repetition_that_was_made_again_after_a_spoiled_trial_has_its_pair() {
+fn a_rerun_repetition_keeps_its_pair() {
     // Given a strategy that takes twice as long as another beside it, and a trial of it that was spoiled and made again
     let slower = |at: usize| {
         let mut trial = records::trial_taking(at, 2.0 * NOISE[at]);
@@ -155,7 +155,7 @@ fn a_repetition_that_was_made_again_after_a_spoiled_trial_has_its_pair() {
 }
 
 #[test]
-fn trials_that_are_invalid_or_partial_do_not_count_and_are_told() {
+fn invalid_and_partial_trials_do_not_count_and_are_reported() {
     let mut new: Vec<Trial> = (0..10).map(|at| records::trial_taking(at, NOISE[at])).collect();
     new[3].health.invalid = Some("the generator was late".into());
     let without_one = compared(&taking("base", 1.0, 10), &side("new", &new));
@@ -187,7 +187,7 @@ fn of_one_figure(base: &Side, new: &Side) -> Comparison {
 }
 
 #[test]
-fn what_spoils_a_repetition_may_be_what_makes_it_slow_so_the_new_must_not_lose_more_than_the_base() {
+fn more_invalid_repetitions_than_the_base_make_the_comparison_unknown() {
     for (base, new, exit) in [
         ((40, 40), (10, 2), Exit::Unknown),
         ((10, 10), (10, 9), Exit::Unknown),
@@ -207,7 +207,7 @@ fn what_spoils_a_repetition_may_be_what_makes_it_slow_so_the_new_must_not_lose_m
 }
 
 #[test]
-fn repetitions_that_a_partial_run_never_made_are_lost_as_well() {
+fn repetitions_missing_from_a_partial_run_count_as_lost() {
     let mut new = taking("new", 1.0, 7);
     new.runs[0].stored.run.run.planned_trials = 10;
     let found = of_one_figure(&taking("base", 1.0, 10), &new);
@@ -217,14 +217,14 @@ fn repetitions_that_a_partial_run_never_made_are_lost_as_well() {
 }
 
 #[test]
-fn what_is_slower_although_repetitions_are_lost_has_regressed() {
+fn slower_results_are_a_regression_even_if_repetitions_are_lost() {
     let mut new = taking("new", 1.5, 10);
     new.runs[0].stored.trials[0].health.invalid = Some("the generator was late".into());
     assert_eq!(compared(&taking("base", 1.0, 10), &new).conclusion.exit(), Exit::Violated);
 }
 
 #[test]
-fn a_repetition_that_was_made_again_is_not_lost() {
+fn a_rerun_repetition_is_not_lost() {
     let mut again = taking("new", 1.0, 10).runs[0].stored.trials.clone();
     let invalid = Trial { spec: again[4].spec.clone(), ..records::trial(4) };
     again.push(invalid);
@@ -254,7 +254,7 @@ fn ten_thousand_violations_are_not_the_same_as_one() {
 }
 
 #[test]
-fn any_violation_that_is_new_is_a_regression_of_itself() {
+fn any_new_violation_is_a_regression() {
     let violated = Trial { spec: records::spec(0), ..records::trial_with_a_violation(0) };
     let (base, new) = (side("base", &[records::trial(0)]), side("new", &[violated]));
     let found = compared(&base, &new);
@@ -264,7 +264,7 @@ fn any_violation_that_is_new_is_a_regression_of_itself() {
 }
 
 #[test]
-fn a_lock_that_only_the_new_has_is_not_compared_unless_it_does_not_exclude() {
+fn a_lock_only_in_the_new_run_is_compared_only_if_violated() {
     let other = |trial: Trial| {
         let mut trial = trial;
         trial.spec.strategy.label = "another".into();
@@ -287,7 +287,7 @@ fn a_lock_that_only_the_new_has_is_not_compared_unless_it_does_not_exclude() {
 }
 
 #[test]
-fn counts_that_the_load_determines_are_compared_exactly_even_once() {
+fn counts_determined_by_the_load_are_compared_exactly_without_repetitions() {
     let batch = |requests: u64| {
         let mut trial = records::trial(0);
         trial.spec.load = Load::Batch;
@@ -307,7 +307,7 @@ fn counts_that_the_load_determines_are_compared_exactly_even_once() {
 }
 
 #[test]
-fn waits_that_are_only_known_to_be_longer_can_show_a_regression_but_no_improvement() {
+fn lower_bounds_of_waits_can_show_a_regression_but_no_improvement() {
     let with_open_ends = |name: &str, times: f64| {
         let open = |at: usize| {
             let mut trial = records::trial_taking(at, times * NOISE[at]);
@@ -336,7 +336,7 @@ fn growing(index: usize) -> Trial {
 }
 
 #[test]
-fn a_queue_that_grows_has_longer_waits_than_any_that_does_not() {
+fn a_growing_queue_waits_longer_than_any_stable_one() {
     let steady = |at: usize| {
         let mut trial = records::overloaded(at);
         trial.steady = None;
@@ -353,7 +353,7 @@ fn a_queue_that_grows_has_longer_waits_than_any_that_does_not() {
 }
 
 #[test]
-fn another_load_or_machine_is_refused_unless_it_is_forced_and_then_the_output_says_so() {
+fn another_load_or_host_is_refused_unless_forced_and_then_reported() {
     let base = taking("base", 1.0, 10);
     let with = |change: fn(&mut Side)| {
         let mut new = taking("new", 1.0, 10);
@@ -405,7 +405,7 @@ fn another_load_or_machine_is_refused_unless_it_is_forced_and_then_the_output_sa
 }
 
 #[test]
-fn what_was_asked_apart_is_told_as_people_write_it() {
+fn differences_in_the_load_are_printed_in_readable_units() {
     let [mut base, mut new] = ["base", "new"].map(|name| taking(name, 1.0, 10));
     base.runs[0].stored.run.run.overrides.clear();
     new.runs[0].stored.run.run.overrides = vec!["--set hold=5ms".into(), "--duration 3s".into()];
@@ -441,7 +441,7 @@ fn what_was_asked_apart_is_told_as_people_write_it() {
 }
 
 #[test]
-fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
+fn metrics_can_be_chosen_and_an_unmeasured_one_is_not_measured() {
     let ask = |figure: &str| Ask { figures: vec![figures::named(figure).unwrap()], ..Ask::default() };
     let (base, new) = (taking("base", 1.0, 10), taking("new", 1.0, 10));
     let chosen = compare(&base, &new, &ask("wait.p90")).unwrap();
@@ -463,7 +463,7 @@ fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
 }
 
 #[test]
-fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none() {
+fn the_json_output_matches_its_schema_and_contains_only_finite_numbers() {
     let schema = serde_json::to_value(schemars::schema_for!(Comparison)).unwrap();
     let validator = Schema::new(&schema);
     let steady = |at: usize| Trial { steady: None, ..records::overloaded(at) };
@@ -481,7 +481,7 @@ fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none(
 }
 
 #[test]
-fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
+fn text_from_a_directory_is_escaped_in_terminal_and_page() {
     let hostile = |name: &str| {
         let mut side = taking(name, 1.0, 10);
         let stored = &mut side.runs[0].stored;
@@ -505,7 +505,7 @@ fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
 }
 
 #[test]
-fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_is_cut() {
+fn a_table_too_wide_for_the_terminal_is_printed_row_by_row_without_cut_words() {
     let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
     for (width, colour) in [(40, false), (60, false), (60, true)] {
         let shown = zklockbench_report::comparison(
@@ -519,7 +519,7 @@ fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_i
 }
 
 #[test]
-fn at_the_usual_width_a_comparison_is_a_table_below_the_names_of_its_strategies() {
+fn a_comparison_at_80_columns_is_a_table_below_the_strategy_names() {
     let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
     for colour in [false, true] {
         let shown = zklockbench_report::comparison(
@@ -540,7 +540,7 @@ fn at_the_usual_width_a_comparison_is_a_table_below_the_names_of_its_strategies(
 }
 
 #[test]
-fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
+fn the_chart_has_a_row_for_every_ratio_and_a_word_for_every_colour() {
     let dir = tempfile::tempdir().unwrap();
     let found = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
     let (svg, png) = (dir.path().join("c.svg"), dir.path().join("c.png"));
@@ -590,7 +590,7 @@ fn told(path: &Path) -> String {
 }
 
 #[test]
-fn a_directory_of_runs_is_read_as_all_of_them_and_one_that_is_damaged_is_named() {
+fn all_runs_of_a_directory_are_read_and_a_damaged_one_is_named() {
     let dir = tempfile::tempdir().unwrap();
     assert!(told(dir.path()).contains("is not a run directory"), "{}", told(dir.path()));
     assert!(told(&dir.path().join("absent")).contains("is not a directory"));
@@ -626,7 +626,7 @@ fn the_example_run_is_compared_with_itself_only_when_forced() {
 }
 
 #[test]
-fn parts_of_a_run_differ_in_versions_only_where_both_are_known() {
+fn parts_of_a_run_differ_in_versions_only_if_both_are_known() {
     let run = |versions: &[&str]| {
         let mut run = records::run(1);
         let servers =

@@ -38,7 +38,7 @@ fn with_floor(mut side: Side, handoff_us: u64) -> Side {
 }
 
 #[test]
-fn one_run_a_side_is_said_to_be_no_more_than_that() {
+fn the_output_states_when_each_side_has_only_one_run() {
     let found = compared(&side("base", &[1.0]), &side("new", &[1.0001]));
     assert_eq!((found.about, found.conclusion.exit()), (About::TheseRuns, Exit::Held));
     assert!(
@@ -78,7 +78,7 @@ fn each_figure_has_its_own_margin_and_any_can_be_chosen() {
 }
 
 #[test]
-fn a_tail_for_which_one_side_has_a_sample_too_few_is_left_out_and_not_unknown() {
+fn a_tail_with_too_few_samples_on_one_side_is_left_out() {
     let sampled = |name: &str, samples: usize| {
         let mut side = side(name, &[1.0]);
         for trial in &mut side.runs[0].stored.trials {
@@ -108,7 +108,7 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
 }
 
 #[test]
-fn among_many_figures_a_change_within_the_margin_is_found_beyond_it_in_one_family_of_twenty_at_most() {
+fn at_most_one_family_in_twenty_reports_a_false_change() {
     let mut random = ChaCha8Rng::seed_from_u64(13);
     let limits = Limits { margin: 0.05, alpha: 0.05 };
     let times = depth::of(200, 2_000);
@@ -129,7 +129,7 @@ fn among_many_figures_a_change_within_the_margin_is_found_beyond_it_in_one_famil
 }
 
 #[test]
-fn runs_that_differ_by_more_than_their_repetitions_do_raise_no_false_alarms() {
+fn run_to_run_variation_raises_no_false_alarms() {
     let mut random = ChaCha8Rng::seed_from_u64(14);
     let limits = Limits { margin: 0.05, alpha: 0.05 };
     let times = depth::of(200, 2_000);
@@ -163,7 +163,7 @@ fn runs_that_differ_by_more_than_their_repetitions_do_raise_no_false_alarms() {
 }
 
 #[test]
-fn with_enough_runs_the_run_is_the_unit_and_the_output_says_so() {
+fn the_run_is_the_unit_when_there_are_enough_and_the_output_states_it() {
     let (base, new) =
         (side("base", &[1.0, 1.01, 0.99, 1.02, 0.98]), side("new", &[1.5, 1.52, 1.49, 1.51, 1.48]));
     let found = compared(&base, &new);
@@ -184,7 +184,7 @@ fn with_enough_runs_the_run_is_the_unit_and_the_output_says_so() {
 }
 
 #[test]
-fn the_run_is_the_unit_where_waits_that_had_not_ended_cannot_move_its_median_and_only_there() {
+fn the_run_is_the_unit_only_if_unfinished_waits_cannot_move_its_median() {
     // Given three runs against three of seven repetitions, of each of which that one is a lower bound
     let unit = |at_least: usize| {
         let run = |middle: f64| -> Vec<Reading> {
@@ -203,7 +203,7 @@ fn the_run_is_the_unit_where_waits_that_had_not_ended_cannot_move_its_median_and
 }
 
 #[test]
-fn what_is_not_shown_of_runs_is_not_said_of_such_runs() {
+fn conclusions_about_runs_need_enough_runs() {
     let base = side("base", &[1.0, 1.01, 0.99]);
     // Given runs in which a tenth of the waits had not ended, so that their p99 has no median by run
     let mut new = side("new", &[1.0, 1.01, 0.99]);
@@ -215,7 +215,7 @@ fn what_is_not_shown_of_runs_is_not_said_of_such_runs() {
 }
 
 #[test]
-fn a_run_that_ended_before_its_first_trial_has_lost_all_of_them() {
+fn a_run_that_ended_before_its_first_trial_lost_all_trials() {
     let base = side("base", &[1.0]);
     let mut new = side("new", &[1.0001, 1.0]);
     assert_eq!(compared(&base, &new).conclusion.exit(), Exit::Held);
@@ -225,7 +225,7 @@ fn a_run_that_ended_before_its_first_trial_has_lost_all_of_them() {
 }
 
 #[test]
-fn of_one_repetition_it_is_not_known_how_many_it_takes() {
+fn one_repetition_gives_no_estimate_of_how_many_are_needed() {
     let mut one = side("base", &[1.0]);
     one.runs[0].stored.trials.truncate(1);
     let found = power(&one, &Ask::default(), 0.05);
@@ -235,7 +235,7 @@ fn of_one_repetition_it_is_not_known_how_many_it_takes() {
 }
 
 #[test]
-fn where_the_floor_rose_as_well_it_is_not_known_whether_the_lock_got_slower() {
+fn a_slower_floor_leaves_a_slower_lock_unknown() {
     let slower = || with_floor(side("new", &[1.5]), 2_000);
     let base = with_floor(side("base", &[1.0]), 1_000);
     // Given a host on which raw requests take twice as long, then nothing has regressed for sure, and it is said why
@@ -266,7 +266,7 @@ fn acquired(times: u64) -> Counts {
 }
 
 #[test]
-fn where_the_generator_adds_more_than_its_part_of_the_margin_a_regression_is_not_known() {
+fn a_generator_delay_beyond_its_share_of_the_margin_leaves_a_regression_unknown() {
     let lagging = |share: f64| {
         let mut side = side("new", &[1.5]);
         side.runs[0].stored.trials.iter_mut().for_each(|trial| trial.health.lag_share = Some(share));
@@ -305,7 +305,7 @@ fn shedding(index: usize, dropped: u64) -> Trial {
 }
 
 #[test]
-fn a_lock_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_less() {
+fn a_lock_that_sheds_arrivals_has_regressed_even_if_served_waits_are_shorter() {
     let shed = |name: &str, dropped: u64| {
         records::side(name, &(0..8).map(|at| shedding(at, dropped + at as u64)).collect::<Vec<_>>())
     };
@@ -321,7 +321,7 @@ fn a_lock_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_l
 }
 
 #[test]
-fn acquires_that_time_out_and_errors_where_there_were_none_are_regressions() {
+fn new_timeouts_and_errors_are_regressions() {
     let failing = |name: &str, outcome: Option<Outcome>, errors: u64| {
         let failing = |at: usize| {
             let mut trial = records::trial_taking(at, 1.0);
@@ -345,7 +345,7 @@ fn acquires_that_time_out_and_errors_where_there_were_none_are_regressions() {
 }
 
 #[test]
-fn what_the_load_determines_takes_no_test_and_leaves_the_family() {
+fn counts_determined_by_the_load_are_not_tested_statistically() {
     let found = compared(&side("base", &[1.0]), &side("new", &[1.0001]));
     let decides = found.rows.iter().filter(|row| row.role == Role::Decides);
     let is_tested = |row: &&Row| row.figure != "violations" && row.compared.method != Some(Method::Exact);
@@ -367,7 +367,7 @@ fn noisy(name: &str, strategies: usize, times: f64, deviation: f64, random: &mut
 }
 
 #[test]
-fn a_change_that_every_lock_feels_is_found_in_all_together_where_none_shows_it_alone() {
+fn a_change_common_to_all_locks_is_found_in_the_pooled_comparison() {
     // Given four locks that all became a tenth slower, and repetitions that differ by a thirtieth
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let base = noisy("base", 4, 1.0, 0.03, &mut random);
@@ -384,7 +384,7 @@ fn a_change_that_every_lock_feels_is_found_in_all_together_where_none_shows_it_a
 }
 
 #[test]
-fn a_repetition_that_one_lock_lost_is_left_out_of_all_together() {
+fn a_repetition_lost_by_one_lock_is_left_out_of_the_pooled_comparison() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
     let mut base = noisy("base", 2, 1.0, 0.01, &mut random);
     base.runs[0].stored.trials[3].cut_short = records::interrupted();
@@ -397,7 +397,7 @@ fn a_repetition_that_one_lock_lost_is_left_out_of_all_together() {
 }
 
 #[test]
-fn what_is_only_shown_neither_fails_nor_makes_the_answer_unknown() {
+fn informational_metrics_neither_fail_nor_make_the_outcome_unknown() {
     // Given handoffs that became twice as long, and nothing else
     let base = side("base", &[1.0]);
     let mut new = side("new", &[1.0001]);

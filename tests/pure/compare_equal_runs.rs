@@ -71,14 +71,14 @@ fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
 }
 
 #[test]
-fn by_its_margins_nine_in_ten_pairs_of_equal_runs_are_known_not_to_have_regressed_and_none_has() {
+fn nine_in_ten_pairs_of_equal_runs_are_shown_not_to_have_regressed() {
     let pairs = pairs(include_str!("../data/compare/margins.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(10 * held >= 9 * pairs.len() && regressed == 0, "{held} held, {regressed} regressed");
 }
 
 #[test]
-fn so_are_pairs_that_set_no_margin() {
+fn nine_in_ten_pairs_without_a_margin_are_shown_not_to_have_regressed() {
     let pairs = pairs(include_str!("../data/compare/equal.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(
@@ -88,7 +88,7 @@ fn so_are_pairs_that_set_no_margin() {
 }
 
 #[test]
-fn a_hold_of_two_milliseconds_more_regresses_in_nineteen_of_twenty_pairs() {
+fn two_milliseconds_more_hold_regress_in_nineteen_of_twenty_pairs() {
     for data in [include_str!("../data/compare/margins.csv"), include_str!("../data/compare/equal.csv")] {
         // Given pairs of equal runs, in the newer of which every turn but those of polling, which polls no later, took longer
         let longer = pairs(data)
@@ -116,7 +116,7 @@ fn with_longer_turns(pair: Vec<Pair>, us: f64) -> Vec<Pair> {
 }
 
 #[test]
-fn five_equal_runs_against_five_others_regress_once_in_twenty_times_at_most() {
+fn five_equal_runs_against_five_regress_at_most_once_in_twenty() {
     let pairs = pairs(include_str!("../data/compare/equal.csv"));
     let compared = |one: &Pair| (one.strategy.clone(), one.figure.clone());
     let in_all: Vec<(String, String)> = pairs["01"].iter().map(compared).collect();

@@ -67,7 +67,7 @@ fn is_time(figure: Figure) -> bool {
 
 /// A thousand take a minute of processor time: every change has to pass a hundred of them.
 #[test]
-fn of_many_comparisons_of_a_thing_with_itself_at_most_one_in_twenty_finds_a_difference() {
+fn comparing_equal_data_finds_a_difference_at_most_once_in_twenty() {
     let recorded = recorded();
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let is_alarm = |one: &Compared| {
@@ -84,7 +84,7 @@ fn of_many_comparisons_of_a_thing_with_itself_at_most_one_in_twenty_finds_a_diff
 }
 
 #[test]
-fn what_takes_a_fifth_longer_is_found_regressed_even_on_a_busy_host() {
+fn a_20_percent_regression_is_found_even_on_a_busy_host() {
     let recorded = recorded();
     let mut random = ChaCha8Rng::seed_from_u64(2);
     let slower = |figure, value| match figure {

@@ -678,7 +678,7 @@ fn mishaps(protocol: Protocol) -> &'static [Budget] {
 }
 
 #[test]
-fn whatever_happens_never_are_more_inside_than_may_be_and_nobody_is_forgotten() {
+fn exclusion_and_progress_hold_in_every_interleaving() {
     for protocol in [CURATOR, ONE_READER, TWO_READERS, PREDECESSOR, COUNT, SEMAPHORE] {
         for left in mishaps(protocol) {
             let found = explore(protocol, *left, ONCE);
@@ -691,7 +691,7 @@ fn whatever_happens_never_are_more_inside_than_may_be_and_nobody_is_forgotten() 
 
 #[test]
 #[ignore = "long: hundreds of thousands of states for each lock"]
-fn the_same_with_a_second_turn_each_where_nothing_goes_wrong() {
+fn exclusion_and_progress_hold_with_two_cycles_each_without_failures() {
     for protocol in [CURATOR, TWO_READERS, COUNT, SEMAPHORE] {
         let found = explore(protocol, NOTHING, [2; CLIENTS]);
         println!("{protocol:?}: {found:?}");
@@ -707,7 +707,7 @@ enum Leads {
 }
 
 #[test]
-fn no_rule_can_be_left_out() {
+fn every_rule_of_the_model_is_needed() {
     use Leads::{RoomUnnoticed, SomebodyStuck, TooMany};
     let broken = [
         (CURATOR, Flaw::CountsOneTooFew, NOTHING, TooMany),

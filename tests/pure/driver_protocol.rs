@@ -41,7 +41,7 @@ fn session() -> Vec<(bool, Value)> {
 }
 
 #[test]
-fn every_line_of_the_session_on_the_page_is_as_the_schemas_say() {
+fn the_session_in_the_docs_matches_the_schemas() {
     let (schemas, session) = (Schemas(protocol::schemas()), session());
     assert!(session.len() > 12, "{session:?}");
     for (from_driver, line) in &session {
@@ -52,7 +52,7 @@ fn every_line_of_the_session_on_the_page_is_as_the_schemas_say() {
 }
 
 #[test]
-fn what_the_suite_reads_of_the_session_is_what_the_schemas_allow() {
+fn the_suite_reads_exactly_what_the_schemas_allow() {
     let answers = session().into_iter().filter(|(from_driver, line)| *from_driver && line["t"] != "ready");
     for (_, line) in answers {
         let read = protocol::Line::read(line.to_string().as_bytes());
@@ -61,7 +61,7 @@ fn what_the_suite_reads_of_the_session_is_what_the_schemas_allow() {
 }
 
 #[test]
-fn examples_in_the_text_are_allowed_too() {
+fn examples_in_the_docs_match_the_schemas() {
     let schemas = Schemas(protocol::schemas());
     let page = page();
     let examples = page.split('`').filter(|part| part.starts_with("{\"id\"") || part.starts_with("{\"t\""));
@@ -75,7 +75,7 @@ fn examples_in_the_text_are_allowed_too() {
 }
 
 #[test]
-fn what_is_no_message_is_not_allowed() {
+fn the_schemas_reject_malformed_messages() {
     let schemas = Schemas(protocol::schemas());
     for wrong in [
         json!({ "id": 1 }),

@@ -68,7 +68,7 @@ fn a_stuck_lock_is_violated_without_faults_unless_a_stranger_blocks_it() {
 }
 
 #[test]
-fn holds_other_than_asked_for_leave_the_verdict_unknown() {
+fn holds_of_the_wrong_length_leave_the_verdict_unknown() {
     let why = "540 holds were shorter than asked for, by up to 3.5 ms";
     assert_eq!(after(|trial| trial.wrong_holds = vec![why.to_owned()]), unknown(why));
 }
@@ -80,7 +80,7 @@ fn lose(trial: &mut Trial) {
 
 /// What may become of a sound trial, and the verdict on it then.
 #[test]
-fn one_change_of_a_sound_trial_decides_its_verdict() {
+fn each_single_change_of_a_valid_trial_gives_its_verdict() {
     type Change = fn(&mut Trial);
     let few = "only 30 of 50 contenders took part: the others got no session";
     let cases: [(&str, Change, Verdict); 8] = [
@@ -132,7 +132,7 @@ fn one_change_of_a_sound_trial_decides_its_verdict() {
 }
 
 #[test]
-fn where_somebody_else_had_a_hand_in_it_no_lock_is_blamed_and_none_is_acquitted() {
+fn interference_by_another_client_leaves_the_verdict_unknown() {
     let interfered = "session 0x1 deleted /a".to_owned();
     for mut trial in [records::trial_with_a_violation(0), records::trial(0)] {
         trial.interference.push(interfered.clone());
@@ -141,7 +141,7 @@ fn where_somebody_else_had_a_hand_in_it_no_lock_is_blamed_and_none_is_acquitted(
 }
 
 #[test]
-fn a_violation_is_told_with_both_holders_and_outweighs_every_doubt() {
+fn a_violation_is_reported_with_both_holders_and_outweighs_every_doubt() {
     let mut trial = records::trial_with_a_violation(0);
     trial.cut_short = records::interrupted();
     let told = "3 violations; the first: contender 2 (no node, in since 7 µs) entered lock 0 while contender 0 \
@@ -152,7 +152,7 @@ fn a_violation_is_told_with_both_holders_and_outweighs_every_doubt() {
 }
 
 #[test]
-fn an_entry_that_the_ensemble_saw_too_early_is_a_violation_by_either_of_its_measures() {
+fn an_acquisition_too_early_by_zxid_or_server_clock_is_a_violation() {
     let by = |overlaps, too_early| {
         let first = Some("the first".to_owned());
         after(|trial| {
@@ -175,7 +175,7 @@ fn stuck(contender: usize, blocker: Option<usize>) -> Stuck {
 }
 
 #[test]
-fn a_standstill_is_as_described_only_behind_a_second_node_of_a_lock_that_looks_without_a_sync() {
+fn an_outage_is_explained_only_by_a_second_node_of_a_lock_that_reads_without_a_sync() {
     let is_described = |lock: &str, unanswered: u64, stuck: Vec<Stuck>| {
         let mut trial = records::trial(0);
         trial.whole.requests = trial.whole.succeeded;
@@ -219,7 +219,7 @@ fn facts(leases: u32) -> Facts {
 }
 
 #[test]
-fn what_was_to_be_compared_and_was_not_is_not_known_even_where_nothing_else_was_found() {
+fn a_missing_comparison_leaves_the_verdict_unknown() {
     let why = "12 of 900 entries were not compared with the servers' logs".to_owned();
     let unchecked = |trial: &mut Trial| trial.unchecked = vec![why.clone()];
     let Verdict::Unknown(reasons) = after(unchecked) else { panic!("an omission is no evidence") };
@@ -233,7 +233,7 @@ fn what_was_to_be_compared_and_was_not_is_not_known_even_where_nothing_else_was_
 }
 
 #[test]
-fn the_facts_that_a_trial_comes_with_are_judged_once_and_dropped() {
+fn the_facts_of_a_trial_are_judged_once_and_dropped() {
     let mut trial = Trial { facts: Some(facts(1)), ..records::trial(0) };
     judge(&mut trial);
     let order = trial.ensemble_order.clone().unwrap();
@@ -255,7 +255,7 @@ fn the_facts_that_a_trial_comes_with_are_judged_once_and_dropped() {
 }
 
 #[test]
-fn without_contention_there_was_nothing_to_exclude() {
+fn without_contention_the_verdict_is_unknown() {
     let unmet = unknown(
         "too little evidence: no contender was seen waiting in 6 acquisitions; use a longer hold, more \
          contenders (more than a semaphore has leases, or with writers among the readers) or servers started \
@@ -267,7 +267,7 @@ fn without_contention_there_was_nothing_to_exclude() {
 }
 
 #[test]
-fn acquisitions_that_no_means_checked_are_no_evidence() {
+fn unchecked_acquisitions_are_no_evidence() {
     let only = |checked: u64| {
         unknown(&format!(
             "too little evidence: {checked} of 900 acquisitions checked ({checked} by seeing two inside, 0 by the \
@@ -284,7 +284,7 @@ fn acquisitions_that_no_means_checked_are_no_evidence() {
 }
 
 #[test]
-fn each_means_is_enough_by_itself() {
+fn each_kind_of_check_is_enough_by_itself() {
     let many = Evidence { entries: 900, waited: 800, ..Evidence::default() };
     assert_eq!(with(Evidence { by_transactions: 5, ..many }), Verdict::Held);
     assert_eq!(with(Evidence { by_clock: 5, ..many }), Verdict::Held);
@@ -304,7 +304,7 @@ fn measured(acquisitions: u64, evidence: Evidence) -> Trial {
 }
 
 #[test]
-fn few_checked_acquisitions_leave_the_verdict_unknown_whatever_share_of_all_they_are() {
+fn few_checked_acquisitions_leave_the_verdict_unknown_whatever_their_share() {
     for (checked, acquired) in [(1, 2), (1, 3), (2, 3), (2, 4), (3, 7), (4, 6), (4, 1_000_000)] {
         let evidence =
             Evidence { entries: acquired, waited: acquired - 1, seen_inside: checked, ..Evidence::default() };
@@ -326,7 +326,7 @@ fn a_trial_without_an_acquisition_in_the_measured_phase_is_unknown_whatever_the_
 }
 
 #[test]
-fn acquisitions_of_the_warm_up_are_no_evidence_for_those_that_were_measured() {
+fn acquisitions_of_the_warm_up_are_no_evidence_for_the_measured_phase() {
     let warm_up = Evidence { entries: 5_000, waited: 4_000, seen_inside: 4_000, ..Evidence::default() };
     let mut trial = Trial { evidence: warm_up, ..records::trial(0) };
     trial.measured = Counts::default();
@@ -354,7 +354,7 @@ fn a_trial_is_unknown_when_more_evidence_is_asked_for_than_it_has() {
 }
 
 #[test]
-fn of_a_run_the_trial_with_the_least_evidence_is_told() {
+fn a_run_reports_its_trial_with_the_least_evidence() {
     let mut trials = [records::trial(0), records::trial(1)];
     trials[1].evidence.seen_inside = 2;
     for trial in &mut trials {
@@ -369,7 +369,7 @@ fn of_a_run_the_trial_with_the_least_evidence_is_told() {
 }
 
 #[test]
-fn every_doubt_about_a_fault_is_told_beside_the_others() {
+fn every_doubt_about_a_fault_is_reported() {
     let verdict = after(|trial| {
         trial.faults = vec![fault(false, "it came back too soon", None), fault(true, "seen", Some("gone"))];
         trial.excused.uncertain = 1;
@@ -422,7 +422,7 @@ fn a_run_with_trials_missing_or_invalid_is_unknown() {
 }
 
 #[test]
-fn an_invalid_trial_that_was_made_again_does_not_count_unless_it_was_violated() {
+fn a_rerun_invalid_trial_counts_only_if_violated() {
     let again =
         |trial: Trial, of: usize| Trial { spec: TrialSpec { makes_up_for: Some(of), ..trial.spec }, ..trial };
     let mut invalid = records::trial(0);
@@ -444,7 +444,7 @@ fn an_invalid_trial_that_was_made_again_does_not_count_unless_it_was_violated() 
 }
 
 #[test]
-fn each_part_says_by_itself_what_it_is_and_one_sentence_says_why_the_whole_is() {
+fn each_part_has_its_verdict_and_one_sentence_explains_the_overall_verdict() {
     // Given a trial in which nobody was seen inside beside another, but the ensemble saw an entry too early
     let mut trial = records::trial(0);
     trial.ensemble_order =
@@ -461,7 +461,7 @@ fn each_part_says_by_itself_what_it_is_and_one_sentence_says_why_the_whole_is() 
 }
 
 #[test]
-fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_alone() {
+fn inconsistent_counts_are_doubtful_name_the_likely_cause_and_do_not_blame_the_lock() {
     let line = |servers| Accounting { what: Counted::Writes, client: Some(542), expected: None, servers };
     let mut trial = records::trial(0);
     trial.accounting = vec![line(Some(544))];
@@ -476,7 +476,7 @@ fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_al
 }
 
 #[test]
-fn a_run_in_which_one_part_of_one_trial_is_violated_is_violated_and_names_the_trial() {
+fn one_violated_part_makes_the_run_violated_and_names_the_trial() {
     let mut early = records::trial(1);
     early.judged = Judged::from(Parts {
         exclusion: Verdict::Held,

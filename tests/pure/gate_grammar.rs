@@ -40,7 +40,7 @@ const RIGHT: [&str; 14] = [
 ];
 
 #[test]
-fn every_form_is_read_and_written_as_it_was() {
+fn every_gate_form_round_trips() {
     for text in RIGHT {
         let condition = parse(text, anything()).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
         assert_eq!(condition.to_string(), text);
@@ -48,7 +48,7 @@ fn every_form_is_read_and_written_as_it_was() {
 }
 
 #[test]
-fn spaces_quotes_order_and_the_sign_for_micro_are_free() {
+fn spaces_quotes_order_and_the_micro_sign_are_flexible() {
     for (written, same) in [
         ("  wait.p99<50 ms ", "wait.p99 < 50ms"),
         ("wait.max < 2 min", "wait.max < 2m"),
@@ -63,7 +63,7 @@ fn spaces_quotes_order_and_the_sign_for_micro_are_free() {
 }
 
 #[test]
-fn what_is_said_of_a_gate_that_is_wrong() {
+fn messages_for_wrong_gates() {
     let strategies = ["baton".to_owned(), "polling poll_interval=500ms".to_owned()];
     let cells = KnownCells { strategies: &strategies, contenders: &[1, 20] };
     let known = Known { cells: Some(cells), ..anything() };
@@ -148,7 +148,7 @@ const WRONG: &[&str] = &[
 ];
 
 #[test]
-fn what_would_do_something_to_a_terminal_is_shown_and_not_done_and_no_number_is_infinite() {
+fn control_characters_are_escaped_and_infinite_numbers_refused() {
     let told = |text: &str| parse(text, anything()).unwrap_err().to_string();
     assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` means nothing in a gate"));
     let huge = format!("wait.p99 < {}ms", "9".repeat(400));
@@ -156,7 +156,7 @@ fn what_would_do_something_to_a_terminal_is_shown_and_not_done_and_no_number_is_
 }
 
 #[test]
-fn what_is_said_of_gates_in_a_file() {
+fn messages_for_wrong_gates_in_a_file() {
     insta::assert_snapshot!(
         "errors_in_files_with_gates",
         said_of_files(&CARDS, include_str!("snapshots/pure__gate_grammar__errors_in_files_with_gates.snap"))
@@ -224,7 +224,7 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn what_is_written_is_read_as_it_was_meant(condition in conditions()) {
+    fn written_gates_are_read_back_unchanged(condition in conditions()) {
         prop_assert_eq!(parse(&condition.to_string(), anything()), Ok(condition));
     }
 }
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(ten_thousand())]
 
     #[test]
-    fn no_text_stops_the_reader_and_every_mistake_lies_within_it(
+    fn any_text_is_parsed_or_refused_with_a_position_inside_it(
         text in prop_oneof![
             any::<Vec<u8>>().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             proptest::collection::vec(select(pieces()), 0..14).prop_map(|words| words.join(" ")),

@@ -152,7 +152,7 @@ fn a_limit_on_a_percentile() {
 }
 
 #[test]
-fn a_lower_bound_fails_what_it_is_beyond_and_decides_nothing_else() {
+fn a_lower_bound_can_only_fail_an_upper_limit() {
     check(&[
         ("wait.p99 < 50ms", |w| all(w, |t| unserved(t, 60_000)), "FAILED", "≥ 60"),
         ("wait.p99 <= 50ms", |w| all(w, |t| unserved(t, 60_000)), "FAILED", "≥ 60"),
@@ -240,7 +240,7 @@ fn another_strategy_of_the_same_run() {
 }
 
 #[test]
-fn a_relation_between_strategies_that_chance_could_have_made_is_unknown() {
+fn a_relation_between_strategies_within_chance_is_unknown() {
     // Given six repetitions in which `baton` is 1.1 to 1.3 times, or about 1.3 times as fast as `mutex`
     let of = |repetitions: u32, times: fn(usize) -> f64, gate: &str| {
         let mut world = World::of(repetitions);
@@ -272,7 +272,7 @@ fn a_relation_between_strategies_that_chance_could_have_made_is_unknown() {
 }
 
 #[test]
-fn it_can_be_said_which_of_the_repetitions_decides() {
+fn a_gate_can_name_which_repetitions_decide() {
     check(&[
         ("every wait.p99 < 50ms", |w| wait(&mut w.baton()[1], 90_000, 1_000), "FAILED", "90"),
         ("every wait.p99 < 50ms", nothing, "passed", "30 ms"),
@@ -289,7 +289,7 @@ fn it_can_be_said_which_of_the_repetitions_decides() {
 }
 
 #[test]
-fn what_a_verdict_rests_on_can_be_required() {
+fn a_gate_can_require_evidence() {
     check(&[
         ("evidence > 100", |w| all(w, |t| t.evidence.by_transactions = 101), "passed", "101"),
         ("evidence > 100", |w| all(w, |t| t.evidence.by_transactions = 100), "FAILED", "100"),
@@ -403,7 +403,7 @@ fn a_baseline() {
 }
 
 #[test]
-fn counts_that_a_batch_determines_need_no_repetitions_to_be_compared_with_a_baseline() {
+fn counts_determined_by_a_batch_need_no_repetitions_against_a_baseline() {
     const GATE: &str = "notifications not regressed by 5% against baseline";
     compared(1).check(&[
         (GATE, |w| batches(w, 100, 105), "passed", "1.05 times that"),
@@ -454,7 +454,7 @@ fn a_gate_about_nothing_is_unknown_and_so_are_all_gates_with_it() {
 }
 
 #[test]
-fn the_worst_stands_first_among_gates_and_among_cells_and_a_failure_outweighs_what_is_unknown() {
+fn the_worst_comes_first_and_a_failure_outweighs_an_unknown() {
     let mut world = World::new();
     world.run.floor = None;
     world.mutex().iter_mut().for_each(|trial| wait(trial, 45_000, 1_000));
@@ -481,7 +481,7 @@ fn the_worst_stands_first_among_gates_and_among_cells_and_a_failure_outweighs_wh
 }
 
 #[test]
-fn exclusion_is_among_the_gates_whatever_the_scenario_says_and_alone_it_is_not_worth_a_line() {
+fn exclusion_is_always_a_gate_and_prints_no_line_when_alone() {
     let mut world = World::new();
     world.baton()[1] = records::trial_with_a_violation(1);
     world.baton()[1].spec.strategy.label = "baton".into();
@@ -529,7 +529,7 @@ fn overloaded(like: &Trial) -> Trial {
 }
 
 #[test]
-fn without_a_gate_about_it_the_whole_comparison_is_one() {
+fn without_a_gate_on_it_the_whole_comparison_is_a_gate() {
     let came_to = |slow: Option<&str>, repetitions: u32| -> Outcome {
         let mut world = compared(repetitions);
         slow.into_iter().for_each(|label| slower(&mut world, label));
@@ -561,7 +561,7 @@ fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Opti
 }
 
 #[test]
-fn a_run_need_not_go_on_once_a_gate_can_no_longer_pass() {
+fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
     let planned = Some(3);
     let world = World::new();
     // A median is lost once more than half of the repetitions are on the wrong side, what each must meet at the first
@@ -591,7 +591,7 @@ fn a_run_need_not_go_on_once_a_gate_can_no_longer_pass() {
 }
 
 #[test]
-fn what_each_repetition_must_meet_has_failed_even_if_others_are_missing() {
+fn an_every_gate_fails_on_one_miss_even_if_other_repetitions_are_missing() {
     check(&[
         ("every wait.p99 < 20ms", |w| drop(w.trials.pop()), "FAILED", "30 ms"),
         (
@@ -608,7 +608,7 @@ fn what_each_repetition_must_meet_has_failed_even_if_others_are_missing() {
 }
 
 #[test]
-fn figures_of_a_part_of_the_waits_count_those_that_were_not_served() {
+fn metrics_of_a_subset_of_waits_include_unserved_ones() {
     for (measure, unserved, name) in [
         (Measure::WriteWait, Measure::WriteUnserved, "write_wait"),
         (Measure::ReadWait, Measure::ReadUnserved, "read_wait"),

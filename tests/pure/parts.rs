@@ -35,7 +35,7 @@ proptest! {
     // Each case merges megabytes of histograms seven times.
     #![proptest_config(ProptestConfig { cases: crate::cases().cases / 8, ..crate::cases() })]
     #[test]
-    fn parts_add_up_to_the_same_in_any_order_and_one_alone_stays_as_it_is(
+    fn merging_parts_is_order_independent_and_one_part_is_unchanged(
         waits in prop::array::uniform3(some_waits())
     ) {
         let parts: Vec<Part> = waits.iter().enumerate().map(|(id, waits)| part(id, waits)).collect();
@@ -55,7 +55,7 @@ proptest! {
 }
 
 #[test]
-fn of_no_worker_nothing_is_known() {
+fn merging_no_parts_yields_nothing() {
     let nothing = Part::merged([]);
     assert_eq!(nothing, Part::nothing());
     assert_eq!(nothing.recorder.whole.requests.total(), 0);

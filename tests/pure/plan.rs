@@ -101,7 +101,7 @@ fn nine_of_ten_further_trials_lie_within_the_interval() {
 }
 
 #[test]
-fn an_interval_reaches_farther_up_than_down_and_is_wider_the_less_is_known() {
+fn an_interval_is_skewed_upwards_and_widens_with_less_data() {
     let [sure, unsure] = [0.01, 0.15].map(|spread| {
         let known = trials(3, 6, spread);
         case_of(|case| predict(&fitted(&known), &known, case, 60, 1)).wait_p99
@@ -148,7 +148,7 @@ fn load_of(question: &Question, more: &str) -> PlannedLoad {
 }
 
 #[test]
-fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_locks_it_would() {
+fn a_load_that_fits_has_headroom_and_one_that_does_not_reports_how_many_locks_it_needs() {
     let evidence = Evidence { watches: true, ..sound() };
     // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
@@ -165,7 +165,7 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
 }
 
 #[test]
-fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_vary() {
+fn with_only_a_mean_hold_the_answer_covers_two_distributions() {
     let evidence = Evidence { watches: true, ..sound() };
     let asked = |slo: &str, holds: Option<&str>| {
         let question = Question { holds: holds.map(str::to_owned), ..question(slo, 25.0, 1) };
@@ -196,7 +196,7 @@ fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_v
 }
 
 #[test]
-fn a_map_says_what_to_take_at_other_rates_and_nothing_of_what_was_not_measured() {
+fn a_map_recommends_locks_at_other_measured_rates_only() {
     let evidence = sound();
     let question = question("wait.p99 < 500ms", 20.0, 1);
     let load = load_of(&question, "");
@@ -221,7 +221,7 @@ fn a_map_says_what_to_take_at_other_rates_and_nothing_of_what_was_not_measured()
 }
 
 #[test]
-fn measured_holds_are_simulated_as_they_are() {
+fn measured_holds_are_simulated_unchanged() {
     let evidence = sound();
     // Given nine short holds to one that is long, of 20 ms on average
     let measured = format!("{{ measured = [{}\"110ms\"] }}", "\"10ms\", ".repeat(9));
@@ -232,7 +232,7 @@ fn measured_holds_are_simulated_as_they_are() {
 }
 
 #[test]
-fn beyond_what_a_lock_can_do_nothing_holds_however_long_a_wait_may_be() {
+fn beyond_a_locks_capacity_no_objective_is_met() {
     let evidence = sound();
     // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
     for rate in [43.0, 46.0, 50.0] {
@@ -245,7 +245,7 @@ fn beyond_what_a_lock_can_do_nothing_holds_however_long_a_wait_may_be() {
 }
 
 #[test]
-fn of_locks_of_which_one_is_asked_for_more_than_it_can_do_nothing_holds_although_the_others_are_idle() {
+fn one_overloaded_lock_misses_the_objective_even_if_the_others_are_idle() {
     let evidence = sound();
     let asked = question("wait.p50 < 1s", 103.0, 10);
     let question = Question { clients: 2_000, hold: Duration::from_millis(30), ..asked };
@@ -263,7 +263,7 @@ fn of_locks_of_which_one_is_asked_for_more_than_it_can_do_nothing_holds_although
 }
 
 #[test]
-fn a_lock_that_only_may_be_beyond_its_limit_is_unknown_and_not_refuted() {
+fn a_lock_possibly_beyond_its_capacity_is_unknown() {
     let evidence = Evidence { trials: trials(1, 6, 0.05), ..Evidence::default() };
     let of = |rate| answer(&question("wait.p99 < 3600s", rate, 1), &evidence);
     let (edge, beyond) = (of(41.5), of(49.0));
@@ -272,7 +272,7 @@ fn a_lock_that_only_may_be_beyond_its_limit_is_unknown_and_not_refuted() {
 }
 
 #[test]
-fn close_to_its_limit_a_lock_holds_for_a_time_that_is_stated_and_never_less_than_was_asked() {
+fn near_capacity_a_lock_meets_the_objective_for_a_stated_time() {
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();
     let rates: &[f64] = depth::of(&[30.0, 39.4, 40.6], &[30.0, 38.0, 39.4, 40.0, 40.6]);
@@ -298,7 +298,7 @@ fn close_to_its_limit_a_lock_holds_for_a_time_that_is_stated_and_never_less_than
 }
 
 #[test]
-fn trials_that_disagree_are_told_so_that_they_can_be_measured_again() {
+fn trials_that_disagree_are_reported() {
     let of = |scatter: f64| Evidence { trials: trials(1, 6, scatter), ..Evidence::default() };
     let why = of(0.6).disagrees().unwrap().to_string();
     assert!(why.starts_with("bad fit: trials scatter"), "{why}");
@@ -308,7 +308,7 @@ fn trials_that_disagree_are_told_so_that_they_can_be_measured_again() {
 }
 
 #[test]
-fn without_enough_or_sound_trials_nothing_is_promised() {
+fn without_enough_valid_trials_the_plan_promises_nothing() {
     let of =
         |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
     let few = of(trials(1, 2, 0.0));
@@ -340,7 +340,7 @@ fn the_same_question_has_the_same_answer() {
 }
 
 #[test]
-fn the_curve_goes_from_a_quarter_of_the_rate_through_the_answer_to_where_the_objective_breaks() {
+fn the_curve_spans_a_quarter_of_the_rate_to_beyond_the_objective() {
     let evidence = sound();
     // Given a load that fits
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
@@ -366,7 +366,7 @@ fn the_curve_goes_from_a_quarter_of_the_rate_through_the_answer_to_where_the_obj
 }
 
 #[test]
-fn another_distance_is_asked_of_every_trial_and_told() {
+fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
     let near = question("wait.p99 < 500ms", 20.0, 2);
     let far = Question { round_trip: Some(Duration::from_micros(4_999)), ..near.clone() };
     let ask = QuestionLoad { lasts: Duration::from_secs(8), ..far.copies(3.0) };
@@ -388,7 +388,7 @@ fn another_distance_is_asked_of_every_trial_and_told() {
 }
 
 #[test]
-fn only_what_delays_everybody_throughout_is_a_distance() {
+fn only_a_constant_delay_for_every_client_is_an_added_round_trip_time() {
     let of = |faults: &str| {
         let text =
             format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 4\nduration = \"5s\"\n{faults}");
@@ -409,7 +409,7 @@ fn only_what_delays_everybody_throughout_is_a_distance() {
 }
 
 #[test]
-fn the_room_has_an_interval_that_holds_it_and_is_narrower_the_longer_a_trial_is() {
+fn the_headroom_interval_covers_it_and_narrows_with_longer_trials() {
     let evidence = sound();
     let width = |arrivals: f64| {
         let effort = Effort { arrivals, ..LITTLE };
@@ -423,7 +423,7 @@ fn the_room_has_an_interval_that_holds_it_and_is_narrower_the_longer_a_trial_is(
 }
 
 #[test]
-fn of_those_that_hold_noise_in_room_and_requests_decides_nothing() {
+fn noise_does_not_rank_the_locks_that_meet_the_objective() {
     let of = |strategy: &str, factor: f64, requests: f64| {
         let mut answer = plans::answer(strategy, 350_000.0, Verdict::Held);
         let (rate, low) = (5.0 * factor, Some(4.8 * factor));
@@ -495,7 +495,7 @@ fn with_failure(locks: u64, p99_us: u64, meanwhile: Option<ArrivalWaits>) -> Tri
 }
 
 #[test]
-fn what_a_failure_costs_is_told_of_the_load_that_was_asked_about_with_how_much_it_differs() {
+fn the_cost_of_a_failure_is_reported_for_the_requested_load() {
     let failures = |trials: &[Trial]| -> Vec<MeasuredFailure> {
         trials.iter().map(|trial| MeasuredFailure::of(trial, &trial.faults[0], true).unwrap()).collect()
     };
@@ -519,7 +519,7 @@ fn what_a_failure_costs_is_told_of_the_load_that_was_asked_about_with_how_much_i
 }
 
 #[test]
-fn what_a_failure_was_to_cost_is_compared_with_what_it_did_where_both_are_known() {
+fn the_predicted_cost_of_a_failure_is_compared_with_the_measured_one() {
     let slo = objective("wait.p99 < 200ms").unwrap();
     let costs = |p99s: &[u64], at_least: bool| {
         let failure = |p99: &u64| {
@@ -546,7 +546,7 @@ fn what_a_failure_was_to_cost_is_compared_with_what_it_did_where_both_are_known(
 }
 
 #[test]
-fn whether_the_objective_holds_with_a_server_missing_takes_as_many_waits_as_its_percentile() {
+fn the_objective_with_a_server_down_needs_enough_waits_for_its_percentile() {
     let slo = objective("wait.p99 < 200ms").unwrap();
     let word = |arrivals: u64, p99_us: u64| {
         let waits = ArrivalWaits::of((0..arrivals).map(|_| Some(p99_us)));
@@ -573,7 +573,7 @@ fn closed(slo: &str, clients: usize) -> Answer {
 }
 
 #[test]
-fn clients_that_come_back_get_as_much_as_the_machine_repairman_says_and_the_limit_is_in_clients() {
+fn returning_clients_match_the_machine_repairman_model_and_the_limit_is_in_clients() {
     // Given a lock that takes 4 ms to pass on, so that it is busy for 24 ms each time
     let ten = closed("wait.p99 < 500ms", 10);
     assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));

@@ -17,7 +17,7 @@ fn page(plan: &PlanFile) -> String {
 }
 
 #[test]
-fn the_terminal_tells_a_plan_in_words_and_tables() {
+fn the_terminal_prints_a_plan_as_text_and_tables() {
     insta::assert_snapshot!(zklockbench_report::plan(&plan(), Style::EVERYTHING));
 }
 
@@ -27,7 +27,7 @@ fn the_page_of_a_plan_opens_with_the_answer_and_draws_the_waits_over_the_rate() 
 }
 
 #[test]
-fn every_strategy_has_its_line_its_interval_and_a_marker_at_the_rate_that_was_asked_for() {
+fn every_strategy_has_a_line_an_interval_and_a_marker_at_the_requested_rate() {
     let page = page(&plan());
     let (_, chart) = page.split_once("plot-a").unwrap();
     let (chart, _) = chart.split_once("plot-b").unwrap();
@@ -57,7 +57,7 @@ fn every_strategy_has_its_line_its_interval_and_a_marker_at_the_rate_that_was_as
 }
 
 #[test]
-fn a_plan_of_an_older_version_has_a_page_that_says_why_there_is_no_chart() {
+fn a_plan_of_an_older_version_has_a_page_that_explains_the_missing_chart() {
     // Given a file without what it could not have
     let mut older = serde_json::to_value(plan()).unwrap();
     older["question"].as_object_mut().unwrap().remove("round_trip_us");
@@ -80,7 +80,7 @@ fn a_plan_of_an_older_version_has_a_page_that_says_why_there_is_no_chart() {
 }
 
 #[test]
-fn the_verdict_is_that_of_the_verification_where_there_was_one() {
+fn the_verdict_comes_from_the_verification_if_there_is_one() {
     let held = plan();
     let mut broken = held.clone();
     broken.verifications[0].verdict = Some(Verdict::Violated(vec!["wait.p99 was 600 ms".into()]));
@@ -94,7 +94,7 @@ fn the_verdict_is_that_of_the_verification_where_there_was_one() {
 }
 
 #[test]
-fn a_verification_that_shows_nothing_or_was_not_made_leaves_the_plan_unknown_and_says_so() {
+fn a_missing_or_inconclusive_verification_leaves_the_plan_unknown() {
     let mut late = plan();
     late.verifications[0].verdict =
         Some(Verdict::Unknown(vec!["the trial is invalid: the generator was late".into()]));
@@ -114,7 +114,7 @@ fn a_verification_that_shows_nothing_or_was_not_made_leaves_the_plan_unknown_and
 }
 
 #[test]
-fn a_wait_that_had_not_ended_is_a_lower_bound_of_what_was_measured() {
+fn an_unfinished_wait_is_a_lower_bound() {
     let mut plan = plan();
     plan.verifications[0].figures[0].at_least = true;
     let told = zklockbench_report::plan(&plan, Style::EVERYTHING);

@@ -83,7 +83,7 @@ fn within(found: f64, expected: f64, share: f64, of: &str) {
 }
 
 #[test]
-fn every_wait_is_what_lindleys_recursion_says() {
+fn every_wait_matches_lindleys_recursion() {
     for utilisation in UTILISATIONS {
         // Given arrivals that hold for what is drawn
         let arrivals =
@@ -106,7 +106,7 @@ fn every_wait_is_what_lindleys_recursion_says() {
 }
 
 #[test]
-fn exponential_services_wait_as_mm1_says() {
+fn exponential_services_match_mm1() {
     for &utilisation in utilisations() {
         let arrivals = arrivals(utilisation, |rng| SERVICE * exponential(rng));
         let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
@@ -118,7 +118,7 @@ fn exponential_services_wait_as_mm1_says() {
 }
 
 #[test]
-fn equal_services_wait_as_md1_says() {
+fn equal_services_match_md1() {
     for &utilisation in utilisations() {
         let arrivals = arrivals(utilisation, |_| SERVICE);
         let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
@@ -128,7 +128,7 @@ fn equal_services_wait_as_md1_says() {
 }
 
 #[test]
-fn services_drawn_from_a_measured_list_wait_as_pollaczek_and_khinchine_say() {
+fn services_drawn_from_a_list_match_pollaczek_khinchine() {
     let list: Vec<f64> = (0..97).map(|n| if n % 10 == 0 { 3_000.0 } else { 700.0 + f64::from(n) }).collect();
     let measured = Empirical::of_values(&list).unwrap();
     let measured = measured.scaled(SERVICE / measured.mean());
@@ -142,7 +142,7 @@ fn services_drawn_from_a_measured_list_wait_as_pollaczek_and_khinchine_say() {
 }
 
 #[test]
-fn clients_that_come_back_are_served_as_the_machine_repairman_serves() {
+fn returning_clients_match_the_machine_repairman_model() {
     // Given exponential lengths as a list of their quantiles, because that is what the simulator draws from
     let quantiles: Vec<f64> = (0..20_000).map(|n| -(1.0 - (f64::from(n) + 0.5) / 20_000.0).ln()).collect();
     let exponential = Empirical::of_values(&quantiles).unwrap();
@@ -158,7 +158,7 @@ fn clients_that_come_back_are_served_as_the_machine_repairman_serves() {
 }
 
 #[test]
-fn clients_of_several_kinds_each_think_and_hold_as_their_kind_does() {
+fn clients_of_several_kinds_think_and_hold_like_their_kind() {
     // Given a client that holds for 1 and thinks for 9, and one that holds for 5 and hardly ever asks
     let fixed = |us: f64| Empirical::fixed(us);
     let often = |count| AlikeClients { count, think: fixed(9.0), hold: fixed(1.0) };
@@ -190,7 +190,7 @@ fn the_same_seed_gives_the_same_waits_and_another_gives_others() {
 }
 
 #[test]
-fn a_handoff_grows_with_the_queue_and_the_first_entry_has_its_own_time() {
+fn a_handoff_grows_with_the_queue_and_the_first_acquisition_has_its_own_time() {
     let locks = Locks {
         uncontended: Empirical::fixed(5.0),
         handoff: Handoff { shape: Empirical::fixed(1.0), first: 10.0, each_more: 3.0 },
@@ -206,7 +206,7 @@ fn a_handoff_grows_with_the_queue_and_the_first_entry_has_its_own_time() {
 }
 
 #[test]
-fn who_finds_no_free_session_waits_for_one_even_where_its_lock_is_idle() {
+fn an_arrival_without_a_free_session_waits_even_if_its_lock_is_idle() {
     let arrival = |at, lock| Arrival { at, lock, hold: 100.0 };
     let locks = Locks { release: Empirical::fixed(7.0), ..plain(2) };
     let arrivals = [arrival(0.0, 0), arrival(10.0, 1)];
@@ -215,7 +215,7 @@ fn who_finds_no_free_session_waits_for_one_even_where_its_lock_is_idle() {
 }
 
 #[test]
-fn without_an_order_waits_are_as_long_on_average_and_their_tail_is_longer() {
+fn without_an_order_waits_have_the_same_mean_and_a_longer_tail() {
     let arrivals = &arrivals(0.7, |_| SERVICE)[..300_000];
     let to = arrivals.last().unwrap().at;
     let run =

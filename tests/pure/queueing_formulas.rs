@@ -47,7 +47,7 @@ pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman 
 }
 
 #[test]
-fn waits_are_those_of_the_textbooks() {
+fn waits_match_the_textbook_formulas() {
     let close =
         |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
     close(mm1(0.9, 1.0).unwrap(), 9.0);
@@ -58,7 +58,7 @@ fn waits_are_those_of_the_textbooks() {
 }
 
 #[test]
-fn clients_that_come_back_saturate_the_server_and_no_more() {
+fn returning_clients_saturate_the_server_at_most() {
     for (clients, response, throughput) in [(5, 1.52, 0.475), (10, 3.02, 0.832), (20, 11.0, 0.999)] {
         let found = machine_repairman(clients, 9.0, 1.0);
         assert!((found.response / response - 1.0).abs() < 0.01, "{found:?}");

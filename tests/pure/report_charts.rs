@@ -61,7 +61,7 @@ fn a_whole_run_gives_seven_charts_each_as_svg_and_png() {
 }
 
 #[test]
-fn the_floor_is_a_dashed_line_on_the_chart_of_handoffs_and_on_no_other() {
+fn the_floor_is_a_dashed_line_on_the_chart_of_handoffs_only() {
     let mut view = view(&["predecessor-watch", "polling"], &[2, 10]);
     let without = drawn(&view).0;
     view.floor = Some(records::floor());
@@ -76,8 +76,7 @@ fn the_floor_is_a_dashed_line_on_the_chart_of_handoffs_and_on_no_other() {
 }
 
 #[test]
-fn an_election_that_nothing_in_the_scenario_caused_is_a_labelled_line_on_the_chart_over_time_and_on_no_other()
-{
+fn an_unplanned_election_is_a_labelled_line_on_the_chart_over_time_only() {
     // Given a run in which the servers elected a leader, twice in a repetition each
     let mut view = view(&["predecessor-watch", "polling"], &[2, 10]);
     let without = drawn(&view).0;
@@ -103,7 +102,7 @@ fn an_election_that_nothing_in_the_scenario_caused_is_a_labelled_line_on_the_cha
 }
 
 #[test]
-fn the_herds_curve_is_drawn_only_where_a_release_woke_two() {
+fn the_herd_curve_is_drawn_only_if_a_release_woke_two_waiters() {
     // Given locks of which each release woke one waiter
     let mut view = view(&["parent-watch", "predecessor-watch"], &[2, 10]);
     for trial in views::trials(&mut view) {
@@ -127,21 +126,21 @@ fn the_herds_curve_is_drawn_only_where_a_release_woke_two() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_an_error_and_not_a_panic() {
+fn a_directory_that_cannot_be_created_is_an_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = draw_all(&view(&["polling"], &[2, 10]), &file.path().join("charts")).unwrap_err();
     assert!(error.to_string().contains("cannot create"), "{error}");
 }
 
 #[test]
-fn where_there_is_no_chart_to_draw_no_directory_is_made() {
+fn without_charts_no_directory_is_created() {
     let place = tempfile::tempdir().unwrap();
     let drawn = draw_all(&views::empty(), &place.path().join("charts")).unwrap();
     assert!(drawn.files.is_empty() && !place.path().join("charts").exists(), "{:?}", drawn.files);
 }
 
 #[test]
-fn every_axis_says_what_it_shows_in_which_unit() {
+fn every_axis_has_a_title_and_a_unit() {
     let axes = [
         ("throughput", "acquisitions per second"),
         ("throughput", "contenders, one session each (log scale)"),
@@ -198,7 +197,7 @@ fn no_text_is_too_small_to_read_in_a_readme() {
 }
 
 #[test]
-fn every_chart_says_where_it_was_measured() {
+fn every_chart_names_the_measured_environment() {
     for (chart, svg) in &*RUN {
         assert!(svg.contains("share one host with 2 cores"), "{chart}");
         assert!(svg.contains("seed 42"), "{chart}");
@@ -206,7 +205,7 @@ fn every_chart_says_where_it_was_measured() {
 }
 
 #[test]
-fn fan_out_shows_both_bounds_and_has_a_place_for_zero() {
+fn the_fan_out_chart_shows_both_bounds_and_zero() {
     let texts = texts(&RUN["fan-out"]);
     for said in ["1: one waiter is notified", "N−1: every waiter is notified", "0"] {
         assert!(texts.contains(&said), "{said}: {texts:?}");
@@ -215,7 +214,7 @@ fn fan_out_shows_both_bounds_and_has_a_place_for_zero() {
 }
 
 #[test]
-fn contender_ticks_are_the_counts_that_ran() {
+fn contender_ticks_are_the_measured_counts() {
     let all = texts(&RUN["throughput"]);
     for count in ["1", "2", "10", "100"] {
         assert!(all.contains(&count), "{count}");
@@ -253,7 +252,7 @@ fn doubtful_and_violated_trials_are_marked_and_explained() {
 }
 
 #[test]
-fn an_empty_run_draws_nothing_and_says_why() {
+fn an_empty_run_draws_no_chart_and_explains_why() {
     let (charts, left_out) = drawn(&views::empty());
     assert!(charts.is_empty());
     assert_eq!(left_out.len(), 7);
@@ -261,7 +260,7 @@ fn an_empty_run_draws_nothing_and_says_why() {
 }
 
 #[test]
-fn a_run_that_measured_nothing_draws_nothing() {
+fn a_run_without_measurements_draws_no_chart() {
     // Given trials that all ended before anything was acquired
     let mut view = view(&FIVE, &[2, 10]);
     for cell in &mut view.cells {
@@ -273,7 +272,7 @@ fn a_run_that_measured_nothing_draws_nothing() {
 }
 
 #[test]
-fn labels_are_written_so_that_the_svg_stays_well_formed() {
+fn labels_are_escaped_in_the_svg() {
     let (charts, _) = drawn(&view(&["a<b & \"c\""], &[2]));
     assert!(!charts["throughput"].contains("a<b"));
     assert!(texts(&charts["throughput"]).contains(&"a&lt;b &amp; &quot;c&quot;"));

@@ -178,7 +178,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn a_run_gives_the_sentences_that_its_figures_carry_and_no_others() {
+fn a_run_states_only_conclusions_that_its_metrics_support() {
     for Case { name, locks, must, must_not } in cases() {
         let said = text(&of(&locks));
         for sentence in must {
@@ -191,7 +191,7 @@ fn a_run_gives_the_sentences_that_its_figures_carry_and_no_others() {
 }
 
 #[test]
-fn what_must_not_be_used_is_said_first_and_what_to_use_next() {
+fn locks_to_avoid_come_first_and_recommended_locks_next() {
     let locks = [
         lock("b", around(400.0, 8)),
         Lock { what: violated, ..lock("a", around(900.0, 8)) },
@@ -202,7 +202,7 @@ fn what_must_not_be_used_is_said_first_and_what_to_use_next() {
 }
 
 #[test]
-fn every_conclusion_says_how_sure_it_is_in_a_word_too() {
+fn every_conclusion_names_its_certainty_as_text() {
     let fastest = |locks: &[Lock]| of(locks).into_iter().find(|one| one.topic == Topic::Fastest).unwrap();
     let clear = fastest(&[lock("a", around(400.0, 8)), lock("b", around(200.0, 8))]);
     assert_eq!((clear.certainty, clear.strategies), (Certainty::Shown, vec!["a".to_owned()]));

@@ -43,7 +43,7 @@ fn svg(view: &View<'_>, name: &str) -> String {
 }
 
 #[test]
-fn without_faults_nothing_is_said_of_them() {
+fn without_faults_no_fault_section_is_printed() {
     let view = view(&FIVE, &[1, 4]);
     for shown in [terminal(&view, PLAIN), markdown(&view)] {
         assert!(!shown.contains("fault") && !shown.contains("recovery"), "{shown}");
@@ -54,7 +54,7 @@ fn without_faults_nothing_is_said_of_them() {
 }
 
 #[test]
-fn a_row_tells_what_became_of_one_lock_under_one_fault() {
+fn a_row_shows_one_lock_under_one_fault() {
     // Given three repetitions that recovered after 10 ms, 20 ms and 1 s, and one of them with all sorts of trouble
     let mut view = one();
     for (trial, us) in trials(&mut view).zip([10_000, 1_000_000, 20_000]) {
@@ -98,7 +98,7 @@ fn a_row_tells_what_became_of_one_lock_under_one_fault() {
 }
 
 #[test]
-fn where_a_trial_had_several_faults_times_stand_with_each_and_the_rest_with_all() {
+fn with_several_faults_times_belong_to_each_and_other_metrics_to_all() {
     // Given trials with two faults each
     let mut view = one();
     for trial in trials(&mut view) {
@@ -124,7 +124,7 @@ fn more_than_two_faults_of_all_trials_are_not_repeated_by_name() {
 }
 
 #[test]
-fn a_fault_after_which_nobody_acquired_never_recovered() {
+fn a_fault_without_a_later_acquisition_never_recovered() {
     let mut view = one();
     let never = FaultRecord { recovered_us: None, longest_gap_us: None, ..fault("kill leader", 0) };
     for (trial, fault) in trials(&mut view).zip([never.clone(), fault("kill leader", 7_000), never]) {
@@ -138,7 +138,7 @@ fn a_fault_after_which_nobody_acquired_never_recovered() {
 }
 
 #[test]
-fn a_gap_too_short_to_be_noted_is_no_zero() {
+fn an_outage_too_short_to_measure_is_not_zero() {
     let mut view = one();
     let short = FaultRecord { longest_gap_us: None, ..fault("expire waiter", 0) };
     trials(&mut view).for_each(|trial| break_by(trial, std::slice::from_ref(&short)));
@@ -147,7 +147,7 @@ fn a_gap_too_short_to_be_noted_is_no_zero() {
 }
 
 #[test]
-fn what_was_not_proved_or_not_sound_gives_no_times_and_what_is_not_known_has_a_dash() {
+fn unproved_faults_and_invalid_trials_show_no_times() {
     // Given an unproved fault with a long recovery, and an invalid trial with one that is longer still
     let mut view = one();
     let unproved = unproved("the leader still answered", fault("kill leader", 5_000_000));
@@ -165,7 +165,7 @@ fn what_was_not_proved_or_not_sound_gives_no_times_and_what_is_not_known_has_a_d
 }
 
 #[test]
-fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
+fn stuck_contenders_orphans_and_unhealed_faults_are_listed() {
     let mut view = one();
     let left =
         FaultRecord { left: Some("no permission".into()), ended_us: None, ..fault("freeze holder", 10_000) };
@@ -185,7 +185,7 @@ fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
 }
 
 #[test]
-fn a_lock_that_is_stuck_without_faults_must_not_be_used_at_all() {
+fn a_lock_stuck_without_faults_is_to_be_avoided() {
     let mut view = one();
     let bad = trial(&mut view, 0, 4, 1);
     (bad.stuck, bad.judged) = ((0..5).map(stuck).collect(), judged_stuck(Verdict::Held));
@@ -204,7 +204,7 @@ fn judged_stuck(exclusion: Verdict) -> Judged {
 }
 
 #[test]
-fn a_lock_that_let_nobody_in_but_left_some_waiting_is_called_stuck_wherever_it_is_called_violated() {
+fn a_lock_that_leaves_contenders_waiting_is_called_stuck_wherever_it_is_violated() {
     let mut view = one();
     break_all(&mut view, &["crash holder"]);
     let bad = trial(&mut view, 0, 4, 1);
@@ -277,7 +277,7 @@ fn recorded() -> Trial {
 }
 
 #[test]
-fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
+fn a_recorded_trial_shows_everything_stored_about_its_faults() {
     let stored = records::stored(&records::run(1), &[recorded()]);
     let view = View::of(&stored);
     let row = &rows(&view)[0];
@@ -305,7 +305,7 @@ fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
 }
 
 #[test]
-fn the_heat_map_names_every_lock_and_fault_and_writes_the_figure_on_each_tile() {
+fn the_heat_map_names_every_lock_and_fault_and_prints_the_value_on_each_tile() {
     let mut view = view(&["polling", "curator-mutex"], &[4, 20]);
     for (cell, us) in view.cells.iter_mut().zip([10_000, 200_000, 3_000_000, 60_000_000]) {
         for trial in cell.trials.iter_mut().map(Cow::to_mut) {
@@ -337,7 +337,7 @@ fn on_the_heat_map_violated_too_early_stuck_never_and_unproved_are_words() {
 }
 
 #[test]
-fn a_lock_that_never_met_a_fault_has_no_tile_for_it_and_no_row_without_any() {
+fn a_lock_has_a_tile_only_for_faults_that_it_met() {
     let mut view = view(&["polling", "curator-mutex", "no-lock"], &[4]);
     for (strategy, label) in [(0, "crash holder"), (1, "kill leader")] {
         trials_of(&mut view, strategy, 4).for_each(|trial| break_by(trial, &[fault(label, 10_000)]));
@@ -363,7 +363,7 @@ fn faults_with_names_too_long_for_their_columns_are_numbered_and_listed() {
 }
 
 #[test]
-fn however_many_faults_there_are_every_word_on_a_tile_stays_whole() {
+fn words_on_tiles_are_never_cut() {
     // Given thirteen columns of trouble and a lock with a long name
     let labels: Vec<String> = (1..=12).map(|at| format!("fault {at}")).collect();
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
@@ -401,7 +401,7 @@ fn throughput_over_time_is_shaded_while_a_fault_lasted() {
 }
 
 #[test]
-fn a_fault_that_was_not_done_casts_no_shade() {
+fn a_fault_that_did_not_happen_is_not_shaded() {
     let mut view = one();
     let not_done = FaultRecord { ended_us: None, ..fault("kill leader", 0) };
     let not_done = unproved("no such server", not_done);

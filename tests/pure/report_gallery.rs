@@ -50,7 +50,7 @@ fn assert_laid_out(chart: &str, svg: &str) {
 }
 
 #[test]
-fn a_text_that_leaves_the_picture_or_covers_another_is_found() {
+fn the_layout_check_finds_text_outside_the_picture_and_overlapping_text() {
     let text = |x: u32, y: u32, anchor: &str| {
         format!(
             "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"20\">\nlong enough\n</text>"
@@ -130,7 +130,7 @@ fn marks_on_bars_and_seconds_without_an_acquisition() {
 }
 
 #[test]
-fn a_herd_of_2000_beside_locks_that_wake_one_waiter_or_none() {
+fn a_herd_of_2000_next_to_locks_that_wake_at_most_one_waiter() {
     let mut view = views::view(&["parent-watch", "predecessor-watch", "polling"], &[10, 2000]);
     for (strategy, waiters) in [(0, 1_999), (1, 1)] {
         for (trial, number) in views::trials_of(&mut view, strategy, 2000).zip(1..) {
@@ -158,7 +158,7 @@ const FAULTS: [&str; 12] = [
 
 /// Elections in two repetitions: two close together, one at the right edge, all among the faults' numbers.
 #[test]
-fn elections_that_nothing_in_the_scenario_caused_beside_faults() {
+fn unplanned_elections_next_to_faults() {
     let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
     views::break_all(&mut view, &["kill leader", "pause follower"]);
     let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
@@ -238,7 +238,7 @@ fn wrong(faults: usize) -> String {
 }
 
 #[test]
-fn faults_without_any_figure() {
+fn faults_without_metrics() {
     let mut view = views::view(&views::FIVE, &[20]);
     for cell in &mut view.cells {
         let mut nothing = views::unmeasured("x", 20, 1);

@@ -76,7 +76,7 @@ fn the_page_of_a_failed_gate_is_red_and_shows_the_gate_first_and_the_baseline() 
 }
 
 #[test]
-fn every_link_leads_somewhere_and_no_two_elements_share_an_id() {
+fn every_link_has_a_target_and_every_id_is_unique() {
     for page in [page(&[example("example")]), page(&[example("example"), example("example-faults")])] {
         let ids = all(r#" id="([^"]+)""#, &page);
         let unique: BTreeSet<&str> = ids.iter().copied().collect();
@@ -92,7 +92,7 @@ fn every_link_leads_somewhere_and_no_two_elements_share_an_id() {
 
 /// The overrides are in the scenario that the page has; as arguments they would be no command at all.
 #[test]
-fn the_command_that_repeats_a_run_takes_the_scenario_as_it_was_run() {
+fn the_command_to_repeat_a_run_uses_its_scenario() {
     let stored = example("example");
     assert_eq!(stored.run.run.overrides, ["ensemble.data_dir=\"/tmp\"", "contenders=[1, 5, 20]"]);
     assert!(stored.run.run.scenario_text.contains("data_dir = \"/tmp\""));
@@ -101,7 +101,7 @@ fn the_command_that_repeats_a_run_takes_the_scenario_as_it_was_run() {
 }
 
 #[test]
-fn what_is_the_same_everywhere_has_a_place_on_an_axis_too() {
+fn a_constant_metric_still_has_an_axis() {
     // Given waits and handoffs of a millisecond, all of them
     let stored = run(&["a", "b"], |_, trial| {
         for measure in [Measure::Wait, Measure::Handoff] {
@@ -113,7 +113,7 @@ fn what_is_the_same_everywhere_has_a_place_on_an_axis_too() {
 }
 
 #[test]
-fn it_asks_nothing_of_a_network_and_has_a_word_for_every_chart() {
+fn the_page_loads_nothing_from_a_network_and_describes_every_chart() {
     let page = page(&[example("example-faults")]);
     assert!(
         !page.contains("http://")
@@ -128,7 +128,7 @@ fn it_asks_nothing_of_a_network_and_has_a_word_for_every_chart() {
 }
 
 #[test]
-fn the_herds_curve_is_in_it_where_a_release_woke_two_and_an_older_run_shows_none() {
+fn the_page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
     let woken = |rank, count, p50_us| Woken {
         from_rank: rank,
         to_rank: Some(rank),
@@ -167,7 +167,7 @@ fn hostile_names_are_shown_and_never_run() {
 }
 
 #[test]
-fn a_million_samples_a_strategy_are_a_small_page_that_is_soon_there() {
+fn a_million_samples_a_strategy_give_a_small_page_quickly() {
     let mut samples: Histogram = new_histogram();
     for step in 1..=1_000_000_u64 {
         samples.record(200 + step * step / 40_000_000 + (step * 7_919) % 997).unwrap();
@@ -205,7 +205,7 @@ fn contrast(one: &str, other: &str) -> f64 {
 }
 
 #[test]
-fn text_and_lines_stand_out_from_what_is_behind_them_by_light_and_in_the_dark() {
+fn text_and_lines_have_enough_contrast_in_light_and_dark_mode() {
     let dark = STYLE.find("@media(prefers-color-scheme:dark)").unwrap();
     let end = dark + STYLE[dark..].find("}}").unwrap();
     for (name, part) in [("light", &STYLE[..dark]), ("dark", &STYLE[dark..end])] {
@@ -231,7 +231,7 @@ fn text_and_lines_stand_out_from_what_is_behind_them_by_light_and_in_the_dark() 
 }
 
 #[test]
-fn a_run_with_holes_says_what_is_missing() {
+fn a_run_with_gaps_lists_what_is_missing() {
     let mut stored = records::stored(&records::run(1), &[records::trial_without_measurements(0)]);
     stored.run.run.floor = None;
     let page = page(&[stored]);

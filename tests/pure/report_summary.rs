@@ -34,7 +34,7 @@ fn of(trials: &[Trial]) -> Summary {
 }
 
 #[test]
-fn figures_are_taken_over_the_sound_repetitions_and_what_is_not_is_counted() {
+fn metrics_use_valid_repetitions_and_the_others_are_counted() {
     let summary = of(&trials());
     let [cell] = summary.cells.as_slice() else { panic!("{summary:?}") };
     assert_eq!((cell.contenders, cell.took_part, cell.load.as_str()), (3, 3, "closed"));
@@ -49,7 +49,7 @@ fn figures_are_taken_over_the_sound_repetitions_and_what_is_not_is_counted() {
 }
 
 #[test]
-fn it_says_what_the_table_says() {
+fn the_summary_agrees_with_the_table() {
     let stored = read(&trials());
     let view = View::of(&stored);
     let (summary, table) = (shown::summary(&stored), shown::terminal(&view, Style::EVERYTHING));
@@ -78,7 +78,7 @@ fn it_says_what_the_table_says() {
 }
 
 #[test]
-fn percentiles_that_waits_without_the_lock_could_change_are_lower_bounds() {
+fn percentiles_that_unserved_waits_could_change_are_lower_bounds() {
     let mut trials = trials();
     let mut unserved = new_histogram();
     (0..4).for_each(|_| unserved.record(2_000_000).unwrap());
@@ -95,7 +95,7 @@ fn percentiles_that_waits_without_the_lock_could_change_are_lower_bounds() {
 }
 
 #[test]
-fn it_is_as_its_published_schema_says_and_its_digest_is_among_the_others() {
+fn the_summary_matches_its_schema_and_has_a_digest() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = zklockbench_results::RunWriter::create(parent.path(), "summed-up").unwrap();
     let trials = trials();
@@ -125,6 +125,6 @@ fn it_is_as_its_published_schema_says_and_its_digest_is_among_the_others() {
 }
 
 #[test]
-fn without_a_trial_there_is_no_cell_and_nothing_goes_wrong() {
+fn a_run_without_trials_has_no_cells() {
     assert!(of(&[]).cells.is_empty());
 }

@@ -35,7 +35,7 @@ fn words<'a>(table: &'a str, text: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_a_verdict_of_held_rests_on_stands_under_it_and_nothing_under_another() {
+fn only_a_held_verdict_is_followed_by_its_evidence() {
     let mut view = view(&["polling"], &[2]);
     view.evidence = Some("in the trial with the least 40 of 60 entries could have been caught".into());
     let said =
@@ -47,7 +47,7 @@ fn what_a_verdict_of_held_rests_on_stands_under_it_and_nothing_under_another() {
 }
 
 #[test]
-fn the_whole_page_of_a_run_with_all_sorts_of_trouble() {
+fn a_page_with_every_kind_of_trouble() {
     let mut view = view(&["predecessor-watch", "no-lock"], &[1, 4]);
     views::interrupt(views::trial(&mut view, 0, 1, 2));
     views::trial(&mut view, 1, 1, 0).accounting = vec![line(Counted::Reads, 100, Some(101), None)];
@@ -61,14 +61,14 @@ fn the_whole_page_of_a_run_with_all_sorts_of_trouble() {
 }
 
 #[test]
-fn a_row_holds_the_figures_with_units_people_read() {
+fn a_row_shows_metrics_in_readable_units() {
     let shown = terminal(&known(), PLAIN);
     let row = words(&shown, "predecessor-watch  ");
     assert_eq!(row[..9], ["predecessor-watch", "4", "held", "123", "1", "µs", "1", "µs", "1"]);
 }
 
 #[test]
-fn what_no_trial_measured_has_no_column_and_what_one_lacks_has_a_dash() {
+fn an_unmeasured_metric_has_no_column_and_a_missing_value_a_dash() {
     // Given a handoff in no row
     assert!(!terminal(&known(), PLAIN).contains("handoff p50"));
     // Given a handoff with four contenders, none with one
@@ -78,7 +78,7 @@ fn what_no_trial_measured_has_no_column_and_what_one_lacks_has_a_dash() {
 }
 
 #[test]
-fn repetitions_are_shown_as_median_and_ends() {
+fn repetitions_are_shown_as_median_and_range() {
     let mut view = view(&["polling"], &[4]);
     views::trials(&mut view).zip([30.0, 10.0, 20.0]).for_each(|(trial, per_s)| views::pace(trial, per_s));
     let shown = terminal(&view, PLAIN);
@@ -86,7 +86,7 @@ fn repetitions_are_shown_as_median_and_ends() {
 }
 
 #[test]
-fn an_invalid_repetition_is_left_out_of_the_median_and_named_with_its_reason() {
+fn an_invalid_repetition_is_excluded_and_named_with_its_reason() {
     // Given three repetitions of which the one that stands out is invalid
     let mut view = view(&["polling"], &[4]);
     views::trials(&mut view).zip([900.0, 10.0, 20.0]).for_each(|(trial, per_s)| views::pace(trial, per_s));
@@ -101,7 +101,7 @@ fn an_invalid_repetition_is_left_out_of_the_median_and_named_with_its_reason() {
 }
 
 #[test]
-fn a_violation_outweighs_all_and_its_first_instance_is_described() {
+fn a_violation_outweighs_all_and_its_first_case_is_described() {
     let mut view = view(&["no-lock"], &[4]);
     let trial = views::trial(&mut view, 0, 4, 1);
     trial.violation_count = 12;
@@ -114,7 +114,7 @@ fn a_violation_outweighs_all_and_its_first_instance_is_described() {
 }
 
 #[test]
-fn a_broken_promise_is_marked_though_nobody_was_seen_inside_beside_another() {
+fn a_violation_is_marked_even_without_an_observed_overlap() {
     // Given a trial in which contenders were stuck, or entered before the ensemble had deleted the node before
     let mut view = view(&["no-lock"], &[4]);
     views::trial(&mut view, 0, 4, 1).judged =
@@ -129,7 +129,7 @@ fn a_broken_promise_is_marked_though_nobody_was_seen_inside_beside_another() {
 }
 
 #[test]
-fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_bounds() {
+fn unserved_waits_appear_in_the_table_and_make_percentiles_lower_bounds() {
     // Given a hundred waits of a microsecond, and two that had not ended after four seconds, of which one timed out
     let mut view = known();
     let trial = only(&mut view);
@@ -148,7 +148,7 @@ fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_boun
 }
 
 #[test]
-fn a_contender_that_is_never_let_in_shows_though_all_others_are_served_at_once() {
+fn a_starved_contender_shows_even_if_all_others_are_served_at_once() {
     // Given a starved contender: of 500 waits one is not served, and it lasts as long as the trial
     let mut view = known();
     only(&mut view).histograms.insert(Measure::Unserved, records::histogram(&[10_000_000]));
@@ -158,7 +158,7 @@ fn a_contender_that_is_never_let_in_shows_though_all_others_are_served_at_once()
 }
 
 #[test]
-fn a_queue_that_grew_is_called_unstable_and_has_no_percentiles_however_many_waits_were_measured() {
+fn a_growing_queue_is_unstable_and_has_no_percentiles() {
     // Given 8 arrivals a second at a lock that serves 2.4 of them, so that its queue grows by 5.6 a second
     let mut trial = records::overloaded(0);
     zklockbench_judge::judge(&mut trial);
@@ -175,7 +175,7 @@ fn a_queue_that_grew_is_called_unstable_and_has_no_percentiles_however_many_wait
 }
 
 #[test]
-fn percentiles_are_medians_over_repetitions_and_not_those_of_all_samples_pooled() {
+fn percentiles_are_medians_over_repetitions_not_pooled() {
     // Given two repetitions of few short waits, and one of many long ones
     let mut view = view(&["polling"], &[4]);
     for (trial, (us, times)) in views::trials(&mut view).zip([(10, 5), (1_000, 500), (20, 5)]) {
@@ -186,7 +186,7 @@ fn percentiles_are_medians_over_repetitions_and_not_those_of_all_samples_pooled(
 }
 
 #[test]
-fn the_requests_of_a_cell_are_those_of_the_repetition_with_the_median_total() {
+fn a_cell_shows_the_requests_of_its_median_repetition() {
     use zklockbench_core::measure::RequestKind::{Create, Delete};
     let mut view = view(&["polling"], &[4]);
     let kinds =
@@ -199,7 +199,7 @@ fn the_requests_of_a_cell_are_those_of_the_repetition_with_the_median_total() {
 }
 
 #[test]
-fn a_standstill_is_a_figure_with_its_signs_and_not_a_reason_to_leave_a_repetition_out() {
+fn an_outage_is_a_metric_and_no_reason_to_exclude_a_repetition() {
     let mut view = view(&["polling"], &[4]);
     views::trials(&mut view).zip([10.0, 20.0, 30.0]).for_each(|(trial, per_s)| views::pace(trial, per_s));
     let signs = vec!["zk1:2181 was started anew".into()];
@@ -213,7 +213,7 @@ fn a_standstill_is_a_figure_with_its_signs_and_not_a_reason_to_leave_a_repetitio
 }
 
 #[test]
-fn contenders_are_those_that_took_part() {
+fn contenders_are_the_ones_that_took_part() {
     let mut view = view(&["polling"], &[50]);
     views::trial(&mut view, 0, 50, 1).sessions.opened = 30;
     let row = words(&terminal(&view, PLAIN), "polling  ").join(" ");
@@ -227,7 +227,7 @@ fn a_single_contender_is_never_called_held() {
 }
 
 #[test]
-fn counts_that_disagree_are_told_with_all_three_numbers() {
+fn inconsistent_counts_are_reported_with_all_three_numbers() {
     let mut view = known();
     only(&mut view).accounting = vec![line(Counted::Reads, 100, Some(101), None)];
     let shown = terminal(&view, PLAIN);
@@ -240,7 +240,7 @@ fn counts_that_disagree_are_told_with_all_three_numbers() {
 }
 
 #[test]
-fn the_accounting_adds_up_repetitions_and_leaves_out_what_one_of_them_lacks() {
+fn the_accounting_adds_up_repetitions_and_omits_incomplete_metrics() {
     // Given two repetitions, of which the servers could only be asked in one
     let mut view = view(&["polling"], &[4]);
     view.cells[0].trials.truncate(2);
@@ -252,7 +252,7 @@ fn the_accounting_adds_up_repetitions_and_leaves_out_what_one_of_them_lacks() {
 }
 
 #[test]
-fn the_terminal_shows_the_clients_counts_beside_the_servers() {
+fn the_terminal_shows_client_and_server_counts_side_by_side() {
     // Given counts of all kinds, of which the servers saw one notification less
     let mut view = known();
     only(&mut view).accounting = vec![
@@ -270,7 +270,7 @@ fn the_terminal_shows_the_clients_counts_beside_the_servers() {
 }
 
 #[test]
-fn counters_that_could_not_be_read_are_said_to_be_missing() {
+fn unreadable_counters_are_reported_as_missing() {
     let mut view = known();
     only(&mut view).accounting = vec![line(Counted::Reads, 100, None, None)];
     let shown = terminal(&view, PLAIN);
@@ -281,8 +281,7 @@ fn counters_that_could_not_be_read_are_said_to_be_missing() {
 }
 
 #[test]
-fn without_the_servers_counts_those_of_the_client_agree_with_the_cost_model_or_disagree_and_only_that_is_said()
- {
+fn without_server_counts_client_counts_are_compared_with_the_cost_model() {
     let shown = |expected| {
         let mut view = known();
         only(&mut view).accounting = vec![line(Counted::Reads, 100, Some(expected), None)];
@@ -297,7 +296,7 @@ fn without_the_servers_counts_those_of_the_client_agree_with_the_cost_model_or_d
 }
 
 #[test]
-fn requests_that_failed_and_connections_without_nodelay_are_told() {
+fn failed_requests_and_connections_without_nodelay_are_reported() {
     let mut view = known();
     only(&mut view).errors = [("create: connection loss".into(), 2)].into();
     only(&mut view).sessions.delayed = Some(3);
@@ -311,7 +310,7 @@ fn requests_that_failed_and_connections_without_nodelay_are_told() {
 }
 
 #[test]
-fn it_says_where_it_was_measured_and_what_a_dash_means() {
+fn the_table_names_the_environment_and_explains_a_dash() {
     let view = view(&["polling"], &[1, 4]);
     for shown in [terminal(&view, PLAIN), markdown(&view)] {
         assert!(shown.contains("ensemble and load generator share one host with 2 cores"));
@@ -321,7 +320,7 @@ fn it_says_where_it_was_measured_and_what_a_dash_means() {
 }
 
 #[test]
-fn a_table_fits_the_terminal_with_multiples_of_the_floor_too_and_says_which_columns_that_cost() {
+fn a_table_with_multiples_of_the_floor_fits_the_terminal_and_names_omitted_columns() {
     let mut view = view(&FIVE, &[1, 10, 100]);
     for floor in [None, Some(records::floor())] {
         let has_floor = floor.is_some();
@@ -345,7 +344,7 @@ fn a_table_fits_the_terminal_with_multiples_of_the_floor_too_and_says_which_colu
 }
 
 #[test]
-fn handoffs_and_uncontended_acquires_stand_as_multiples_of_the_floor() {
+fn handoffs_and_uncontended_acquires_are_shown_as_multiples_of_the_floor() {
     // Given handoffs of 1.5 ms above a floor of 1 ms, and uncontended acquires of 3 ms above 2 ms
     let mut view = known();
     let histograms = &mut only(&mut view).histograms;
@@ -376,7 +375,7 @@ fn handoffs_and_uncontended_acquires_stand_as_multiples_of_the_floor() {
 }
 
 #[test]
-fn a_row_that_lacks_a_handoff_has_a_dash_beside_the_multiples_of_others() {
+fn a_row_without_a_handoff_shows_a_dash() {
     let mut view = view(&["polling"], &[1, 4]);
     view.floor = Some(records::floor());
     let shown = terminal(&view, PLAIN);
@@ -386,7 +385,7 @@ fn a_row_that_lacks_a_handoff_has_a_dash_beside_the_multiples_of_others() {
 }
 
 #[test]
-fn a_long_label_is_wrapped_and_the_figures_stay_whole() {
+fn a_long_label_is_wrapped_and_values_are_not() {
     let view = view(&["parent-watch (while_holding=relist)"], &[100]);
     let shown = terminal(&view, Style { colour: false, width: Some(80), ..Style::EVERYTHING });
     assert!(table(&shown).iter().all(|line| line.chars().count() <= 80), "{shown}");
@@ -401,7 +400,7 @@ fn colour_is_used_only_if_allowed() {
 }
 
 #[test]
-fn markdown_escapes_what_would_break_its_table() {
+fn markdown_escapes_table_characters() {
     let mut view = view(&["a|b <i>"], &[4]);
     let why = "lost | gone\nfor good".into();
     views::trial(&mut view, 0, 4, 0).cut_short = Some(CutShort { cause: Cause::EnsembleLost, why });
@@ -420,7 +419,7 @@ fn every_markdown_row_has_as_many_cells_as_headings() {
 }
 
 #[test]
-fn an_empty_run_is_said_to_be_empty() {
+fn an_empty_run_is_reported_as_empty() {
     let mut view = views::empty();
     view.judged = records::judged(Verdict::Unknown(vec!["0 of 15 trials ran".into()]));
     for shown in [terminal(&view, PLAIN), markdown(&view)] {

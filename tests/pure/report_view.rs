@@ -72,7 +72,7 @@ fn trial(index: usize, label: &str, contenders: usize) -> Trial {
 }
 
 #[test]
-fn strategies_stand_in_the_order_of_the_scenario_however_the_trials_were_shuffled() {
+fn strategies_keep_the_order_of_the_scenario() {
     let shuffled = [
         trial(0, "curator-mutex", 10),
         trial(1, "parent-watch (while_holding=relist)", 2),
@@ -87,7 +87,7 @@ fn strategies_stand_in_the_order_of_the_scenario_however_the_trials_were_shuffle
 }
 
 #[test]
-fn figures_are_those_of_the_stored_trial() {
+fn metrics_equal_those_of_the_stored_trial() {
     let stored = records::stored(&run(), &[trial(0, "polling", 2)]);
     let view = View::of(&stored);
     let cell = &view.cells[0];
@@ -101,13 +101,13 @@ fn figures_are_those_of_the_stored_trial() {
 }
 
 #[test]
-fn the_last_second_is_left_out_when_it_was_cut_short() {
+fn a_partial_last_second_is_omitted() {
     // Given a measured phase of two and a half seconds
     assert_eq!(Bins::of(&trial(0, "polling", 2)).acquired, [20, 20]);
 }
 
 #[test]
-fn nothing_acquired_is_not_measured_rather_than_zero() {
+fn no_acquisition_means_not_measured_rather_than_zero() {
     let mut idle = trial(0, "polling", 2);
     (idle.measured, idle.histograms, idle.tallies) = (Counts::default(), BTreeMap::new(), Vec::new());
     let stored = records::stored(&run(), &[idle]);
@@ -130,7 +130,7 @@ fn repetitions_of_one_combination_share_a_cell_in_order() {
 }
 
 #[test]
-fn the_place_says_servers_version_shared_host_data_and_seed() {
+fn the_environment_names_servers_version_host_data_and_seed() {
     let line = View::of(&records::stored(&run(), &[trial(0, "polling", 2)])).place_line();
     for said in [
         "local ensemble, 3 servers (ZooKeeper 3.9.4)",
@@ -143,7 +143,7 @@ fn the_place_says_servers_version_shared_host_data_and_seed() {
 }
 
 #[test]
-fn servers_that_tell_no_version_or_two_are_not_given_one() {
+fn servers_with_unknown_or_mixed_versions_have_none() {
     let place = |versions: &[&str]| {
         let mut run = run();
         for (server, version) in run.ensemble.servers.iter_mut().zip(versions) {
@@ -158,7 +158,7 @@ fn servers_that_tell_no_version_or_two_are_not_given_one() {
 }
 
 #[test]
-fn why_counts_of_servers_are_not_compared_is_told_once() {
+fn the_reason_for_uncompared_server_counts_is_given_once() {
     let silent = |trial: Trial| Trial {
         servers: vec![ServerCounters {
             address: "zk1:2181".into(),
@@ -197,7 +197,7 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
 }
 
 #[test]
-fn a_run_that_was_cut_short_says_how_much_of_it_ran() {
+fn a_partial_run_states_how_much_of_it_ran() {
     let cut = Run { outcome: RunOutcome::aborted("ensemble lost"), ..run() };
     let stored = records::stored(&cut, &[trial(0, "polling", 2)]);
     let view = View::of(&stored);
@@ -212,7 +212,7 @@ fn a_run_without_trials_gives_an_empty_view() {
 }
 
 #[test]
-fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
+fn unplanned_elections_and_samples_above_the_range_are_noted() {
     let mut shaken = trial(0, "polling", 2);
     let election = |seen_us, after_fault| zklockbench_record::Election {
         seen_us,
@@ -236,7 +236,7 @@ fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
 }
 
 #[test]
-fn how_precise_a_run_is_stands_among_its_notes() {
+fn the_notes_state_the_precision_of_a_run() {
     let precision = |half_width, reached| zklockbench_record::Precision {
         asked: 0.02,
         reached,
@@ -260,7 +260,7 @@ fn how_precise_a_run_is_stands_among_its_notes() {
 }
 
 #[test]
-fn what_is_missing_of_the_floor_is_said_and_a_run_that_knew_of_no_floor_misses_none() {
+fn a_missing_floor_is_reported_unless_the_version_measured_none() {
     let remarks = |floor| View::of(&records::stored(&Run { floor, ..run() }, &[])).remarks;
     assert!(remarks(None).is_empty() && remarks(Some(records::floor())).is_empty());
     let told = remarks(Some(Floor::not_measured("the servers were not warmed up (--cold)")));

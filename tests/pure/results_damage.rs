@@ -110,7 +110,7 @@ const DAMAGES: [(Damage, &[&str]); 11] = [
 ];
 
 #[test]
-fn what_is_damaged_is_told_with_its_file_and_its_place() {
+fn damage_is_reported_with_file_and_position() {
     for (damage, parts) in DAMAGES {
         let told = told_after(damage);
         assert!(parts.iter().all(|part| told.contains(part)), "{parts:?}: {told}");
@@ -128,7 +128,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn numbers_that_cannot_both_be_true_are_told() {
+fn contradictory_numbers_are_reported() {
     let changes = [
         (
             "/measured/requests/create",
@@ -150,7 +150,7 @@ fn numbers_that_cannot_both_be_true_are_told() {
 }
 
 #[test]
-fn a_field_that_a_later_program_added_is_passed_over() {
+fn a_field_added_by_a_later_version_is_ignored() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     fs::write(dir.join("run.json"), text.replacen('{', "{ \"weather\": \"fair\",", 1)).unwrap();
@@ -159,7 +159,7 @@ fn a_field_that_a_later_program_added_is_passed_over() {
 }
 
 #[test]
-fn a_byte_that_was_changed_anywhere_is_noticed() {
+fn a_changed_byte_is_noticed_anywhere() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let mut files = vec!["run.json".to_owned()];
     files.extend(zklockbench_results::read(&dir).unwrap().run.files.keys().cloned());
@@ -182,7 +182,7 @@ fn a_byte_that_was_changed_anywhere_is_noticed() {
 }
 
 #[test]
-fn what_was_drawn_may_be_deleted_but_not_changed() {
+fn charts_may_be_deleted_but_not_changed() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = zklockbench_results::RunWriter::create(parent.path(), "drawn").unwrap();
     writer.trial(&records::trial(0)).unwrap();
@@ -233,7 +233,7 @@ fn change_text(dir: &Path, field: &str, text: &str) {
 }
 
 #[test]
-fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves_nothing() {
+fn a_hostile_run_json_is_refused_by_every_reader_with_file_and_field() {
     for (field, text, said) in HOSTILE {
         let (parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         change_text(&dir, field, text);
@@ -252,7 +252,7 @@ fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves
 }
 
 #[test]
-fn a_run_json_that_is_cut_off_anywhere_is_told_with_its_name_and_leaves_nothing() {
+fn a_truncated_run_json_is_refused_with_its_name() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     let (path, store) = (dir.join("run.json"), parent.path().join("store"));
     let whole = fs::read(&path).unwrap();

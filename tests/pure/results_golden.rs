@@ -27,7 +27,7 @@ fn a_directory_of_schema_1_is_refused_with_the_version_that_reads_it() {
 }
 
 #[test]
-fn a_directory_of_schema_2_is_read_and_judged_again_to_the_verdict_that_it_records() {
+fn a_directory_of_schema_2_is_read_and_rejudged_to_its_recorded_verdict() {
     // Given a real run of two trials, one of a lock and one of none
     let stored = zklockbench_results::read(&golden("schema-2")).unwrap();
     assert_eq!((stored.run.schema_version, stored.trials.len()), (SCHEMA_VERSION, 2));
@@ -49,7 +49,7 @@ fn a_directory_of_schema_2_is_read_and_judged_again_to_the_verdict_that_it_recor
 }
 
 #[test]
-fn a_store_of_baselines_and_a_plan_that_an_earlier_program_wrote_are_read() {
+fn baselines_and_plans_of_earlier_versions_are_read() {
     // Given a store and a plan as the program wrote them before it read files from one place
     let store = golden("golden/baselines");
     let baselines = zklockbench_results::baselines(&store).unwrap();

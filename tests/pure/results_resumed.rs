@@ -52,7 +52,7 @@ fn rows(dir: &Path, table: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_trial_that_had_ended_is_taken_over_even_if_the_run_could_not_note_it_and_half_of_one_is_not() {
+fn a_finished_trial_is_kept_even_if_the_run_did_not_note_it() {
     let parent = tempfile::tempdir().unwrap();
     let dir = killed(parent.path(), &[records::trial(0)]);
     // Given one that was written when the kill came, one of which only a part was, and an earlier release's table
@@ -79,7 +79,7 @@ fn a_trial_that_had_ended_is_taken_over_even_if_the_run_could_not_note_it_and_ha
 }
 
 #[test]
-fn a_trial_that_is_unfinished_stays_until_it_is_and_then_counts_once() {
+fn an_unfinished_trial_stays_until_finished_and_counts_once() {
     for before in 0..2 {
         let parent = tempfile::tempdir().unwrap();
         let there: Vec<Trial> = (0..before).map(records::trial).chain([cut_short(before)]).collect();
@@ -102,7 +102,7 @@ fn a_trial_that_is_unfinished_stays_until_it_is_and_then_counts_once() {
 }
 
 #[test]
-fn the_end_of_a_run_has_a_trial_made_again_unless_it_found_a_violation_or_the_lock_cut_it_short() {
+fn a_trial_cut_short_by_the_end_is_rerun_unless_violated_or_stuck() {
     assert!(!is_unfinished(&records::trial(0)));
     let mut trial = cut_short(0);
     assert!(is_unfinished(&trial));
@@ -143,7 +143,7 @@ fn invalid_trial_that_breaks_servers_is_rerun_only_on_servers_of_the_run() {
 }
 
 #[test]
-fn what_is_not_resumed_after_all_is_as_it_was_and_nobody_else_takes_it_up_meanwhile() {
+fn an_abandoned_resume_changes_nothing_and_locks_the_run_meanwhile() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     let going = RunWriter::resume(writer.dir()).unwrap_err().to_string();
@@ -169,7 +169,7 @@ fn what_is_not_resumed_after_all_is_as_it_was_and_nobody_else_takes_it_up_meanwh
 }
 
 #[test]
-fn a_complete_run_is_whole_and_one_of_which_nothing_is_recorded_says_what_to_do() {
+fn a_complete_run_is_not_resumed_and_an_empty_one_names_a_remedy() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     assert!(
         matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(path, _)) if path.ends_with("quick-2026-11-21T08-45-08Z"))
@@ -183,7 +183,7 @@ fn a_complete_run_is_whole_and_one_of_which_nothing_is_recorded_says_what_to_do(
 }
 
 #[test]
-fn nothing_is_written_through_a_link_that_lies_in_the_directory() {
+fn links_in_the_directory_are_not_followed_for_writing() {
     let parent = tempfile::tempdir().unwrap();
     let precious = parent.path().join("precious");
     fs::write(&precious, "mine").unwrap();

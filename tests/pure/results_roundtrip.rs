@@ -14,7 +14,7 @@ use zklockbench_record::{RunEnding, RunOutcome};
 use zklockbench_results::{RunWriter, SCHEMA_VERSION};
 
 #[test]
-fn a_run_that_was_published_is_read_back_as_it_was() {
+fn a_published_run_is_read_back_unchanged() {
     let mut trials =
         [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
     trials[1].spec.evidence = "0.99@1%".parse().unwrap();
@@ -31,7 +31,7 @@ fn a_run_that_was_published_is_read_back_as_it_was() {
 }
 
 #[test]
-fn the_histograms_come_back_whole() {
+fn histograms_are_read_back_unchanged() {
     let parent = tempfile::tempdir().unwrap();
     let trial = records::trial(0);
 
@@ -47,7 +47,7 @@ fn the_histograms_come_back_whole() {
 }
 
 #[test]
-fn what_was_not_measured_is_null_and_never_zero() {
+fn unmeasured_values_are_null_never_zero() {
     let (_parent, dir) = run_dirs::published(&[records::trial_without_measurements(0)]);
 
     let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
@@ -64,7 +64,7 @@ fn what_was_not_measured_is_null_and_never_zero() {
 }
 
 #[test]
-fn the_three_way_count_keeps_its_sides_apart() {
+fn the_three_way_count_keeps_its_sides_separate() {
     // Given a trial in which the servers counted one write more than the client.
     let trial = records::trial(0);
     assert_eq!(trial.servers_agree(), Some(false));
@@ -72,7 +72,7 @@ fn the_three_way_count_keeps_its_sides_apart() {
 }
 
 #[test]
-fn an_interrupted_run_is_published_too_and_says_so() {
+fn an_interrupted_run_is_published_as_interrupted() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "cut").unwrap();
     let mut trial = records::trial(0);
@@ -106,7 +106,7 @@ fn a_run_aborted_before_its_first_trial_can_still_be_read() {
 }
 
 #[test]
-fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
+fn a_trial_that_could_not_start_leaves_a_gap_that_readers_accept() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
     let indices: Vec<_> =
         zklockbench_results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
@@ -114,7 +114,7 @@ fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
 }
 
 #[test]
-fn a_writer_without_a_trial_that_is_dropped_leaves_nothing_even_if_it_is_sealed() {
+fn a_dropped_writer_without_trials_leaves_no_files_even_if_sealed() {
     let parent = tempfile::tempdir().unwrap();
     let sealed = RunWriter::create(parent.path(), "sealed").unwrap();
     drop(sealed.seal(records::run(0), records::held()).unwrap());
@@ -122,7 +122,7 @@ fn a_writer_without_a_trial_that_is_dropped_leaves_nothing_even_if_it_is_sealed(
 }
 
 #[test]
-fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
+fn the_final_name_appears_only_when_the_run_is_published() {
     let parent = tempfile::tempdir().unwrap();
     let end = parent.path().join("mine");
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
@@ -142,7 +142,7 @@ fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
 }
 
 #[test]
-fn a_run_that_is_broken_off_is_there_as_a_partial_one_with_the_trials_that_had_ended() {
+fn an_aborted_run_is_published_as_partial_with_its_finished_trials() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.begins(records::run(0), &[], records::held()).unwrap();
@@ -161,7 +161,7 @@ fn a_run_that_is_broken_off_is_there_as_a_partial_one_with_the_trials_that_had_e
 }
 
 #[test]
-fn a_run_that_is_broken_off_before_its_first_trial_leaves_nothing() {
+fn a_run_aborted_before_its_first_trial_leaves_no_files() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.begins(records::run(0), &[], records::held()).unwrap();
@@ -183,7 +183,7 @@ fn server_logs_are_kept_in_a_folder_of_the_run() {
 }
 
 #[test]
-fn times_keep_their_microseconds_and_sessions_their_unit() {
+fn times_and_session_timeouts_keep_their_units() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
     assert!(text.contains("\"started_at\": \"2026-11-21T08:45:08.123456Z\""));
@@ -202,7 +202,7 @@ fn writing_a_trial_twice_is_refused_and_names_the_file() {
 }
 
 #[test]
-fn every_json_file_of_a_run_is_as_the_published_schemas_say() {
+fn every_json_file_of_a_run_matches_its_published_schema() {
     let trials =
         [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
     let (_parent, dir) = run_dirs::published(&trials);
@@ -220,7 +220,7 @@ fn every_json_file_of_a_run_is_as_the_published_schemas_say() {
 }
 
 #[test]
-fn the_part_in_which_everybody_took_part_gives_the_throughput_of_a_phase_that_acquisitions_end() {
+fn throughput_of_a_batch_counts_only_the_time_with_all_contenders() {
     let mut trial = records::trial(0);
     trial.spec.stop = zklockbench_scenario::Stop::Acquisitions(2);
     trial.full_crew = Some(zklockbench_record::FullCrew { lasted_us: 500_000, acquired: 4 });
@@ -236,7 +236,7 @@ fn the_part_in_which_everybody_took_part_gives_the_throughput_of_a_phase_that_ac
 }
 
 #[test]
-fn fairness_of_a_few_turns_each_is_chance_and_not_told() {
+fn fairness_is_not_reported_for_a_few_cycles_each() {
     let mut trial = records::trial(0);
     trial.tallies.iter_mut().zip([5, 5, 4]).for_each(|(tally, turns)| tally.acquired = turns);
     assert_eq!(figures::FAIRNESS.of(&trial), None);

@@ -25,7 +25,7 @@ const WORDS: &str = "strategy label system params load started_at verdict exclus
     completeness valid servers_agree cost_model_agrees";
 
 #[test]
-fn every_trial_is_a_row_and_every_cell_is_a_word_or_a_number() {
+fn every_trial_is_a_row_of_words_and_numbers() {
     let rows = table("summary.csv", &[records::trial(0), records::trial_without_measurements(1)]);
     assert_eq!(rows.len(), 2);
     for (column, cell) in &rows[0] {
@@ -35,7 +35,7 @@ fn every_trial_is_a_row_and_every_cell_is_a_word_or_a_number() {
 }
 
 #[test]
-fn the_page_on_results_names_every_column_and_no_other() {
+fn the_results_page_lists_exactly_the_columns() {
     const PAGE: &str = include_str!("../../results/README.md");
     let rows = table("summary.csv", &[records::trial(0)]);
     let columns: Vec<&str> = rows[0].keys().map(String::as_str).collect();
@@ -56,7 +56,7 @@ fn the_page_on_results_names_every_column_and_no_other() {
 }
 
 #[test]
-fn medians_are_compared_with_the_floor_where_one_was_measured() {
+fn medians_are_compared_with_the_floor_if_measured() {
     let parent = tempfile::tempdir().unwrap();
     let trials = [records::trial(0), records::trial_without_measurements(1)];
     for (name, floor, expected) in [("with", Some(records::floor()), "1.1"), ("without", None, "")] {
@@ -120,7 +120,7 @@ fn the_cells_hold_what_the_trial_measured() {
 }
 
 #[test]
-fn what_was_not_measured_is_an_empty_cell_but_a_count_of_none_is_zero() {
+fn an_unmeasured_value_is_an_empty_cell_and_a_count_of_none_is_zero() {
     let rows = table("summary.csv", &[records::trial_without_measurements(0)]);
     for column in ["throughput_per_s", "fan_out", "fairness", "wait_p99_us", "wait_mean_us", "lag_share"] {
         assert_eq!(rows[0][column], "", "{column}");
@@ -132,7 +132,7 @@ fn what_was_not_measured_is_an_empty_cell_but_a_count_of_none_is_zero() {
 }
 
 #[test]
-fn the_timeline_says_how_long_its_last_second_was() {
+fn the_timeline_states_the_length_of_its_last_second() {
     let rows = table("timeline.csv", &[records::trial(0), records::trial_without_measurements(1)]);
     let cells = |column: &str| rows.iter().map(|row| row[column].clone()).collect::<Vec<_>>();
     assert_eq!(cells("second"), ["0", "1", "2"]);

@@ -18,7 +18,7 @@ const THREE: &str = "[[client]]\nshare = 10\nhold = \"1ms\"\n[[client]]\nshare =
                      [[client]]\nshare = 5\nhold = { exponential = { mean = \"20ms\" } }\nread_ratio = 1\n";
 
 #[test]
-fn the_first_contenders_are_of_the_first_kind_and_each_kind_has_its_share() {
+fn kinds_are_assigned_in_order_and_by_share() {
     let spec = spec(THREE);
     let milliseconds = |contender| spec.kind_of(contender).hold.mean().as_millis();
     let holds: Vec<u128> = (0..20).map(milliseconds).collect();
@@ -27,7 +27,7 @@ fn the_first_contenders_are_of_the_first_kind_and_each_kind_has_its_share() {
 }
 
 #[test]
-fn what_a_kind_leaves_out_is_said_at_the_top_and_all_is_scaled() {
+fn a_kind_inherits_missing_keys_and_everything_is_scaled() {
     let spec = spec(&format!("time_scale = 2\n{THREE}"));
     let kind = spec.kind_of(12);
     assert_eq!((kind.hold.mean().as_millis(), kind.think.mean().as_millis()), (14, 22));
@@ -35,7 +35,7 @@ fn what_a_kind_leaves_out_is_said_at_the_top_and_all_is_scaled() {
 }
 
 #[test]
-fn the_mean_of_all_is_that_of_what_is_drawn_for_all() {
+fn the_mean_over_kinds_matches_the_draws() {
     let spec = spec(THREE);
     let mean = Duration::from_micros((10 * 1_000 + 5 * 7_000 + 5 * 20_000) / 20);
     assert_eq!(spec.mean_hold(), mean);
@@ -45,7 +45,7 @@ fn the_mean_of_all_is_that_of_what_is_drawn_for_all() {
 }
 
 #[test]
-fn without_kinds_all_are_as_the_top_of_the_file_says() {
+fn without_kinds_all_contenders_use_the_top_level_keys() {
     let spec = spec("");
     assert_eq!((spec.kinds().len(), spec.contenders_by_kind()), (1, vec![20]));
     assert_eq!(spec.all_holds(), Distribution::Fixed(Duration::from_millis(7)));

@@ -7,7 +7,7 @@ use zklockbench_core::catalog::{Choice, LockCard, Param, ParamKind};
 use zklockbench_scenario::parse;
 
 #[test]
-fn what_is_said_of_lines_after_a_right_file() {
+fn messages_for_lines_added_to_a_valid_file() {
     insta::assert_snapshot!(
         "errors_in_added_lines",
         said_of_added_lines(
@@ -18,7 +18,7 @@ fn what_is_said_of_lines_after_a_right_file() {
 }
 
 #[test]
-fn what_is_said_of_whole_files() {
+fn messages_for_invalid_files() {
     insta::assert_snapshot!(
         "errors_in_files",
         said_of_files(&CARDS, include_str!("snapshots/pure__scenario_errors__errors_in_files.snap"))
@@ -46,7 +46,7 @@ const DECIDES: [LockCard; 1] = [LockCard {
 }];
 
 #[test]
-fn what_is_said_of_parameters_that_decide_about_others() {
+fn messages_for_parameters_that_depend_on_others() {
     insta::assert_snapshot!(
         "errors_in_deciding_parameters",
         said_of_files(
@@ -57,7 +57,7 @@ fn what_is_said_of_parameters_that_decide_about_others() {
 }
 
 #[test]
-fn no_acquire_may_ask_for_more_permits_than_there_are_leases() {
+fn an_acquire_may_not_request_more_permits_than_leases() {
     let with = |params: &str| {
         format!(
             "name = \"x\"\nduration = \"60s\"\ncontenders = 3\nstrategies = [{{ name = \"curator-semaphore\", \
@@ -80,7 +80,7 @@ fn no_acquire_may_ask_for_more_permits_than_there_are_leases() {
 }
 
 #[test]
-fn a_parameter_that_means_nothing_is_not_in_force() {
+fn a_parameter_without_effect_is_not_in_force() {
     let strategies =
         "\"decides\", { name = \"decides\", policy = \"always\" }, { name = \"decides\", policy = \"some\" }";
     let text = format!("name = \"x\"\nduration = \"60s\"\ncontenders = 1\nstrategies = [{strategies}]\n");

@@ -32,7 +32,7 @@ fn least(card: &FaultCard) -> String {
 }
 
 #[test]
-fn every_kind_is_right_with_a_start_and_a_duration_if_it_is_healed() {
+fn every_fault_is_valid_with_a_start_and_a_duration_if_it_heals() {
     for card in &fault::cards() {
         let choice = &parsed(&least(card)).scenario.faults[0];
         assert_eq!((choice.kind.as_str(), choice.times), (card.name, 1));
@@ -48,7 +48,7 @@ fn every_kind_is_right_with_a_start_and_a_duration_if_it_is_healed() {
 }
 
 #[test]
-fn every_word_of_a_kind_and_a_number_name_its_target() {
+fn every_fault_accepts_its_target_names_and_numbers() {
     for card in &fault::cards() {
         for word in card.words() {
             let choice = parsed(&format!("{}target = \"{word}\"\n", least(card))).scenario.faults.remove(0);
@@ -64,7 +64,7 @@ fn every_word_of_a_kind_and_a_number_name_its_target() {
 }
 
 #[test]
-fn no_parameter_is_called_like_a_key_that_all_faults_have() {
+fn no_parameter_has_the_name_of_a_common_key() {
     for card in &fault::cards() {
         for param in card.params {
             let taken = fields_of(Section::Fault)
@@ -75,7 +75,7 @@ fn no_parameter_is_called_like_a_key_that_all_faults_have() {
 }
 
 #[test]
-fn parameters_are_in_force_and_those_that_were_set_are_in_the_label() {
+fn set_parameters_are_in_force_and_in_the_label() {
     let lines =
         "[[fault]]\nkind = \"delay\"\ntarget = \"any\"\nat = \"5s\"\nduration = \"1s\"\nlatency = \"50ms\"\n";
     let choice = parsed(lines).scenario.faults.remove(0);
@@ -87,7 +87,7 @@ fn parameters_are_in_force_and_those_that_were_set_are_in_the_label() {
 }
 
 #[test]
-fn all_times_of_a_fault_are_scaled_and_its_label_stays_as_written() {
+fn times_of_a_fault_are_scaled_and_its_label_is_not() {
     let lines = "time_scale = 0.1\n[[fault]]\nkind = \"delay\"\nat = \"5s\"\nduration = \"1s\"\ntimes = 2\nevery = \"10s\"\n\
                  jitter = \"2s\"\nlatency = \"50ms\"\n";
     let plan = TrialPlan::of(&parsed(lines).scenario);
@@ -103,7 +103,7 @@ fn all_times_of_a_fault_are_scaled_and_its_label_stays_as_written() {
 }
 
 #[test]
-fn the_preview_shows_each_fault_with_whom_and_when() {
+fn the_preview_shows_target_and_time_of_each_fault() {
     let lines = "time_scale = 0.5\n[[fault]]\nkind = \"kill\"\nat = \"5s\"\nduration = \"2s\"\ntimes = 3\nevery = \"10s\"\n\
                  jitter = \"1s\"\n[[fault]]\nkind = \"crash\"\nafter_acquisitions = 100\n";
     let preview = Preview::of(&parsed(lines));
@@ -122,7 +122,7 @@ fn the_preview_shows_each_fault_with_whom_and_when() {
 }
 
 #[test]
-fn a_scenario_without_faults_reads_and_prints_as_if_there_were_none() {
+fn a_scenario_without_faults_prints_none() {
     for lines in ["", "fault = []\n"] {
         let parsed = parsed(lines);
         assert_eq!(parsed.scenario.faults, []);
@@ -156,7 +156,7 @@ fn errors_in_files_with_faults_are_reported() {
 }
 
 #[test]
-fn containers_have_every_fault_but_those_that_drop_what_one_server_sends_to_another() {
+fn containers_support_every_fault_except_one_way_partitions() {
     for card in &fault::cards() {
         let message = format!(
             "7:8 `{}` drops what one server sends to another, and Docker cannot: it takes a server off its network altogether => use `isolate`, or leave out `compose`: the suite's own servers have networks that can be cut",
@@ -172,7 +172,7 @@ fn containers_have_every_fault_but_those_that_drop_what_one_server_sends_to_anot
 }
 
 #[test]
-fn servers_that_the_suite_did_not_start_are_never_disturbed() {
+fn foreign_servers_are_never_disturbed() {
     for card in &fault::cards() {
         let message = format!(
             "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken take commands of your own: --hosts FILE (docs/operating.md)",
@@ -200,7 +200,7 @@ fn warnings(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn advice_where_no_server_serves_for_longer_than_sessions_last() {
+fn advice_on_outages_longer_than_the_session_timeout() {
     let fault = |lines: &str| format!("session_timeout = \"4s\"\n[[fault]]\nat = \"5s\"\n{lines}");
     for (lines, label) in [
         ("kind = \"pause\"\nduration = \"5s\"\n", "pause leader"),
@@ -223,7 +223,7 @@ fn advice_where_no_server_serves_for_longer_than_sessions_last() {
 }
 
 #[test]
-fn advice_where_nobody_ever_waits() {
+fn advice_on_loads_without_waiters() {
     let text = format!(
         "{HEAD}contenders = [4, 1]\nduration = \"60s\"\n[[fault]]\nkind = \"clock-jump\"\nat = \"5s\"\n"
     );
@@ -298,7 +298,7 @@ fn the_schema_accepts_every_kind_with_its_targets_and_parameters() {
 }
 
 #[test]
-fn the_schema_refuses_what_the_reader_refuses_most_often() {
+fn the_schema_refuses_the_most_common_mistakes() {
     for wrong in [
         "[[fault]]\nkind = \"kil\"\nat = \"5s\"\nduration = \"1s\"\n",
         "[[fault]]\nkind = \"kill\"\nduration = \"1s\"\n",
@@ -320,7 +320,7 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn whatever_is_accepted_never_overlaps_itself_and_has_ended_with_the_measured_phase(
+    fn accepted_faults_never_overlap_themselves_and_end_with_the_measured_phase(
         kind in proptest::sample::select(fault::cards()),
         at in 0u64..70, duration in 1u64..20, times in 1u32..6, every in 1u64..30, jitter in 0u64..5,
         scale in proptest::sample::select(vec!["0.1", "1.0", "3.0"]),

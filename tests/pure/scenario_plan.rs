@@ -33,7 +33,7 @@ fn warnings(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_not_said_has_the_documented_default() {
+fn missing_keys_have_their_documented_defaults() {
     let scenario = parsed("contenders = 4\nduration = \"5s\"\n").scenario;
     assert_eq!(scenario.description, "");
     assert_eq!(scenario.ensemble, EnsembleChoice::Local { servers: 3, data_dir: None });
@@ -51,7 +51,7 @@ fn what_is_not_said_has_the_documented_default() {
 }
 
 #[test]
-fn a_strategy_carries_its_defaults_and_is_labelled_with_what_was_set() {
+fn a_strategy_has_its_defaults_and_a_label_with_set_parameters() {
     let text = "name = \"x\"\ncontenders = 1\nacquisitions = 1\npoll_interval = \"200ms\"\n\
                 strategies = [\"polling\", { name = \"polling\", poll_interval = \"50ms\", look_first = true }]\n";
     let strategies = parse("x.toml", text, &cards::catalog()).unwrap().scenario.strategies;
@@ -63,7 +63,7 @@ fn a_strategy_carries_its_defaults_and_is_labelled_with_what_was_set() {
 }
 
 #[test]
-fn every_repetition_holds_every_combination_once() {
+fn every_repetition_contains_every_combination_once() {
     let plan = plan("contenders = [1, 5, 20]\nduration = \"5s\"\nrepetitions = 4\n");
     assert_eq!(plan.trials.len(), 3 * 3 * 4);
     for repetition in 1..=4 {
@@ -74,7 +74,7 @@ fn every_repetition_holds_every_combination_once() {
 }
 
 #[test]
-fn the_order_is_shuffled_by_the_seed_alone_and_differs_between_repetitions() {
+fn the_seed_alone_shuffles_the_order_differently_in_each_repetition() {
     let lines = "contenders = [1, 5, 20]\nduration = \"5s\"\n";
     let one = plan(lines);
     assert_eq!(one, plan(lines));
@@ -101,7 +101,7 @@ fn the_shuffle_is_the_same_on_every_platform() {
 }
 
 #[test]
-fn as_written_means_strategies_then_contenders_in_every_repetition() {
+fn order_as_written_means_strategies_then_contenders() {
     let plan = plan("contenders = [5, 1]\nduration = \"5s\"\norder = \"as-written\"\nrepetitions = 2\n");
     let written = [("polling", 5), ("polling", 1), ("parent-watch", 5), ("parent-watch", 1)];
     let order = combinations(&plan, 2);
@@ -110,7 +110,7 @@ fn as_written_means_strategies_then_contenders_in_every_repetition() {
 }
 
 #[test]
-fn every_trial_has_a_seed_of_its_own_that_the_order_does_not_change() {
+fn every_trial_has_its_own_seed_independent_of_the_order() {
     let lines = "contenders = [1, 5, 20]\nduration = \"5s\"\n";
     let key = |plan: TrialPlan| -> BTreeSet<_> {
         plan.trials.into_iter().map(|t| (t.strategy.label, t.contenders, t.repetition, t.seed)).collect()
@@ -122,7 +122,7 @@ fn every_trial_has_a_seed_of_its_own_that_the_order_does_not_change() {
 }
 
 #[test]
-fn time_scale_multiplies_all_times_but_the_timeouts() {
+fn time_scale_multiplies_all_times_except_timeouts() {
     let plan = plan(
         "contenders = 2\ntime_scale = 0.1\nhold = \"20ms\"\nthink = \"10ms\"\nduration = \"5s\"\nramp_up = \"2s\"\n\
          warm_up = \"1s\"\npoll_interval = \"1s\"\nacquire_timeout = \"30s\"\norder = \"as-written\"\n",
@@ -140,7 +140,7 @@ fn time_scale_multiplies_all_times_but_the_timeouts() {
 }
 
 #[test]
-fn the_published_setting_is_estimated_as_its_holds_and_half_an_interval_a_handoff() {
+fn the_estimate_of_the_published_setting_adds_holds_and_half_an_interval_per_handoff() {
     let plan =
         plan("contenders = 20\nhold = \"2s\"\nacquisitions = 1\nrepetitions = 1\norder = \"as-written\"\n");
     let seconds: Vec<_> = plan.trials.iter().map(|trial| trial.estimated_duration().as_secs()).collect();
@@ -149,7 +149,7 @@ fn the_published_setting_is_estimated_as_its_holds_and_half_an_interval_a_handof
 }
 
 #[test]
-fn the_largest_numbers_that_a_file_may_hold_can_be_planned_and_estimated() {
+fn the_largest_allowed_numbers_can_be_planned() {
     let plan = plan(
         "contenders = 100000\nhold = { log-normal = { median = \"24h\", sigma = 3 } }\nthink = \"24h\"\n\
          acquisitions = 1000000000\ntime_scale = 1000\nramp_up = \"24h\"\nwarm_up = \"24h\"\n",
@@ -165,7 +165,7 @@ fn a_batch_is_one_acquisition_each() {
 }
 
 #[test]
-fn advice_points_at_the_value_that_it_is_about() {
+fn advice_points_at_its_value() {
     assert_eq!(
         warnings("contenders = [1, 4]\nlocks = 2\nhold = \"100us\"\nduration = \"5s\"\nrepetitions = 1\n"),
         [
@@ -195,7 +195,7 @@ fn advice_on_timeouts_and_bursts() {
 }
 
 #[test]
-fn advice_on_readers_where_no_strategy_lets_them_in_together() {
+fn advice_on_readers_without_a_read_write_lock() {
     assert_eq!(
         warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.5\n"),
         ["5:14 no listed strategy has a read side, so every request is a write"]
@@ -210,7 +210,7 @@ fn a_read_ratio_reaches_every_trial_unscaled() {
 }
 
 #[test]
-fn a_depth_reaches_every_trial_and_is_one_unless_said() {
+fn a_depth_reaches_every_trial_and_defaults_to_one() {
     let depths = |lines: &str| {
         let text = format!("name = \"x\"\nstrategies = [\"curator-mutex\"]\nacquisitions = 5\n{lines}");
         let plan = TrialPlan::of(&parse("x.toml", &text, &cards::catalog()).unwrap().scenario);
@@ -221,7 +221,7 @@ fn a_depth_reaches_every_trial_and_is_one_unless_said() {
 }
 
 #[test]
-fn the_preview_shows_every_trial_and_the_whole_time_to_people_and_to_programs() {
+fn the_preview_shows_every_trial_and_the_total_time_as_text_and_json() {
     let preview = Preview::of(&parsed("contenders = [1, 5]\nduration = \"60s\"\nwarm_up = \"1s\"\n"));
     let shown = preview.to_string();
     for expected in [
@@ -241,7 +241,7 @@ fn the_preview_shows_every_trial_and_the_whole_time_to_people_and_to_programs() 
 }
 
 #[test]
-fn memory_grows_with_the_contenders_and_with_the_square_of_those_in_one_queue() {
+fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
     let megabytes = |lines: &str| plan(&format!("duration = \"5s\"\n{lines}")).estimated_memory() / 1_000_000;
     // What was measured of predecessor-watch, all arriving at once, was 103, 163, 281, 510 and 6,600 MB.
     for (contenders, measured) in [(500, 103), (1_000, 163), (1_500, 281), (2_000, 510), (10_000, 6_600)] {
@@ -268,7 +268,7 @@ fn estimates_include_the_locks_when_there_are_many() {
 }
 
 #[test]
-fn a_day_of_300_arrivals_a_second_fits_into_a_gigabyte_of_memory_and_its_disk_is_told() {
+fn a_day_at_300_arrivals_a_second_fits_a_gigabyte_and_its_disk_use_is_estimated() {
     let day =
         plan("contenders = 32\nlocks = 8\nload = \"open\"\nrate = 300\nhold = \"2ms\"\nduration = \"24h\"\n");
     assert!((300..500).contains(&(day.estimated_memory() / 1_000_000)), "{}", day.estimated_memory());
@@ -276,7 +276,7 @@ fn a_day_of_300_arrivals_a_second_fits_into_a_gigabyte_of_memory_and_its_disk_is
 }
 
 #[test]
-fn a_round_beyond_the_plan_goes_on_as_a_longer_plan_would() {
+fn a_round_beyond_the_plan_equals_that_of_a_longer_plan() {
     let lines =
         |repetitions| format!("contenders = [1, 5]\nduration = \"1s\"\nrepetitions = {repetitions}\n");
     let (short, long) = (plan(&lines(2)), plan(&lines(7)));
@@ -286,7 +286,7 @@ fn a_round_beyond_the_plan_goes_on_as_a_longer_plan_would() {
 }
 
 #[test]
-fn a_precision_says_until_when_to_repeat_and_the_preview_how_long_that_may_take() {
+fn a_precision_sets_when_to_stop_and_the_preview_the_longest_time() {
     let lines = "contenders = 2\nduration = \"1s\"\nwarm_up = \"1s\"\nprecision = \"2.5 %\"\n";
     let parsed = parsed(lines);
     let precision = parsed.scenario.precision.unwrap();
@@ -312,7 +312,7 @@ fn open(lines: &str) -> Vec<Open> {
 }
 
 #[test]
-fn an_open_load_has_poisson_arrivals_for_all_locks_alike_unless_said() {
+fn an_open_load_defaults_to_poisson_arrivals_over_equal_locks() {
     let open = &open("contenders = 2\nrate = 40\nduration = \"5s\"\n")[0];
     assert_eq!(open.arrivals, Arrivals::Poisson { rate: 40.0 });
     assert_eq!((open.popularity, open.late), (Popularity::Uniform, Late::Keep));
@@ -369,7 +369,7 @@ fn time_scale_multiplies_the_times_of_arrivals_and_divides_their_rates() {
 }
 
 #[test]
-fn a_warm_up_may_take_four_times_as_long_but_where_the_rate_changes() {
+fn a_warm_up_may_take_four_times_as_long_unless_the_rate_changes() {
     let longest = |lines: &str| {
         plan(&format!("contenders = 2\nduration = \"10s\"\nwarm_up = \"2s\"\n{lines}")).trials[0]
             .warm_up_at_most
@@ -400,7 +400,7 @@ fn replayed(lines: &str) -> Result<Parsed, String> {
 }
 
 #[test]
-fn a_replay_takes_as_long_as_its_file_and_needs_as_many_locks() {
+fn a_replay_has_the_length_and_locks_of_its_file() {
     let parsed = replayed("").unwrap();
     let warnings = parsed.warnings.to_string();
     assert!(parsed.warnings.len() == 1 && warnings.contains("only about 3 times"), "{warnings}");
@@ -423,7 +423,7 @@ fn a_replay_takes_as_long_as_its_file_and_needs_as_many_locks() {
 }
 
 #[test]
-fn a_replay_of_more_locks_than_there_are_and_a_file_that_is_wrong_are_told_at_their_places() {
+fn a_replay_with_too_many_locks_or_a_wrong_file_is_reported_with_its_position() {
     let text = |file: &str| {
         format!("{HEAD}contenders = 2\nload = \"open\"\narrivals = {{ replay = \"{file}\" }}\nlocks = 1\n")
     };
@@ -443,7 +443,7 @@ fn a_replay_of_more_locks_than_there_are_and_a_file_that_is_wrong_are_told_at_th
 }
 
 #[test]
-fn advice_on_what_a_lock_cannot_serve() {
+fn advice_on_loads_beyond_a_locks_capacity() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = 100\nhold = \"10ms\"\n";
     let advised = |more: &str| warnings(&format!("{lines}{more}\n"));
     assert_eq!(advised("rate = 70"), [""; 0]);
@@ -484,7 +484,7 @@ fn advice_on_what_a_lock_cannot_serve() {
 }
 
 #[test]
-fn advice_on_pools_popularity_and_steps_that_mean_nothing() {
+fn advice_on_pools_popularity_and_steps_without_effect() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\n";
     assert_eq!(
         warnings(&format!("{lines}contenders = 5\nhold = \"50ms\"\nrate = 100\nlocks = 20\n")),
@@ -506,7 +506,7 @@ fn advice_on_pools_popularity_and_steps_that_mean_nothing() {
 }
 
 #[test]
-fn the_preview_says_what_an_open_load_offers() {
+fn the_preview_states_the_offered_load() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = [10, 20]\nhold = \"10ms\"\nlocks = 4\n";
     let preview = |more: &str| Preview::of(&parsed(&format!("{lines}{more}\n")));
     let shown = preview("rate = 40").to_string();
@@ -533,7 +533,7 @@ fn the_preview_says_what_an_open_load_offers() {
 }
 
 #[test]
-fn an_open_load_is_estimated_by_the_clock_and_by_what_it_leaves_behind() {
+fn an_open_load_is_estimated_by_duration_and_backlog() {
     let plan = |rate: u32| {
         let lines =
             format!("load = \"open\"\nduration = \"60s\"\ncontenders = 10\nhold = \"10ms\"\nrate = {rate}\n");

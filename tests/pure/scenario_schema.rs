@@ -43,7 +43,7 @@ fn every_shipped_scenario_validates() {
 }
 
 #[test]
-fn every_field_of_a_file_is_in_the_schema_with_its_meaning_and_a_default_that_validates() {
+fn every_key_is_in_the_schema_with_a_description_and_a_valid_default() {
     let schema = schema(&CARDS, &fault::cards());
     let faults = schema["properties"][FAULT]["items"]["anyOf"].as_array().unwrap();
     for field in fields() {
@@ -77,7 +77,7 @@ fn every_field_of_a_file_is_in_the_schema_with_its_meaning_and_a_default_that_va
 }
 
 #[test]
-fn every_card_can_be_named_alone_and_in_a_table_with_its_parameters_only() {
+fn every_strategy_can_be_a_name_or_a_table_with_its_parameters() {
     for card in &CARDS {
         let both = json!({ "strategies": [card.name, { "name": card.name }] });
         assert_eq!(complaints(&file(both)), Vec::<String>::new());
@@ -92,7 +92,7 @@ fn every_card_can_be_named_alone_and_in_a_table_with_its_parameters_only() {
 }
 
 #[test]
-fn what_the_reader_refuses_most_often_the_schema_refuses_too() {
+fn the_schema_refuses_common_mistakes() {
     for wrong in [
         json!({ "strategies": ["poling"] }),
         json!({ "contenders": 0 }),
@@ -120,7 +120,7 @@ fn what_the_reader_refuses_most_often_the_schema_refuses_too() {
 }
 
 #[test]
-fn every_process_of_arrivals_validates_as_its_example_has_it() {
+fn every_arrival_example_validates() {
     let processes = processes();
     assert_eq!(processes.len(), 7);
     for process in processes {

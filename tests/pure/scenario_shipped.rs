@@ -28,7 +28,7 @@ fn parsed(name: &str, text: &str) -> Parsed {
 }
 
 #[test]
-fn each_parses_and_is_named_after_its_file() {
+fn each_scenario_parses_and_has_the_name_of_its_file() {
     let files = shipped();
     assert!(files.len() >= 7);
     for (name, text) in files {
@@ -39,7 +39,7 @@ fn each_parses_and_is_named_after_its_file() {
 }
 
 #[test]
-fn only_what_decides_claims_of_articles_draws_a_warning_where_it_is_not_repeated() {
+fn only_scenarios_for_claims_may_lack_repetitions() {
     for (name, text) in shipped() {
         let warnings = parsed(&name, &text).warnings;
         // Some of the articles' settings are short by themselves, and are told so as well.
@@ -53,7 +53,7 @@ fn only_what_decides_claims_of_articles_draws_a_warning_where_it_is_not_repeated
 }
 
 #[test]
-fn each_opens_with_purpose_expectation_and_source() {
+fn each_scenario_starts_with_purpose_expectation_and_source() {
     for (name, text) in shipped() {
         let comment: String = text.lines().take_while(|line| line.starts_with('#')).collect();
         for word in ["Purpose:", "Expect:", "Source:"] {
@@ -63,7 +63,7 @@ fn each_opens_with_purpose_expectation_and_source() {
 }
 
 #[test]
-fn the_articles_locks_meet_every_fault_of_the_catalogue_in_several_trials_within_ten_minutes() {
+fn the_articles_locks_meet_every_fault_within_ten_minutes() {
     // A counter that is used up would be the end of all other comparisons.
     let passes = |name: &&str| *name != fault::COUNTER_NEAR_END;
     let every_kind: BTreeSet<&str> =
@@ -84,7 +84,7 @@ fn the_articles_locks_meet_every_fault_of_the_catalogue_in_several_trials_within
 }
 
 #[test]
-fn readers_and_writers_are_done_within_two_minutes() {
+fn the_readers_and_writers_scenario_takes_under_two_minutes() {
     let (name, text) = shipped().into_iter().find(|(name, _)| name == "readers-writers").unwrap();
     let plan = TrialPlan::of(&parsed(&name, &text).scenario);
     assert!(plan.trials.iter().all(|trial| trial.read_ratio > 0.5));
@@ -92,7 +92,7 @@ fn readers_and_writers_are_done_within_two_minutes() {
 }
 
 #[test]
-fn quick_is_done_well_under_two_minutes() {
+fn the_quick_scenario_takes_well_under_two_minutes() {
     let (name, text) = shipped().into_iter().find(|(name, _)| name == "quick").unwrap();
     let plan = TrialPlan::of(&parsed(&name, &text).scenario);
     assert_eq!(plan.trials.len(), 4 * 7);
@@ -100,7 +100,7 @@ fn quick_is_done_well_under_two_minutes() {
 }
 
 #[test]
-fn each_of_the_open_loads_is_done_in_about_two_minutes() {
+fn each_open_load_takes_about_two_minutes() {
     let open = |(name, text): &(String, String)| {
         let plan = TrialPlan::of(&parsed(name, text).scenario);
         let is_open = plan.trials.iter().all(|trial| trial.load.open().is_some());

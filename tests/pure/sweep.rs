@@ -93,7 +93,7 @@ fn values(samples: &[Sample]) -> Vec<f64> {
 }
 
 #[test]
-fn a_range_is_written_as_people_write_it_and_nonsense_is_told_what_to_write() {
+fn a_range_has_several_notations_and_a_wrong_one_is_explained() {
     for text in [
         "contenders=1..1000",
         "rate=10/s..2000/s",
@@ -125,7 +125,7 @@ fn a_range_is_written_as_people_write_it_and_nonsense_is_told_what_to_write() {
 }
 
 #[test]
-fn an_objective_is_a_figure_and_a_number() {
+fn an_objective_is_a_metric_and_a_number() {
     let objective: Objective = "wait.p99 < 100ms".parse().unwrap();
     assert_eq!(objective.limit, 100_000.0);
     for wrong in [
@@ -141,7 +141,7 @@ fn an_objective_is_a_figure_and_a_number() {
 }
 
 #[test]
-fn the_range_is_covered_from_below_before_anything_is_refined() {
+fn the_range_is_covered_upwards_before_it_is_refined() {
     // Given three strategies, one of which costs far more than the others
     let mut ask = ask("contenders=1..1000", None);
     ask.strategies = ["a", "b", "c"].map(str::to_owned).to_vec();
@@ -156,7 +156,7 @@ fn the_range_is_covered_from_below_before_anything_is_refined() {
 }
 
 #[test]
-fn what_costs_more_than_there_is_left_is_passed_over_and_it_is_said_that_the_range_was_not_covered() {
+fn points_beyond_the_budget_are_skipped_and_the_uncovered_range_is_reported() {
     let ask = ask("contenders=1..1000", None);
     let cost = |step: &Step| step.at.x;
     assert!(matches!(next(&ask, &[], &cost, 5.0), Next::Run(Step { at: At { x: 1.0, .. }, .. })));
@@ -164,7 +164,7 @@ fn what_costs_more_than_there_is_left_is_passed_over_and_it_is_said_that_the_ran
 }
 
 #[test]
-fn points_stay_on_the_grid_when_there_is_no_objective_and_no_collapse() {
+fn without_objective_or_collapse_points_stay_on_the_grid() {
     let (grows, p99) = (|n: f64| 10.0 * n.min(40.0), |_: f64| 1_000.0);
     let ask = ask("contenders=1..1000", None);
     let (samples, _, end) = Machine::of(&grows, &p99).sweep(&ask, 200);
@@ -193,7 +193,7 @@ fn brackets(noise: f64) -> (usize, f64) {
 }
 
 #[test]
-fn the_bracket_holds_the_edge_even_where_trials_are_noisy_and_is_wider_there() {
+fn the_bracket_contains_the_edge_and_widens_with_noise() {
     let (right, narrow) = brackets(0.02);
     let enough = depth::of(9, 36);
     assert!(right >= enough, "{right}");
@@ -226,7 +226,7 @@ fn five_repetitions_decide_and_err_once_in_twenty_times_at_most() {
 }
 
 #[test]
-fn one_trial_decides_nothing() {
+fn one_trial_is_inconclusive() {
     let step = Step { at: At { x: 10.0, beside: None }, strategies: vec![STRATEGY.into()], why: Why::Cover };
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 10.0);
     let samples = Machine::of(&flat, &p99).measure(&step, 1);
@@ -254,7 +254,7 @@ fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
 }
 
 #[test]
-fn a_lower_bound_below_the_limit_is_not_kept() {
+fn a_lower_bound_below_the_limit_does_not_meet_the_objective() {
     let of = |value: f64| {
         decision("wait.p99 < 1ms", &[Reading { value, at_least: true, samples: Some(5_000) }; 5])
     };
@@ -280,7 +280,7 @@ fn all_repetitions_decide_those_that_gave_nothing_too() {
 }
 
 #[test]
-fn what_breaks_down_is_asked_twice_and_nothing_far_above_it_is_tried() {
+fn a_collapse_is_measured_twice_and_no_point_far_above_it_is_tried() {
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let mut machine = Machine::of(&flat, &p99);
     machine.state = &|n| if n > 60.0 { State::Failed } else { State::Sound };
@@ -297,7 +297,7 @@ fn what_breaks_down_is_asked_twice_and_nothing_far_above_it_is_tried() {
 }
 
 #[test]
-fn a_generator_that_could_not_keep_up_is_no_collapse_and_its_points_are_left_out() {
+fn points_with_an_overloaded_generator_are_left_out() {
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let mut machine = Machine::of(&flat, &p99);
     machine.state = &|n| if n > 60.0 { State::Saturated } else { State::Sound };
@@ -334,7 +334,7 @@ fn two_variables_give_a_curve_for_each_value_of_the_second() {
 
 proptest! {
     #[test]
-    fn an_interrupted_sweep_goes_on_as_if_nothing_had_been(seed in 0_u64..50, stop in 1_usize..40) {
+    fn an_interrupted_sweep_resumes_with_the_same_result(seed in 0_u64..50, stop in 1_usize..40) {
         let (falls, p99) = (|n: f64| 500.0 / (1.0 + n / 50.0), |n: f64| 500.0 * n);
         let ask = ask("contenders=1..1000", Some("wait.p99 < 20ms"));
         let mut machine = Machine::of(&falls, &p99);

@@ -92,7 +92,7 @@ pub fn file() -> SweepFile {
 }
 
 #[test]
-fn what_is_written_is_read_again_and_is_as_the_schema_says() {
+fn sweep_files_round_trip_and_match_the_schema() {
     let place = tempfile::tempdir().unwrap();
     let file = file();
     file.write(place.path()).unwrap();
@@ -110,7 +110,7 @@ fn what_is_written_is_read_again_and_is_as_the_schema_says() {
 }
 
 #[test]
-fn files_of_older_versions_are_read_without_their_knees_and_laws() {
+fn files_of_older_versions_are_read_without_knees_and_laws() {
     let place = tempfile::tempdir().unwrap();
     let file = file();
     let mut value = serde_json::to_value(&file).unwrap();
@@ -122,7 +122,7 @@ fn files_of_older_versions_are_read_without_their_knees_and_laws() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
+fn errors_in_a_sweep_file_name_the_file() {
     let place = tempfile::tempdir().unwrap();
     let told = |text: &[u8]| {
         fs::write(place.path().join(FILE.name), text).unwrap();
@@ -172,7 +172,7 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
 }
 
 #[test]
-fn the_findings_are_told_in_words_above_the_points() {
+fn the_findings_are_printed_above_the_points() {
     let text = zklockbench_report::sweep(&file(), &[], Style::EVERYTHING);
     assert!(
         text.starts_with("wait.p99 < 100ms is met over contenders: baton up to 10, parent-watch up to 10.\n"),
@@ -199,7 +199,7 @@ fn both_charts_are_drawn() {
 }
 
 #[test]
-fn a_sweep_has_a_page_with_its_curves_and_what_was_found() {
+fn a_sweep_has_a_page_with_its_curves_and_findings() {
     let page = html::page(&[page::of_sweep(&file())], None);
     assert_eq!(page.matches("role=\"img\"").count(), 2);
     for told in ["wait.p99 &lt; 100ms", "Wait p99 by", "zklockbench sweep SCENARIO --over"] {

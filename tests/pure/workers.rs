@@ -18,14 +18,14 @@ use crate::support::records::{histogram, overloaded, trial};
 use crate::support::story;
 
 #[test]
-fn what_one_worker_saw_is_the_trial_as_it_is() {
+fn one_workers_record_is_the_trial_unchanged() {
     let alone = trial(0);
     assert_eq!(Trial::of_workers(vec![alone.clone()]), Some(alone));
     assert_eq!(Trial::of_workers(Vec::new()), None);
 }
 
 #[test]
-fn counts_and_samples_add_up_and_of_what_spoils_figures_the_worse_stays() {
+fn counts_and_samples_add_up_and_the_worse_health_is_kept() {
     // Given two workers, the second of which was busier and found a violation
     let (mut one, mut other) = (overloaded(0), overloaded(0));
     other.health.lag_share = Some(0.3);
@@ -52,7 +52,7 @@ fn counts_and_samples_add_up_and_of_what_spoils_figures_the_worse_stays() {
 }
 
 #[test]
-fn trials_that_were_not_asked_the_same_are_told_apart() {
+fn trials_with_different_plans_are_not_merged() {
     let mut other = trial(0);
     assert_eq!(of_different_trials(&[trial(0), other.clone()]), None);
     other.spec.contenders = 4;
@@ -63,7 +63,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn percentiles_of_merged_samples_are_those_of_all_samples_together(
+    fn percentiles_of_merged_samples_equal_those_of_all_samples(
         one in prop::collection::vec(1..5_000_000_u64, 1..200),
         other in prop::collection::vec(1..5_000_000_u64, 1..200),
     ) {
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn the_arrivals_of_all_workers_are_those_of_the_load(of in 1..7_usize, seed in any::<u64>()) {
+    fn the_arrivals_of_all_workers_make_up_the_load(of in 1..7_usize, seed in any::<u64>()) {
         let mut spec = overloaded(0).spec;
         spec.seed = seed;
         let all = draw(&spec, std::time::Duration::from_secs(20));
@@ -125,7 +125,7 @@ fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
 }
 
 #[test]
-fn workers_whose_holds_take_turns_by_the_ensembles_transactions_exclude_each_other() {
+fn workers_whose_holds_alternate_by_zxid_exclude_each_other() {
     let dir = tempfile::tempdir().unwrap();
     // Given two workers that hold in turns, each asking while the other holds
     let one: Vec<_> = (0..20).map(|turn| 20 * turn).map(|z| (z + 1, z + 2, z + 11)).collect();
@@ -141,7 +141,7 @@ fn workers_whose_holds_take_turns_by_the_ensembles_transactions_exclude_each_oth
 }
 
 #[test]
-fn a_worker_that_held_while_the_others_node_was_still_there_is_found_out() {
+fn a_worker_that_held_while_anothers_node_existed_is_found() {
     let dir = tempfile::tempdir().unwrap();
     // Given a worker that found itself the holder at 5, while the node of the other was there at 9
     let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];
@@ -153,7 +153,7 @@ fn a_worker_that_held_while_the_others_node_was_still_there_is_found_out() {
 }
 
 #[test]
-fn workers_that_never_met_at_a_lock_show_nothing_across_them() {
+fn workers_without_a_common_lock_give_no_evidence() {
     let dir = tempfile::tempdir().unwrap();
     let parts = [history(&dir, 0, &[(1, 2, 3)]), history(&dir, 1, &[(7, 8, 9)])];
     let mut seen = trial(0);

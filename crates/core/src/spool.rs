@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn long_table_is_looked_up_by_block() {
+    fn a_long_table_is_searched_by_block() {
         let directory = tempfile::tempdir().unwrap();
         let mut sorter = Sorter::by(|(number, _): &(i64, String)| *number, directory.path());
         let count = 200_000;

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_state_file_is_no_ensemble_and_a_broken_one_is_an_error() {
+    fn a_missing_state_file_means_no_ensemble_and_a_broken_one_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("ensemble.json");
         assert_eq!(KeptEnsemble::load(&state).unwrap(), None);

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_no_log_is_an_error() {
+    fn file_that_is_not_a_log_is_an_error() {
         let mut followed = Followed::by(1);
         fs::write(followed.log(0, 1), b"no transactions at all").unwrap();
         let directories = [followed.place.path().join("0")];

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_says_what_the_driver_has_declared() {
+    fn a_card_shows_what_the_driver_declared() {
         let all = with_parameters(&json!({
             "tries": { "default": 3 }, "fair": { "default": true }, "pause": { "default": "100ms" },
             "how": { "default": "slow", "one_of": ["slow", "fast"] },
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_semaphore_has_as_many_holders_as_its_parameter_says_and_an_acquire_takes_what_permits_says() {
+    fn a_semaphore_has_the_declared_leases_and_permits() {
         let semaphore = |leases: &str| {
             json!({ "t": "ready", "v": 1, "driver": "my 1.0", "locks": { "S": {
                 "timeout": "native", "cancel": "none", "leases": leases,
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_parameter_is_refused() {
+    fn an_invalid_parameter_is_refused() {
         for (default, why) in
             [(json!(-1), "no whole number"), (json!("slow"), "no time"), (json!([]), "no number")]
         {

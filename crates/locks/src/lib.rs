@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_may_sleep_as_long_as_it_was_told_to() {
+    fn a_lock_may_sleep_for_its_configured_pause() {
         let second = ParamValue::Duration(Duration::from_secs(1));
         let with = |pairs: &[(&str, ParamValue)]| -> Params {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()

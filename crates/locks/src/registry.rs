@@ -222,7 +222,7 @@ mod tests {
     use zklockbench_core::catalog::{Param, ParamValue};
 
     #[test]
-    fn a_card_that_promises_protection_says_that_it_goes_on_after_a_lost_create() {
+    fn a_protected_card_describes_its_recovery_from_a_lost_create() {
         for LockCard { name, guarantees, after, .. } in STRATEGIES.iter().map(|entry| entry.card) {
             let outcome = after.first().map(|after| after.outcome(Event::CreateReplyLost));
             assert_eq!(outcome == Some(Outcome::GoesOn), guarantees.protection != Protection::None, "{name}");

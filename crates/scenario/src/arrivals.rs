@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_locks_the_sum_is_as_exact_as_term_by_term() {
+    fn the_sum_over_many_locks_equals_the_sum_term_by_term() {
         for power in [0.0, 0.5, 0.999_999_9, 1.0, 1.5, 5.0] {
             let sum: f64 = (1..=50_000).map(|rank| f64::from(rank).powf(-power)).sum();
             close(harmonic(50_000, power), sum);

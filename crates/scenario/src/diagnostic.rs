@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_option_made_wrong_is_told_by_the_option_and_no_line_that_nobody_wrote_is_quoted() {
+    fn an_error_from_an_option_quotes_the_option_and_no_generated_line() {
         let text = "seed = 1\n\n[ensemble]\nservers = 2\n";
         let option = |key: &[&str], text: &str| Written {
             key: key.iter().map(|&name| name.to_owned()).collect(),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_is_found_where_one_is_near() {
+    fn a_similar_name_is_suggested() {
         let locks = ["parent-watch", "predecessor-watch", "polling", "no-lock"];
         let scenarios = ["faults/slow-reader", "faults/leader-killed", "parent-watch"];
         let owned = ["baton", "team:TeamLock", "faults/leader-killed"];

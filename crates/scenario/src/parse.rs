@@ -146,7 +146,7 @@ mod tests {
     use crate::Position;
 
     #[test]
-    fn a_byte_that_is_no_text_is_told_with_line_and_column_in_characters() {
+    fn an_invalid_byte_is_reported_with_line_and_column_in_characters() {
         let wrong = decode("a.toml", b"name = \"x\"\nhold = \"\xc2\xb5\xb5s\"\n".to_vec()).unwrap_err();
         let told = &wrong.machine()[0];
         assert_eq!((told.file.as_str(), told.position), ("a.toml", Position { line: 2, column: 10 }));

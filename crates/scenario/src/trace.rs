@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_line_and_what_to_do() {
+    fn a_mistake_is_reported_with_its_line_and_a_remedy() {
         for (text, said) in [
             ("", "line 1: there is no column `time`; name the columns in the first line"),
             ("0.5\n1\n", "line 1: unknown column `0.5`; the columns are `time`"),

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_told_to_a_run_as_the_file_has_it() {
+    fn a_value_is_passed_to_a_run_as_written() {
         let all = |turn, text: &str| overrides(turn, &Overrides::default(), &own(&[text]));
         assert_eq!(all(Turn::A, "hold=5ms").unwrap().set, ["hold=\"5ms\""]);
         assert_eq!(all(Turn::A, "strategies=[\"baton\"]").unwrap().set, ["strategies=[\"baton\"]"]);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_comparison_decides_cannot_be_set_and_it_is_said_what_to_do() {
+    fn keys_decided_by_the_comparison_cannot_be_set() {
         let refused =
             |common: Overrides, set: &[&str]| overrides(Turn::A, &common, &own(set)).unwrap_err().to_string();
         assert!(refused(Overrides::default(), &["repetitions=5"]).contains("--blocks"));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_side_runs_replaces_where_both_do() {
+    fn one_sides_ensemble_replaces_the_common_one() {
         let place = PlaceArgs { connect: Some("zk1:2181".into()), servers: Some(5), ..PlaceArgs::default() };
         let common = Overrides { place, ..Overrides::default() };
         let elsewhere = SideArgs { connect: Some("zk2:2181".into()), ..SideArgs::default() };
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_binary_is_told_has_the_sides_changes_and_not_those_of_the_ensemble() {
+    async fn a_binary_gets_the_sides_changes_except_those_of_the_ensemble() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_follows_from_the_load() {
+    fn the_load_determines_the_compared_metrics() {
         let closed = "contenders = 5\nhold = \"5ms\"\n";
         assert_eq!(names(&format!("{closed}duration = \"2s\"")), ["throughput", "wait.p50", "handoff.p50"]);
         assert_eq!(

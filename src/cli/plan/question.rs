@@ -346,7 +346,7 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_duration_is_a_mean_and_whoever_knows_more_can_say_it() {
+    fn a_duration_is_a_mean_and_a_distribution_can_be_given() {
         assert_eq!(parsed_holds("20ms"), Ok(Holds { mean: 20 * MILLISECOND, toml: None }));
         let exact = parsed_holds("exactly 20ms").unwrap();
         assert_eq!((exact.mean, exact.toml.as_deref()), (20 * MILLISECOND, Some("\"20000us\"")));

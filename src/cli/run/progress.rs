@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_it_will_take_comes_before_what_a_narrow_terminal_cuts_off() {
+    fn the_remaining_time_comes_before_text_cut_by_a_narrow_terminal() {
         let now = Now {
             trials: 24,
             expected: Duration::ZERO,

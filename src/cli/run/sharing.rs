@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn load_is_limited_only_where_other_clients_are_or_may_be_connected() {
+    fn load_is_limited_only_if_other_clients_may_be_connected() {
         let of = |args: &SharingArgs, others| {
             let Sharing { at_most, stop_if_slower, .. } = Sharing::decide(args, others);
             (at_most, stop_if_slower)

@@ -175,7 +175,7 @@ fn articles_printed_code_is_violated_where_its_text_excludes() {
 }
 
 #[test]
-fn printed_code_is_no_strategy_for_scenarios() {
+fn printed_code_cannot_be_used_in_scenarios() {
     assert!(STRATEGIES.iter().all(|entry| entry.card.name != PRINTED.card.name));
 }
 

@@ -5,7 +5,7 @@ use zklockbench_judge::history::Breach;
 use crate::support::story::{check, file, judged, lines, lines_of, lock, overlaps};
 
 #[test]
-fn one_after_the_other_is_held() {
+fn consecutive_holds_are_held() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok
@@ -51,7 +51,7 @@ fn a_holder_that_never_releases_is_caught_when_the_next_enters() {
 }
 
 #[test]
-fn of_a_process_that_fell_silent_it_is_not_known_whether_it_was_still_inside() {
+fn a_silent_process_leaves_its_hold_unknown() {
     let silent = "mutex
          10-11 a/1 acquire ok clock=host
          12-15 b/2 acquire ok clock=host
@@ -232,7 +232,7 @@ const STORIES: [(&str, Option<&str>, [u64; 3], &str); 10] = [
 ];
 
 #[test]
-fn what_became_of_a_session_a_grant_or_a_release_decides_what_an_overlap_is() {
+fn the_fate_of_session_grant_and_release_classifies_an_overlap() {
     for (name, word, expected, story) in STORIES {
         let judgement = judged(story);
         assert_eq!(overlaps(&judgement), expected, "{name}");
@@ -258,7 +258,7 @@ fn a_holder_that_ignores_the_end_of_its_session_is_a_zombie_until_its_release() 
 }
 
 #[test]
-fn a_lock_that_nobody_waited_for_proves_nothing() {
+fn a_lock_without_waiters_proves_nothing() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok

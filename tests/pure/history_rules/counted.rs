@@ -43,7 +43,7 @@ fn acquires_are_counted_by_how_they_ended() {
 }
 
 #[test]
-fn contenders_processes_and_clocks_are_told_apart() {
+fn contenders_processes_and_clocks_are_distinguished() {
     let story = format!(
         "mutex\n{}{}{}",
         turn("a/1", 10),
@@ -58,7 +58,7 @@ fn contenders_processes_and_clocks_are_told_apart() {
 }
 
 #[test]
-fn whoever_was_let_in_after_another_came_and_went_meanwhile_has_waited() {
+fn a_contender_let_in_after_another_came_and_went_has_waited() {
     let met_nobody_but_was_passed = format!("mutex complete\n5 a/1 acquire invoke\n{}", turn("a/2", 10))
         + "20 a/1 acquire ok\n21 a/1 release invoke\n22 a/1 release ok\n";
     assert_eq!(lock(&judged(&met_nobody_but_was_passed)).waited, 1);
@@ -84,7 +84,7 @@ fn walking_in(leaves: &str) -> String {
 }
 
 #[test]
-fn a_stay_in_which_nobody_else_could_run_is_no_evidence() {
+fn a_hold_without_other_runnable_contenders_is_no_evidence() {
     let verdict = |leaves| judged(&walking_in(leaves)).verdict;
     assert_eq!(verdict("").word(), "held", "a history that does not say so is taken at its word");
     let alone = verdict(" alone=true");
@@ -93,7 +93,7 @@ fn a_stay_in_which_nobody_else_could_run_is_no_evidence() {
 }
 
 #[test]
-fn of_a_stay_alone_only_what_it_shut_itself_is_left_out() {
+fn only_the_time_that_a_lone_hold_excluded_is_left_out() {
     // Two leases: the second to enter shuts the semaphore alone, and the first has been inside all the time.
     let story = |alone: &str| {
         format!(
@@ -122,7 +122,7 @@ fn of_a_stay_alone_only_what_it_shut_itself_is_left_out() {
 }
 
 #[test]
-fn a_lock_that_nobody_touched_is_left_out_and_one_with_writes_alone_is_not() {
+fn an_untouched_lock_is_omitted_and_one_with_writes_is_not() {
     let header = "mutex complete\n";
     assert_eq!(judged(header).locks, []);
     let events = ["1 a/1 write invoke", "2 a/1 write ok token=1 accepted=true"];
@@ -137,7 +137,7 @@ fn a_lock_that_nobody_touched_is_left_out_and_one_with_writes_alone_is_not() {
 }
 
 #[test]
-fn a_write_of_which_it_is_not_known_what_became_of_it_changes_nothing() {
+fn a_write_with_unknown_outcome_changes_nothing() {
     for answer in ["fail", "unknown accepted=true"] {
         let judgement = judged(&format!(
             "mutex complete\n{}30 a/1 write invoke token=1\n31 a/1 write {answer}",
@@ -151,7 +151,7 @@ fn a_write_of_which_it_is_not_known_what_became_of_it_changes_nothing() {
 }
 
 #[test]
-fn what_was_found_is_told_with_both_contenders_and_times() {
+fn overlaps_are_reported_with_both_contenders_and_times() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok
@@ -167,7 +167,7 @@ fn what_was_found_is_told_with_both_contenders_and_times() {
 }
 
 #[test]
-fn zombies_and_uncertain_overlaps_are_told_with_the_reason() {
+fn zombies_and_uncertain_overlaps_are_reported_with_a_reason() {
     let ended = |how: &str| {
         judged(&format!(
             "mutex complete
@@ -188,7 +188,7 @@ fn zombies_and_uncertain_overlaps_are_told_with_the_reason() {
 }
 
 #[test]
-fn early_entries_and_stale_writes_are_told_with_their_numbers() {
+fn early_acquisitions_and_stale_writes_are_reported_with_their_numbers() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok token=1 zxid=2
@@ -205,7 +205,7 @@ fn early_entries_and_stale_writes_are_told_with_their_numbers() {
 }
 
 #[test]
-fn of_each_kind_the_first_twenty_are_told_in_the_order_of_their_lines() {
+fn the_first_twenty_of_each_kind_are_reported_in_line_order() {
     let mut story = "mutex complete\n".to_owned();
     for turn in 0..25_u64 {
         let t = 100 * turn;
@@ -292,7 +292,7 @@ fn the_depth_of_a_further_acquire_must_be_the_next() {
 }
 
 #[test]
-fn whoever_asks_anew_after_the_end_of_its_session_has_a_new_one() {
+fn an_acquire_after_the_end_of_a_session_starts_a_new_one() {
     let judgement = judged(
         "mutex complete
          10 a/1 session expired
@@ -316,7 +316,7 @@ fn whoever_asks_anew_after_the_end_of_its_session_has_a_new_one() {
 }
 
 #[test]
-fn whoever_does_not_know_whether_it_holds_and_asks_again_did_not() {
+fn a_contender_that_acquires_again_after_an_unknown_outcome_did_not_hold() {
     let after = |then: &str| {
         overlaps(&judged(&format!(
             "mutex complete
@@ -333,7 +333,7 @@ fn whoever_does_not_know_whether_it_holds_and_asks_again_did_not() {
 }
 
 #[test]
-fn a_release_that_failed_tells_more_when_its_contender_goes_on() {
+fn a_failed_release_is_resolved_by_what_its_contender_does_next() {
     let overlap = |then: &str| {
         overlaps(&judged(&format!(
             "mutex complete
@@ -372,7 +372,7 @@ fn after_news(news: &str) -> [u64; 3] {
 }
 
 #[test]
-fn news_of_a_session_concern_those_who_may_have_it() {
+fn session_events_apply_to_contenders_that_may_have_the_session() {
     assert_eq!(after_news("13 a/99 session suspended session=0x1"), [0, 1, 0]);
     assert_eq!(after_news("13 a/99 session suspended"), [0, 1, 0], "no session is named: all of the process");
     assert_eq!(after_news("13 a/99 session suspended session=0x3"), [1, 0, 0], "nobody here has that one");
@@ -385,7 +385,7 @@ fn news_of_a_session_concern_those_who_may_have_it() {
 }
 
 #[test]
-fn late_news_of_a_former_session_say_nothing_of_the_present_one() {
+fn late_events_of_a_former_session_do_not_affect_the_present_one() {
     assert_eq!(after_news("13 a/1 session expired session=0x7"), [1, 0, 0]);
     assert_eq!(
         after_news("13 a/1 session suspended session=0x7"),
@@ -421,7 +421,7 @@ fn holds_without_a_token_are_counted_and_those_without_a_zxid_not_compared() {
 }
 
 #[test]
-fn of_a_silent_process_it_counts_when_it_was_last_heard_of() {
+fn a_silent_process_counts_up_to_its_last_event() {
     let story = |last: u64| {
         format!(
             "mutex
@@ -437,7 +437,7 @@ fn of_a_silent_process_it_counts_when_it_was_last_heard_of() {
 }
 
 #[test]
-fn two_that_stay_inside_overlap_up_to_the_last_time_of_their_clock() {
+fn two_endless_holds_overlap_up_to_the_last_time_of_their_clock() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok
@@ -450,7 +450,7 @@ fn two_that_stay_inside_overlap_up_to_the_last_time_of_their_clock() {
 }
 
 #[test]
-fn a_holder_that_was_told_to_go_and_is_not_heard_of_again_went_at_once() {
+fn a_holder_asked_to_leave_and_silent_afterwards_left_at_once() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok
@@ -463,7 +463,7 @@ fn a_holder_that_was_told_to_go_and_is_not_heard_of_again_went_at_once() {
 }
 
 #[test]
-fn a_new_connection_does_not_give_back_what_went_with_the_session() {
+fn a_new_connection_does_not_restore_lost_holds() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok

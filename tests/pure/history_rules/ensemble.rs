@@ -53,7 +53,7 @@ fn a_token_older_than_one_granted_before_is_reported_and_no_violation() {
 }
 
 #[test]
-fn a_holder_in_the_time_of_one_long_before_it_is_too_early_whoever_came_in_between() {
+fn a_hold_within_a_much_earlier_one_is_too_early() {
     // By zxids: 1 from 2 to 10, 2 from 20 to 30, and 3 from 5 to 15, written down by clocks of their own.
     let turn = |process: &str, from: u64, found: &str, deleted: u64| {
         format!(

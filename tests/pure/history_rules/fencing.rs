@@ -22,7 +22,7 @@ fn late_write(answer: &str) -> String {
 }
 
 #[test]
-fn a_zombies_write_that_was_turned_away_is_counted() {
+fn a_zombies_refused_write_is_counted() {
     let judgement = judged(&late_write("ok token=1 accepted=false"));
     let writes = lock(&judgement).writes;
     assert_eq!((writes.accepted, writes.stale_rejected, writes.stale_accepted), (1, 1, 0));
@@ -30,14 +30,14 @@ fn a_zombies_write_that_was_turned_away_is_counted() {
 }
 
 #[test]
-fn a_zombies_write_that_was_accepted_violates_and_both_writes_are_shown() {
+fn a_zombies_accepted_write_is_a_violation_and_both_writes_are_shown() {
     let judgement = judged(&late_write("ok token=1 accepted=true"));
     assert_eq!((judgement.verdict.word(), lock(&judgement).writes.stale_accepted), ("violated", 1));
     assert_eq!(lines_of(&judgement, Breach::StaleWrite), [8, 10]);
 }
 
 #[test]
-fn writes_that_were_under_way_together_may_have_come_in_either_order() {
+fn concurrent_writes_may_have_happened_in_either_order() {
     let story = late_write("ok token=1 accepted=true");
     let story = story
         .replace("18 a/1 write invoke token=1", "")

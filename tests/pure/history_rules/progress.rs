@@ -25,14 +25,14 @@ fn passed_over(header: &str, last_us: u64) -> String {
 }
 
 #[test]
-fn an_acquire_passed_over_for_far_longer_than_any_other_waits_is_stuck() {
+fn an_acquire_passed_over_far_longer_than_others_is_stuck() {
     let judgement = judged(&passed_over("mutex", 10_000_000));
     assert_eq!((judgement.verdict.word(), lock(&judgement).stuck), ("violated", 1));
     assert_eq!(lines_of(&judgement, Breach::Stuck), [2]);
 }
 
 #[test]
-fn an_acquire_that_came_shortly_before_the_end_is_only_unfinished() {
+fn an_acquire_shortly_before_the_end_is_unfinished() {
     let judgement = judged(&passed_over("mutex", 500_000));
     // Nobody stayed inside for any time, so nothing else is known either.
     assert_eq!((judgement.verdict.word(), lock(&judgement).stuck), ("unknown", 0), "{judgement:?}");
@@ -40,7 +40,7 @@ fn an_acquire_that_came_shortly_before_the_end_is_only_unfinished() {
 }
 
 #[test]
-fn in_a_history_that_is_complete_every_acquire_without_an_end_is_stuck() {
+fn an_acquire_without_an_end_is_stuck_in_a_complete_history() {
     let judgement = judged(&passed_over("mutex complete", 500_000));
     assert_eq!((judgement.verdict.word(), lock(&judgement).stuck), ("violated", 3));
 }

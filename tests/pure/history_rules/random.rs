@@ -223,7 +223,7 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn a_right_lock_is_held_whatever_the_interleaving(
+    fn a_correct_lock_is_held_in_every_interleaving(
         kind in kind(),
         fair in any::<bool>(),
         faults in any::<bool>(),
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn one_overlap_is_found_and_shown_by_the_lines_of_its_two_holders(
+    fn one_overlap_is_found_with_the_lines_of_its_two_holders(
         fair in any::<bool>(),
         choices in prop::collection::vec(any::<u16>(), 0..200),
         which in any::<usize>(),
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn events_that_make_no_sense_together_are_refused_or_judged_but_never_panic(
+    fn contradictory_events_never_panic(
         kind in kind(),
         events in nonsense(),
     ) {
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_text_is_refused_or_judged_but_never_panics(
+    fn damaged_text_never_panics(
         choices in prop::collection::vec(any::<u16>(), 0..60),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
     ) {
@@ -271,7 +271,7 @@ proptest! {
     }
 
     #[test]
-    fn text_that_is_no_history_at_all_never_panics(text in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_text_never_panics(text in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = check_text(&text);
     }
 }

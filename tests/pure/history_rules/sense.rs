@@ -20,7 +20,7 @@ fn after_turn(event: &str) -> String {
 }
 
 #[test]
-fn an_event_that_makes_no_sense_after_the_others_is_refused_with_its_line() {
+fn a_contradictory_event_is_refused_with_its_line() {
     let lowest = format!("30 a/1 write ok token={} accepted=true", i64::MIN);
     for (event, said) in [
         // Numbers that no transaction can have
@@ -48,7 +48,7 @@ fn an_event_that_makes_no_sense_after_the_others_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_field_that_is_not_known_is_passed_over() {
+fn an_unknown_field_is_ignored() {
     judged(&TURN.replace("20 a/1 release invoke", "20 a/1 release invoke colour=red"));
 }
 
@@ -60,7 +60,7 @@ fn a_second_acquire_of_a_holder_is_refused_unless_it_is_reentrant() {
 }
 
 #[test]
-fn a_process_that_no_longer_names_its_clock_is_refused() {
+fn a_process_that_stops_naming_its_clock_is_refused() {
     let told = refused("mutex\n10 a/1 acquire invoke clock=host\n11 a/1 acquire ok");
     assert!(told.contains(":3: process `a` switches from clock `host` to `a`"), "{told}");
 }
@@ -83,7 +83,7 @@ fn a_field_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_first_line_that_is_no_header_is_refused() {
+fn a_missing_header_is_refused() {
     let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
     for (text, said) in [
         (String::new(), "the file is empty"),
@@ -98,7 +98,7 @@ fn a_first_line_that_is_no_header_is_refused() {
 }
 
 #[test]
-fn a_last_line_that_was_cut_off_is_told_and_leaves_the_verdict_open() {
+fn a_truncated_last_line_is_reported_and_leaves_the_verdict_unknown() {
     let text = lines(TURN);
     let judgement = check_text(&text.as_bytes()[..text.len() - 9]).unwrap();
     assert_eq!((judgement.events, judgement.verdict.word()), (7, "unknown"));
@@ -113,7 +113,7 @@ fn a_broken_line_before_the_last_is_refused() {
 }
 
 #[test]
-fn a_last_line_without_an_end_counts_when_it_is_whole() {
+fn a_complete_last_line_without_a_newline_counts() {
     let text = lines(TURN);
     let judgement = check_text(text.trim_end().as_bytes()).unwrap();
     assert_eq!((judgement.events, judgement.verdict.word()), (8, "held"));

@@ -17,7 +17,7 @@ fn together(kind: &str, who: &[&str]) -> String {
 }
 
 #[test]
-fn as_many_as_there_are_leases_may_be_inside() {
+fn as_many_contenders_as_leases_may_hold() {
     assert_eq!(overlaps(&judged(&together("semaphore 3", &["1", "2 leases=2"]))), [0, 0, 0]);
 }
 
@@ -38,19 +38,19 @@ fn a_zombie_among_the_holders_explains_one_lease_too_many_and_no_second() {
 }
 
 #[test]
-fn more_leases_than_there_are_make_no_sense() {
+fn more_permits_than_leases_are_refused() {
     let told = refused(&together("semaphore 3", &["1 leases=4"]));
     assert!(told.contains(":2: ") && told.contains("4 leases are requested; the semaphore has 3"), "{told}");
 }
 
 #[test]
-fn readers_may_be_inside_together() {
+fn readers_may_hold_together() {
     let judgement = judged(&together("read-write", &["1 mode=read", "2 mode=read"]));
     assert_eq!(overlaps(&judgement), [0, 0, 0]);
 }
 
 #[test]
-fn a_writer_with_a_reader_inside_is_a_violation_whoever_came_first() {
+fn a_writer_and_a_reader_together_are_a_violation_in_either_order() {
     for who in [["1 mode=read", "2 mode=write"], ["1 mode=write", "2 mode=read"]] {
         let judgement = judged(&together("read-write", &who));
         assert_eq!((judgement.verdict.word(), overlaps(&judgement)), ("violated", [1, 0, 0]));
@@ -58,7 +58,7 @@ fn a_writer_with_a_reader_inside_is_a_violation_whoever_came_first() {
 }
 
 #[test]
-fn a_holder_may_take_its_lock_again_if_it_says_how_deep_and_holds_until_the_last_release() {
+fn a_reentrant_holder_states_its_depth_and_holds_until_the_last_release() {
     let judgement = judged(
         "mutex complete
          10-11 a/1 acquire ok

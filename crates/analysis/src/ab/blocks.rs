@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn six_blocks_hold_each_order_once_and_two_meet_a_drift_alike() {
+    fn six_blocks_contain_each_order_once_and_balance_drift() {
         for seed in 0..20 {
             let blocks = blocks(seed, 24);
             for round in blocks.chunks(6) {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_at_the_cap_and_says_so_only_where_the_width_was_not_reached() {
+    fn a_comparison_ends_at_its_cap_and_reports_a_missed_width() {
         assert_eq!(UNTIL.after(so_far(20, &[WIDE])), Next::Cap);
         assert_eq!(UNTIL.after(so_far(20, &[NARROW])), Next::Enough);
     }

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_code_and_neither_card_nor_comments_nor_tests() {
+    fn source_lines_exclude_cards_comments_and_tests() {
         let source = "const CARD: &str = \"if it waits\";\nstruct Lock {\n    // if so\n    path: String,\n}\n\n\
                       async fn wait() {\n    if first().await? {\n        return;\n    }\n}\n#[cfg(test)]\nmod tests {}\n";
         assert_eq!(complexity(source), Complexity { lines: 8, branches: 2, states: 1 });

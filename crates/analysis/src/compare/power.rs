@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_as_many_repetitions_as_are_said_to_be_needed_the_change_is_seen_four_times_of_five() {
+    fn the_reported_repetitions_detect_the_change_four_times_in_five() {
         let (spread, change, family) = (0.05, 0.06, 20);
         let count = needed(spread, change, 0.05, family).unwrap();
         assert!((20..40).contains(&count), "{count}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_differs_takes_as_many_as_the_family_demands_and_what_always_does_has_no_number() {
+    fn constant_differences_need_only_the_family_minimum() {
         assert_eq!(needed(0.0, 0.05, 0.05, 24), Design::Independent.fewest(0.05 / 24.0));
         assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
         let reading = Reading::exact;

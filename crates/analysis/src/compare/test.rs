@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_figure_that_belongs_to_the_load_neither_way_is_worse() {
+    fn a_metric_of_the_load_has_no_worse_direction() {
         let found = judge(&around(100.0), &around(200.0), Better::Neither, Limits::default(), 1);
         assert_eq!((found.verdict, found.regression), (ComparisonVerdict::Differs, Regression::No));
     }
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_stays_in_the_family_and_is_never_green() {
+    fn an_unmeasured_metric_stays_in_the_family_and_is_never_green() {
         let limits = Limits::default();
         let test = |new: &[Reading]| Test::unpaired(&around(100.0), new, Better::Lower, limits);
         let found = judge_family(&[test(&around(200.0)), test(&[])]);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_a_lower_bound_only_where_a_lower_bound_could_move_it() {
+    fn a_median_is_a_lower_bound_only_if_a_lower_bound_could_move_it() {
         assert!(!of(&[(1.0, false), (2.0, false), (3.0, true)]).at_least);
         assert!(of(&[(1.0, true), (2.0, false), (3.0, false)]).at_least);
         assert!(of(&[(1.0, false), (2.0, true)]).at_least);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_count_the_worst_repetition_decides() {
+    fn the_worst_repetition_of_a_count_decides() {
         assert_eq!(worst_of(0.0, 3.0, Relation::Equal, 0.0), 3.0);
         assert_eq!(worst_of(0.0, 3.0, Relation::Equal, 3.0), 0.0);
         assert_eq!(worst_of(0.0, 3.0, Relation::AtMost, 5.0), 3.0);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_look_like_the_limit_is_shown_with_more_digits() {
+    fn values_that_round_to_the_limit_are_shown_with_more_digits() {
         assert_eq!(apart(50_040.0, Some(50_000.0), Unit::Micros), "50040 µs");
         assert_eq!(apart(50_000.0, Some(50_000.0), Unit::Micros), "50 ms");
         assert_eq!(apart(38_200.0, Some(50_000.0), Unit::Micros), "38.2 ms");

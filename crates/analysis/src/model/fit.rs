@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_more_load_seems_to_speed_up_is_taken_for_chance() {
+    fn an_apparent_speed_up_under_load_is_treated_as_chance() {
         let trials: Vec<_> =
             (1..=6).map(|n| trial(1.0, 50.0 * f64::from(n), 3_000.0 - 100.0 * f64::from(n))).collect();
         assert!(fit(&trials).unwrap().by_rate.is_none());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_measured_is_not_extrapolated_far() {
+    fn extrapolation_is_limited() {
         let trials: Vec<_> = (1..=4).map(|n| trial(1.0, 50.0 * f64::from(n), 3_000.0)).collect();
         let fit = fit(&trials).unwrap();
         assert!(fit.beyond(240.0).is_none() && fit.beyond(300.0).unwrap().contains("200 at most"));

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_plan_predicts_is_refused_with_what_to_write() {
+    fn unpredictable_objectives_are_refused_with_a_suggestion() {
         for (text, says) in [
             ("wait.p99", "column"),
             ("speed < 3", "column"),

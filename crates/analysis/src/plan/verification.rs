@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_decides_only_if_it_shows_something_of_the_lock() {
+    fn a_measurement_decides_only_if_it_says_something_about_the_lock() {
         assert_eq!(word(100_000.0, false, 20_000, None), "held");
         assert_eq!(word(300_000.0, false, 20_000, None), "violated");
         // A lower bound breaks a limit, and keeps none

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_outside_the_window_count_in_whole_only() {
+    fn changes_outside_the_window_count_only_in_the_total() {
         let mut recorder = ThreadRecorder::new(2);
         recorder.count(5, |counts| counts.releases += 1);
         recorder.set_window(Window { start: 10, end: 3_000_010 });

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn output_that_is_no_list_of_containers_is_an_error() {
+    fn output_that_is_not_a_list_of_containers_is_an_error() {
         assert!(parse("{}").unwrap_err().contains("docker container inspect"));
     }
 

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_hits_one_of_its_own_words_unless_a_scenario_says_otherwise() {
+    fn a_fault_has_a_default_target() {
         for card in cards() {
             let fixed = card.targets == Targets::Fixed;
             assert_eq!(fixed, card.default_target.is_empty(), "{}", card.name);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_says_how_it_is_injected_proved_and_ended_and_what_a_right_lock_does() {
+    fn every_fault_card_describes_injection_proof_end_and_expected_behaviour() {
         for card in cards() {
             for part in ["Inject: ", "\nProof: ", "\n\nA correct lock: "] {
                 assert!(card.details.contains(part), "{}: {part}", card.name);

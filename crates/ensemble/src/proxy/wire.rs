@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_cycle_counts_only_in_the_whole() {
+    fn an_unfinished_cycle_counts_only_in_the_total() {
         let mut clients = Clients::new();
         for turn in 0..3 {
             clients.creates(7, &format!("/q/n-{turn}"));

@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ready_is_told_with_its_last_words() {
+    fn a_process_that_is_not_ready_is_reported_with_its_last_output() {
         let ended = refused("echo no such module >&2; exit 3");
         assert_eq!(ended.what, Mishap::Exited("exit status 3".into()));
         assert!(
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_breaks_the_protocol_has_failed_at_once() {
+    async fn a_process_that_breaks_the_protocol_fails_at_once() {
         let garbage = failure("read line; echo hello; sleep 60", SOON).await;
         assert!(matches!(&garbage.what, Mishap::Garbage { line, .. } if line == "hello"), "{garbage}");
         let unknown = failure(r#"read line; echo '{"id":77,"ok":{}}'; sleep 60"#, SOON).await;
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_tells_events_without_an_end_has_failed() {
+    async fn a_process_that_sends_endless_events_fails() {
         let flood = r#"read line; while :; do echo '{"t":"event","c":0,"what":"connected"}'; done"#;
         let process = Process::start_here(&driver(flood)).unwrap();
         let states = process.follow(0);
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_answers_twice_has_failed() {
+    async fn a_process_that_answers_twice_fails() {
         let twice = r#"read line; echo '{"id":1,"ok":{}}'; echo '{"id":1,"ok":{}}'; sleep 60"#;
         let process = Process::start_here(&driver(twice)).unwrap();
         let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_dies_or_hangs_has_failed_within_the_deadline() {
+    async fn a_process_that_dies_or_hangs_fails_within_the_deadline() {
         let dead = failure("read line; echo out of memory >&2; kill -9 $$", SOON).await;
         assert_eq!(dead.what, Mishap::Exited("by signal 9".into()));
         assert!(dead.stderr.contains("out of memory"));

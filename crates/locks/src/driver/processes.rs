@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_definite_only_if_its_word_or_the_driver_says_so() {
+    fn an_error_is_definite_only_if_its_kind_or_the_driver_states_it() {
         let failure = |line: &str| done(answered(line)).unwrap_err();
         assert!(failure(r#"{"id":1,"err":"busy"}"#).is_definite());
         assert!(!failure(r#"{"id":1,"err":"busy","held":"maybe"}"#).is_definite());
@@ -507,14 +507,14 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_that_leaves_it_open_is_no_timeout() {
+    fn a_timeout_with_unknown_outcome_is_not_a_timeout() {
         assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(NotGranted::TimedOut)));
         let open = granted(answered(r#"{"id":1,"err":"timeout","held":"maybe"}"#));
         assert!(matches!(open, Err(NotGranted::Failed(failure)) if !failure.is_definite()));
     }
 
     #[test]
-    fn a_session_is_told_by_its_hexadecimal_number() {
+    fn a_session_is_identified_by_its_hexadecimal_number() {
         assert_eq!(session_id("0x10001f2a3b40007"), Some(0x0100_01f2_a3b4_0007));
         assert_eq!(session_id("0xffffffffffffffff"), Some(-1));
         assert_eq!(

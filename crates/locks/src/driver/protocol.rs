@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_meant_as_ready_are_told_from_banners() {
+    fn ready_lines_are_distinguished_from_banners() {
         for meant in [
             "{'t': 'ready', 'v': 1}",
             "{\"t\":\"ready\",\"v\":1,}",

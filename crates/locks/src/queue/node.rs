@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_node_is_no_failure() {
+    fn a_missing_node_is_not_a_failure() {
         assert_eq!(if_there(Ok(7)), Ok(Some(7)));
         assert_eq!(if_there::<u8>(Err(Failure::NoNode)), Ok(None));
         assert_eq!(if_there::<u8>(Err(Failure::ConnectionLoss)), Err(Failure::ConnectionLoss));

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_pause_is_a_whole_number_of_bases_below_the_next_power_of_two() {
+    fn exponential_pause_is_an_integer_multiple_of_the_base() {
         let retry = of(&[sleep(10), times(29)]);
         // 10 ms times 2^28 no longer fit an int.
         for n in 0..27 {

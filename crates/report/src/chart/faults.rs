@@ -93,7 +93,7 @@ mod tests {
     use super::scale;
 
     #[test]
-    fn without_any_recovery_there_is_no_scale() {
+    fn without_a_recovery_there_is_no_scale() {
         assert_eq!(scale(&[]), None);
     }
 }

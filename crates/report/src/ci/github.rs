@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_named_stays_within_its_property_and_its_line() {
+    fn names_cannot_break_out_of_a_github_annotation() {
         let line = command("a::b,c=d\ne", "100% sure\r\n::set-output name=x::y");
         assert_eq!(line, "::error title=a%3A%3Ab%2Cc=d%0Ae::100%25 sure%0D%0A::set-output name=x::y");
         assert_eq!(line.lines().count(), 1);

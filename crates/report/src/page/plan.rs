@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_that_went_on_is_asked_anew_without_the_directory_that_it_went_on_in() {
+    fn the_repeat_command_of_a_resumed_plan_omits_its_directory() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let anew = |line: &str| asks_anew(&words(line)).collect::<Vec<_>>().join(" ");
         assert_eq!(anew("plan --rate 5/s --resume dir --verify"), "plan --rate 5/s --verify");

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_recorded_has_no_course() {
+    fn unrecorded_values_have_no_timeline() {
         assert_eq!(course(1_000_000, Vec::new()), None);
         assert_eq!(RateOverTime::of(&[]), None);
     }

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_has_the_moments_and_the_tail_of_what_was_measured() {
+    fn draws_have_the_moments_and_the_tail_of_the_measurements() {
         let mut measured = Histogram::new(3).unwrap();
         (0..990).for_each(|_| measured.record(100).unwrap());
         (0..10).for_each(|_| measured.record(9_000).unwrap());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_no_distribution() {
+    fn an_empty_sample_is_no_distribution() {
         assert_eq!(Empirical::of(&Histogram::new(3).unwrap()), None);
         assert_eq!(Empirical::of_values(&[]), None);
     }
