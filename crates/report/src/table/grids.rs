@@ -43,7 +43,7 @@ fn by_kind(view: &View<'_>) -> Option<Grid> {
     counts::by_kind(vec![words("strategy"), numbers("contenders", 0)], &rows)
 }
 
-fn main_table<'v>(view: &'v View<'_>) -> Grid {
+fn main_table(view: &View<'_>) -> Grid {
     let mut columns = Columns::<&Cell<'_>>::new()
         .words("strategy", |cell| view.label(cell))
         .numbers("contenders", |cell| contenders(cell))
@@ -212,7 +212,7 @@ fn marks(cell: &Cell<'_>) -> Value {
     })
 }
 
-fn arrivals<'v>(view: &'v View<'_>) -> Grid {
+fn arrivals(view: &View<'_>) -> Grid {
     let count = |cell: &Cell<'_>, count: fn(&Arrived) -> u64| {
         Value::Count(cell.sum(|one| one.arrived.as_ref().map_or(0, count)))
     };
