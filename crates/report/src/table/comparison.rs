@@ -100,7 +100,7 @@ pub(crate) fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_
     compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}"))
 }
 
-/// Selected rows, without the rows of cells that have no violations on either side.
+/// Selected rows, except violation counts of cells without violations on either side.
 pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Grid {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| (row.role, row.compared.verdict));

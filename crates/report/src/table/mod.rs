@@ -35,7 +35,7 @@ pub use sweep::{headline as sweep_headline, sweep};
 /// Placeholder for missing values, in tables with text cells.
 const NOT_MEASURED: &str = "-";
 
-/// Margins of metrics as a phrase, grouped by margin; empty if there are none.
+/// A sentence with the margins of metrics, grouped by margin; empty if there are none.
 fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));

@@ -141,7 +141,7 @@ fn brief_basis(view: &View<'_>) -> Vec<String> {
     held.into_iter().chain([format!("{}.", capitalised(&measured))]).collect()
 }
 
-/// Evidence for a verdict of held, with a caveat on zombies: holders without a live session. `None` if there is neither.
+/// Evidence for a verdict of held, with a note on zombies (holders without a live session). `None` if there is no evidence.
 fn evidence(view: &View<'_>) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
     let zombies: u64 = view.broken().map(|trial| trial.excused.zombies).sum();
