@@ -16,8 +16,7 @@ pub(super) enum Key {
     Part(usize),
 }
 
-/// Names of lines, in the order in which they end, from the top; or of parts of bars. Undivided bars have their names beside
-/// them.
+/// Names of lines, from the one that ends at the top; or of parts of bars. Undivided bars have their names beside them.
 pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     match kind {
         ChartKind::Lines(lines) => {

@@ -176,7 +176,7 @@ pub(super) fn heat_size(heat: &Heat) -> (u32, u32) {
     (width.max(super::WIDTH), tile_height(heat) * heat.rows.len() as u32 + AXIS)
 }
 
-/// Names of the columns, if they are too long to fit below them.
+/// Names of the numbered columns, if they are too long to fit below the tiles.
 pub(super) fn numbered_columns(heat: &Heat) -> Option<String> {
     let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < units(tile_width(heat) - 6));
     let named = heat.columns.iter().zip(1..).map(|(name, number)| format!("({number}) {name}"));

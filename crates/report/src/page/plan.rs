@@ -131,7 +131,7 @@ fn measured(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
     let own = plan.verifications.iter().filter(|one| one.strategy == answer.strategy);
     own.filter_map(|one| {
         let checked = one.figures.iter().find(|checked| checked.figure == figure)?;
-        // A verification with more locks than the question has a proportionally higher rate.
+        // With more locks than in the question, a verification has a proportionally higher total rate.
         Some((one.rate * plan.question.locks as f64 / one.locks as f64, checked.measured))
     })
     .collect()

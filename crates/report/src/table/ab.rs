@@ -204,7 +204,7 @@ pub(crate) fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
     }
 }
 
-/// How often each side's servers were restarted; `None` if both sides share an ensemble.
+/// How restarts of the servers affect the comparison; `None` if both sides share an ensemble that kept running.
 fn starts(file: &AbFile) -> Option<String> {
     let (a, b) = (&file.sides.a, &file.sides.b);
     let kept: Vec<&str> = [(a, "A"), (b, "B")]

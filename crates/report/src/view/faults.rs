@@ -128,11 +128,11 @@ pub struct TrialFigures {
     pub violations: u64,
     /// Exclusion from the ensemble's view, summed over the trials with data on it.
     pub order: Option<EntryOrder>,
-    /// Acquisitions beside a holder whose session was suspended or gone.
+    /// Acquisitions during the hold of a contender whose session was suspended or gone.
     pub zombies: u64,
-    /// Longest overlap of such a holder with another, in microseconds.
+    /// Longest overlap of such a hold with another, in microseconds.
     pub longest_unsafe_us: u64,
-    /// Acquisitions beside another contender that may or may not have still held the lock.
+    /// Acquisitions while another contender may still have held the lock.
     pub uncertain: u64,
     /// Contenders that were not served although the ensemble was healthy again.
     pub stuck: usize,
