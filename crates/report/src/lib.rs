@@ -1,4 +1,4 @@
-//! Renderers over one view model and one document of typed values: terminal, Markdown, a page, charts, a summary for
+//! Renderers that share one view model and one document of typed values: terminal, Markdown, page, charts, and a summary for
 //! programs. The only input is a stored run.
 
 pub mod chart;

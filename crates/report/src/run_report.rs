@@ -1,5 +1,5 @@
-//! A run with its outcome, from which its terminal text, its Markdown, its page and its summary are made. The first line is the
-//! same in every output. The gates decide beside the run itself whether a build may go on.
+//! A run with its outcome, from which its terminal text, Markdown, page and summary are made. The first line is the same in every
+//! output. Besides the run itself, the gates decide whether a build may continue.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use zklockbench_record::figures::THROUGHPUT;
 pub struct RunReport<'a> {
     pub view: &'a View<'a>,
     pub gated: &'a Gated,
-    /// The most telling first.
+    /// Conclusions, most important first.
     pub conclusions: Vec<Conclusion>,
     pub headline: Headline,
 }
@@ -45,18 +45,18 @@ impl<'a> RunReport<'a> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// What a build hangs on, in a word: the gates, where they say worse than the verdict on the locks.
+    /// Verdict that decides a build: that of the gates if it is worse than that of the locks.
     pub verdict: Value,
-    /// What goes before the sentence where the outcome is bad or unknown: `FAILED`.
+    /// Word before the sentence if the outcome is bad or unknown, e.g. `FAILED`.
     pub alarm: Option<&'static str>,
     pub sentence: String,
-    /// What the sentence is about, which need not be repeated.
+    /// Contents of the sentence, which need not be repeated.
     pub says: Says,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// So many, the first of them.
+    /// That number of conclusions, counted from the first.
     Conclusions(usize),
     Gate,
     Run,
@@ -68,7 +68,7 @@ impl Headline {
         let why = || judged.why().unwrap_or_default();
         let is_only_stuck = view.judged.is_only_stuck();
         let violated = Some(violated_word(is_only_stuck));
-        // The gate on the verdict itself says what the verdict does, but where it was asked to be strict.
+        // The gate on the verdict repeats the verdict, unless it is strict.
         let gates = match judged {
             Verdict::Held => gated.gates.as_slice(),
             _ => worth_showing(&gated.gates).unwrap_or_default(),
@@ -107,10 +107,10 @@ impl Headline {
     }
 }
 
-/// Of more violated locks than that the others are only named.
+/// Maximum number of violated locks with a sentence; further ones are only named.
 const LOCKS_TOLD: usize = 3;
 
-/// Every lock that broke a promise, and how many of these sentences tell all that there is.
+/// The number of locks with a complete sentence, and the text on all locks that broke a promise.
 fn must_not_be_used(conclusions: &[Conclusion]) -> (usize, String) {
     let broken: Vec<&Conclusion> =
         conclusions.iter().take_while(|one| one.topic == Topic::MustNotBeUsed).collect();
@@ -133,7 +133,7 @@ fn verdict(judged: &Verdict, is_only_stuck: bool, gated: &Gated) -> Value {
     }
 }
 
-/// What a run measured in which there is nothing to compare.
+/// Main metrics of a run that has nothing to compare.
 fn in_figures(view: &View<'_>) -> String {
     let has = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) > 0;
     let most = view.best_common_count(has);
@@ -151,7 +151,7 @@ fn in_figures(view: &View<'_>) -> String {
 
 pub const SUMMARY: &str = "summary.json";
 
-/// The part of a summary that no run holds.
+/// The part of a summary that is not in the run itself.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Gated {
     #[serde(default)]
@@ -161,10 +161,10 @@ pub struct Gated {
 }
 
 impl Gated {
-    /// What the gates of a stored run came to, by its summary; nothing where an older version has left no summary.
+    /// Gates of a stored run, read from its summary; empty if an older version wrote no summary.
     ///
     /// # Errors
-    /// When the file is there and cannot be read, or is no summary.
+    /// If the file exists but cannot be read or is not a summary.
     pub fn of_stored(run: &Path) -> Result<Self, Error> {
         let path = run.join(SUMMARY);
         let bytes = match disk::read(run, SUMMARY, 64 * MIB) {

@@ -1,5 +1,5 @@
-//! `summary.json`: for each strategy and number of contenders what its repetitions come to, for programs. The figures are
-//! those of the table, and more of them.
+//! `summary.json`: results of each strategy and number of contenders over its repetitions, for programs. It has the metrics of
+//! the table and more.
 
 use std::collections::BTreeMap;
 use std::ops::Add;
@@ -19,7 +19,7 @@ use zklockbench_stats::{Interval, median_interval};
 
 pub use super::run_report::SUMMARY as FILE;
 
-/// The version of its layout. A field may be added without a new one.
+/// Version of the layout. Adding a field needs no new version.
 const VERSION: u32 = 1;
 
 /// What a run comes to.
@@ -252,12 +252,12 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
     })
 }
 
-/// Error probability of the interval of a median.
+/// Error probability of a median's interval.
 const OUTSIDE: f64 = 0.05;
 
 impl Aggregate {
-    /// A figure over these trials; `None` where none of them measured it, or where a queue that grew in one of them makes
-    /// it say only how long the trial was.
+    /// A metric over these trials; `None` if none of them measured it, or if a queue grew in one of them, so that the metric
+    /// would only reflect the length of the trial.
     pub fn of_figure<'t>(figure: Figure, trials: impl IntoIterator<Item = &'t Trial>) -> Option<Self> {
         let each: Vec<_> = trials.into_iter().map(|trial| trial.reading(figure)).collect();
         if each.contains(&Err(Missing::Unstable)) {
@@ -268,7 +268,7 @@ impl Aggregate {
         Self::of(readings.iter().map(|reading| reading.value), at_least)
     }
 
-    /// Of the values that repetitions gave; `None` when none gave a number.
+    /// Statistics of the repetitions' values; `None` if none is finite.
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;

@@ -1,9 +1,9 @@
-//! The JSON files of a run directory: records with a layout version, and with digests that reveal later
-//! changes or damage. Also the reader for any versioned JSON file.
+//! JSON files of a run directory: records with a layout version, and with digests that reveal later changes or damage. Also the
+//! reader for any versioned JSON file.
 //!
-//! Durations are whole microseconds in fields that end with `_us`; wall times are RFC 3339 text in UTC; a
-//! value that was not measured is `null`, never 0. Adding a field needs no new [`SCHEMA_VERSION`], because
-//! readers ignore unknown fields. Removing a field or changing its meaning requires a new version.
+//! Durations are integers in microseconds, in fields that end with `_us`. Wall times are RFC 3339 text in UTC. A value that was
+//! not measured is `null`, never 0. Adding a field needs no new [`SCHEMA_VERSION`], because readers ignore unknown fields;
+//! removing a field or changing its meaning does.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -82,8 +82,7 @@ pub struct StoredRun {
     pub run: RunFile,
     /// Contents of each `trials/NNN.json` and `trials/NNN.hlog`, in the order in which the trials ran.
     pub trials: Vec<Trial>,
-    /// Invalid trials that others replaced. Their figures, which the generator spoiled, are left out of the
-    /// run's.
+    /// Invalid trials that were rerun. The run's metrics exclude them, because the generator spoiled their measurements.
     pub replaced: Vec<Trial>,
 }
 
@@ -159,7 +158,7 @@ impl VersionedFile {
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let read =
             serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
-                // For errors of the whole file, or in unknown fields.
+                // For errors in the file as a whole or in unknown fields.
                 field if field == "." || field.contains('?') => self.broken(path, &error.inner().to_string()),
                 field => self.broken(path, &format!("`{}`: {}", shown(&field, 100), error.inner())),
             })?;
@@ -167,7 +166,7 @@ impl VersionedFile {
         Ok(read)
     }
 
-    /// The error for a file, or for one next to it, whose content this program would not have written.
+    /// The error for a file, or for one next to it, with contents that this program would not have written.
     pub fn broken(&self, path: &Path, what: &str) -> Error {
         Error::usage(format!("{}: {what}; {}", path.display(), self.remedy))
     }

@@ -1,8 +1,7 @@
-//! Histograms of one trial as an HDR interval log: one interval, one tag for each measure.
+//! Histograms of one trial as an HDR interval log: one interval, with one tag for each measure.
 //!
-//! Values are microseconds. The log's column of maxima, which is only informational, is divided by 1000 and
-//! so in milliseconds, as the format's own tools write it. Start times are labels: seconds after the trial's
-//! start.
+//! Values are microseconds. The log's column of maxima, which is only informational, is in milliseconds, as in logs by the
+//! format's own tools. Start times are labels: seconds after the trial's start.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -99,8 +98,8 @@ fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), S
     Ok((measure, histogram))
 }
 
-/// Checks that the header announces a histogram such as this program writes. The decoder allocates up to 4
-/// GiB as announced, before it checks the data.
+/// Checks that the header announces a histogram that this program could have written. Before checking the data, the decoder
+/// allocates the announced size, up to 4 GiB.
 fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
     // Cookie and length of the compressed part; inside it: cookie, length of the counts, offset, digits,
     // lowest and highest value.
@@ -127,7 +126,7 @@ fn line_of(log: &[u8], offset: usize) -> usize {
     1 + log.iter().take(offset).filter(|byte| **byte == b'\n').count()
 }
 
-/// Offset of an entry, computed from its address because it borrows from the log.
+/// Offset of an entry, computed from its address, because the entry borrows from the log.
 fn offset_of(log: &[u8], interval: &IntervalLogHistogram<'_>) -> usize {
     (interval.encoded_histogram().as_ptr() as usize).saturating_sub(log.as_ptr() as usize)
 }

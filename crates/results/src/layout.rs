@@ -1,4 +1,4 @@
-//! Paths: names of run directories and of every file in them; and remedies for file system errors.
+//! Paths: names of run directories and of every file in them. Also, remedies for file system errors.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use zklockbench_core::disk::{self, MIB};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{one_line, shown};
 
-/// Page of a run; `report` may have rewritten it.
+/// Page of a run, which `report` may have rewritten.
 pub const REPORT: &str = "report.html";
 /// Facts about the run as a whole. Written last: a directory without it is incomplete.
 pub const RUN: &str = "run.json";
-/// A complete run in compressed form, whose directory has no [`RUN`].
+/// A complete compressed run, whose directory has no [`RUN`].
 pub const PACKED: &str = "run.tar.gz";
-/// Table with one row per trial and every number worth plotting.
+/// Table with one row per trial, with every number worth plotting.
 pub const SUMMARY: &str = "summary.csv";
 /// Table with one row per second of each trial.
 pub const TIMELINE: &str = "timeline.csv";
@@ -36,17 +36,17 @@ pub fn run_name(scenario: &str, began: SystemTime) -> String {
     format!("{scenario}-{time}")
 }
 
-/// The name for an attempt: later ones get `-2`, `-3` ..., if another run has taken the name.
+/// The name for an attempt: if another run has taken the name, later attempts append `-2`, `-3` ….
 pub(super) fn numbered(name: &str, attempt: u32) -> String {
     if attempt < 2 { name.to_owned() } else { format!("{name}-{attempt}") }
 }
 
-/// Directory of a run in progress: hidden, and next to the final one, so on the same file system.
+/// Directory of a run in progress: hidden, and next to the final one so that both are on the same file system.
 pub fn partial(parent: &Path, name: &str) -> PathBuf {
     parent.join(format!(".{name}.partial"))
 }
 
-/// Final name for a hidden one.
+/// Final name of a hidden directory.
 pub(super) fn of_partial(name: &str) -> Option<&str> {
     name.strip_prefix('.')?.strip_suffix(".partial")
 }
@@ -81,8 +81,8 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }
 
-/// Size limit in bytes for a file in a directory of results, larger than any run needs. Trials are kept in
-/// memory, up to the maximum number in a plan; other files are only hashed or copied.
+/// Size limit in bytes for a file in a directory of results; no run needs more. Trials are kept in memory, up to the maximum
+/// number in a plan; other files are only hashed or copied.
 pub(super) fn most(name: &str) -> u64 {
     match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
         Some(trial) if trial.ends_with(".json") => 64 * MIB,
@@ -106,13 +106,13 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     )))
 }
 
-/// Whether the directory is a complete or incomplete run; reading it reports which.
+/// Whether the directory is a run, complete or not; reading it reports which.
 fn is_run(path: &Path) -> bool {
     disk::has(path, RUN) || path.join(TRIALS).is_dir()
 }
 
-/// Run directories in a directory, sorted by name; or the directory itself, if it is a run. Hidden
-/// directories belong to runs in progress, and links are not followed.
+/// Run directories in a directory, sorted by name; or the directory itself, if it is a run. Hidden directories, which belong to
+/// runs in progress, are skipped, and links are not followed.
 pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if is_run(path) {
         return Ok(vec![path.to_owned()]);

@@ -1,4 +1,4 @@
-//! Reading a run directory, whether packed or not: all of it, or an error with the faulty file and a remedy.
+//! Reads a run directory, packed or not: all of it, or an error with the faulty file and a remedy.
 //!
 //! Faults of a directory that the user named are usage errors; I/O errors are environment errors.
 
@@ -28,7 +28,7 @@ const RUN_FILE: VersionedFile = VersionedFile {
     remedy: "the directory was modified or damaged after the run: restore it from a copy, or run the scenario again",
 };
 
-/// More than any packed run needs.
+/// Size limit in bytes for a packed run; no run needs more.
 const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
@@ -40,7 +40,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     Ok(StoredRun::of(run, trials))
 }
 
-/// Record of a run, without its trials, found by its final or its hidden name.
+/// Record of a run without its trials, given its final or its hidden name.
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
@@ -103,7 +103,7 @@ fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
         && text.rsplit_once(digest).map(blank).is_some_and(|blank| digest_of(blank.as_bytes()) == digest)
 }
 
-/// Drawn or copied files that may be deleted to save space. Those that exist must be unchanged.
+/// Rendered or copied files that may be deleted to save space. If they exist, they must be unchanged.
 const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layout::REPORT];
 
 fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
@@ -112,7 +112,7 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
         let opened = disk::open(dir, Path::new(name), layout::most(name));
         match opened.and_then(|file| Ok(digest_of_all_from(file)?)) {
             Ok(now) if now == *digest => {}
-            // The report may have been rewritten, and only derives from the other files.
+            // The report may have been rewritten; it only derives from the other files.
             Ok(_) if name == layout::REPORT => {}
             Ok(_) => return Err(changed(&path)),
             Err(Unreadable::Missing) if CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) => {}
@@ -122,8 +122,7 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a run to be resumed with all its trials. They include replaced trials, and complete ones that
-/// `run.json` does not count yet.
+/// Reads a run to be resumed with all its trials, including replaced trials and complete ones that `run.json` does not count yet.
 pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     let mut stored = read(dir)?;
     stored.trials.append(&mut stored.replaced);
@@ -137,8 +136,8 @@ pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     Ok(stored)
 }
 
-/// Whether a directory may have trials that its run does not count: it is in progress, was killed, or ran out
-/// of disk space.
+/// Whether a directory may have trials that its run does not count, because it is in progress, was killed, or ran out of disk
+/// space.
 fn may_have_more(dir: &Path, run: &RunFile) -> bool {
     layout::is_partial(dir) || run.outcome.ending != RunEnding::Complete
 }
@@ -146,7 +145,7 @@ fn may_have_more(dir: &Path, run: &RunFile) -> bool {
 /// Numbers of all trials in a directory, in order.
 fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
-    // Links to folders are refused, too.
+    // Links to directories are refused, too.
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(broken(&folder, "is no directory"));
     }
@@ -157,7 +156,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     Ok(numbers)
 }
 
-/// A file of that trial without a digest in the run.
+/// A file of this trial without a digest in the run.
 fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
     files.into_iter().find(|path| {
@@ -166,8 +165,8 @@ fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     })
 }
 
-/// Numbers of the trials that exist, in order: as many as the run counts, each with the digests of its files.
-/// A trial that could not start leaves a gap in the numbers. An unfinished run may have further trials.
+/// Numbers of the existing trials, in order: as many as the run counts, each with the digests of its files. A trial that could
+/// not start leaves a gap in the numbers. An unfinished run may have further trials.
 fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     let mut numbers = numbers_in(dir)?;
     let undigested = |number: &usize| undigested(dir, run, *number);
@@ -207,8 +206,8 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     }
 }
 
-/// Reads a file of this version, most of whose fields come from a flattened record. Errors in those do not
-/// name the field, so the record is then parsed again by itself for a better error.
+/// Reads a file of this version whose fields mostly come from a flattened record. Errors in those do not name the field, so the
+/// record is then parsed by itself for a better error.
 fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
@@ -236,8 +235,7 @@ fn changed(path: &Path) -> Error {
     broken(path, "is not as it was written: its digest in run.json is another")
 }
 
-/// Contradictions between numbers of one trial, as sentences: signs of a file that was changed or damaged
-/// together with its digest.
+/// Contradictions between numbers of one trial, as sentences: signs that a file was changed or damaged together with its digest.
 fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     let mut found = in_spans(&file.trial);
     found.extend(in_histograms(file));
@@ -253,10 +251,10 @@ fn same(what: &str, said: u64, found: u64) -> Option<String> {
     (said != found).then(|| format!("{what}: {said} in one place, {found} in another"))
 }
 
-/// The measured phase is a part of the trial, and the contenders' acquisitions add up.
+/// Checks that the measured phase is part of the trial, and that the contenders' acquisitions add up.
 fn in_spans(trial: &Trial) -> Vec<String> {
     let (part, whole) = (&trial.measured, &trial.whole);
-    // Hidden counts are missing from the whole.
+    // Hidden counts are missing from the totals.
     let seen = |count: u64| (whole.unseen == 0).then_some(count);
     let pairs = [
         ("requests", part.requests.total(), seen(whole.requests.total())),
@@ -272,13 +270,13 @@ fn in_spans(trial: &Trial) -> Vec<String> {
     larger.chain(same("acquisitions", part.acquired(), tallies)).collect()
 }
 
-/// The JSON and the `.hlog` were written from the same histograms.
+/// Checks that the JSON and the `.hlog` were written from the same histograms.
 fn in_histograms(file: &TrialFile<'_>) -> Vec<String> {
     let found = file.trial.latencies();
     let names = file.latencies.keys().chain(found.keys()).collect::<std::collections::BTreeSet<_>>();
     let differ = |measure: &&Measure| {
         let [said, found] = [&file.latencies, &found].map(|all| all.get(measure));
-        // Earlier versions recorded only served waits for the parts of a wait.
+        // For parts of a wait, earlier versions recorded only served waits.
         let served = || file.trial.histograms.get(*measure).and_then(Latency::of);
         let is_part = measure.open_parts().is_some() && **measure != Measure::Wait;
         let agrees = said == found || is_part && said.copied() == served();
@@ -291,7 +289,7 @@ fn violations(count: u64) -> String {
     counted(count, "violation", "violations")
 }
 
-/// Overlaps are either violations or excused.
+/// Checks that each overlap is either a violation or excused.
 fn in_violations(trial: &Trial) -> Vec<String> {
     let detailed = trial.violations.len() as u64;
     let more = (detailed > trial.violation_count)
@@ -340,10 +338,10 @@ mod tests {
             unpack(&packed(name, kind)[..], place.path())?;
             read(place.path()).map_err(|error| error.to_string())
         };
-        // Given the example, packed with one more file
+        // Given the example, packed with an extra file
         let whole = unpacked("note", tar::EntryType::Regular).unwrap();
         assert_eq!(whole.trials.len(), read(&example).unwrap().trials.len());
-        // Then a path outside, a link, and half an archive are refused
+        // Then paths outside the run, links and truncated archives are refused
         assert!(unpacked("../note", tar::EntryType::Regular).unwrap_err().contains("`../note`"));
         assert!(unpacked("link", tar::EntryType::Symlink).unwrap_err().contains("`link`"));
         let half = &packed("note", tar::EntryType::Regular)[..10_000];

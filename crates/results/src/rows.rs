@@ -12,7 +12,7 @@ use zklockbench_core::catalog::LockCard;
 use zklockbench_core::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind, Second};
 use zklockbench_record::{Arrived, FaultRecord, Floor, Health, Run, Trial, figures};
 
-/// A trial, and the floor that it is compared with.
+/// A trial with the floor for comparison.
 struct SummaryRow<'a> {
     file: &'a TrialFile<'a>,
     floor: Option<&'a Floor>,
@@ -26,8 +26,8 @@ impl<'a> Deref for SummaryRow<'a> {
     }
 }
 
-/// Writes `summary.csv`. Header and rows come from the same table of columns, so they cannot disagree. An empty
-/// cell means: not measured.
+/// Writes `summary.csv`. Header and rows come from the same table of columns, so they cannot disagree. An empty cell means that
+/// nothing was measured.
 pub fn summary(out: impl io::Write, run: &Run, trials: &[Trial]) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
@@ -42,7 +42,7 @@ pub fn summary(out: impl io::Write, run: &Run, trials: &[Trial]) -> csv::Result<
 /// Text of a cell; `None` if the value was not measured.
 type CellText = Option<String>;
 
-/// Name of a column (or a part of it), and its value in one part of a trial.
+/// Name of a column (or a part of it), with its value in one part of a trial.
 type Of<Part, Value> = (&'static str, fn(&Part) -> Value);
 
 struct Column {
@@ -73,7 +73,7 @@ fn column(name: impl Into<String>, cell: impl Fn(&SummaryRow<'_>) -> CellText + 
     Column { name: name.into(), cell: Box::new(cell) }
 }
 
-/// A column whose value always exists.
+/// A column whose value is always known.
 fn known<T: Display>(name: impl Into<String>, value: impl Fn(&SummaryRow<'_>) -> T + 'static) -> Column {
     column(name, move |trial| Some(value(trial).to_string()))
 }
@@ -295,7 +295,7 @@ fn health() -> Vec<Column> {
 
 const SECOND_US: u64 = 1_000_000;
 
-/// A column of `timeline.csv`: its name, and its cell for a second of a trial.
+/// A column of `timeline.csv`: its name, and its cell for one second of a trial.
 type OfSecond = (&'static str, fn(&Trial, usize, &Second) -> String);
 
 const TIMELINE: [OfSecond; 16] = [
@@ -328,8 +328,8 @@ pub fn timeline(out: impl io::Write, trials: &[Trial]) -> csv::Result<()> {
     Ok(csv.flush()?)
 }
 
-/// Length of a row in microseconds: one second, except for the last row, which ends with the measured phase.
-/// That row is shorter, or longer if the recorder put all later seconds into it.
+/// Length of a row in microseconds: one second, except for the last row, which ends with the measured phase. That row is shorter,
+/// or longer if the recorder put all later seconds into it.
 fn length_us(trial: &Trial, second: usize) -> u64 {
     if second + 1 < trial.timeline.len() {
         return SECOND_US;
@@ -397,7 +397,7 @@ fn fault_row<'a>(trial: &'a Trial, fault: &'a FaultRecord) -> FaultRow<'a> {
     }
 }
 
-/// Acquisitions per second over the complete seconds in between; `None` if there are none.
+/// Acquisitions per second over the complete seconds from `from` to `to`; `None` if there are none.
 fn throughput(trial: &Trial, from: i64, to: i64) -> Option<f64> {
     let whole = usize::try_from(trial.measured_us / SECOND_US).unwrap_or(usize::MAX);
     let between = |second: &usize| {

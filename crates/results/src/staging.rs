@@ -1,16 +1,16 @@
 //! The directory of a run in progress, owned by a guard.
 //!
-//! Everything is written to `.<name>.partial` next to the final directory and becomes visible by one rename.
-//! The files inside need no renames of their own, because no reader expects them before. Creating the partial
-//! directory also claims the name, because only one process can create it.
+//! Everything is written to `.<name>.partial` next to the final directory and becomes visible in one rename. The files inside
+//! need no renames of their own, because no reader expects them before. Creating the partial directory also claims the name,
+//! because only one process can create it.
 //!
-//! Dropping the guard removes the directory, unless something was measured ([`Staging::keep`]). In that case,
-//! the directory becomes visible if it is readable, and otherwise stays hidden. After a panic or a kill
-//! (`kill -9`, out of memory, power failure), it also stays hidden. The next run removes it, unless a trial
-//! had ended: such a directory is readable and must be deleted manually.
+//! Dropping the guard removes the directory, unless something was measured ([`Staging::keep`]). In that case, the directory
+//! becomes visible if it is readable, and otherwise stays hidden. It also stays hidden after a panic or a kill (`kill -9`, out of
+//! memory, power failure). The next run removes it, unless a trial had ended: such a directory is readable and must be deleted
+//! manually.
 //!
-//! A directory without a writer is recognised by its lock, which the system releases with its owner. A
-//! resumed run goes back under the hidden name ([`ClaimedDirectory`]) with all its files.
+//! A directory without a writer is recognised by its lock, which the system releases with its owner. A resumed run moves back to
+//! the hidden name ([`ClaimedDirectory`]) with all its files.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result as IoResult};
@@ -34,7 +34,7 @@ pub struct Staging {
     published: bool,
     /// Whether the directory has measurements that must not be lost.
     keeps: bool,
-    /// Callback with the directory's path, if it is dropped but kept.
+    /// Callback with the path of a dropped directory that is kept.
     tell_kept: Option<fn(&Path)>,
     /// Lock held while a program writes to the directory; `None` on a file system without locks.
     _lock: Option<File>,
@@ -121,8 +121,7 @@ pub fn left_at(dir: &Path) -> PathBuf {
     if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
 }
 
-/// A run's directory, published or not, to which no other process can write from now on. Dropping it changes
-/// nothing.
+/// A run's directory, published or not, which no other process can write to from now on. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct ClaimedDirectory {
     parent: PathBuf,
@@ -154,7 +153,7 @@ impl ClaimedDirectory {
         }
         let lock = File::open(&dir).map_err(|error| cannot("open", &dir, &error))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            // Not a directory that was renamed meanwhile.
+            // The directory may have been renamed before it was locked.
             Ok(()) if is_at(&lock, &dir) => Ok(Self { parent, name, dir, lock }),
             Ok(()) | Err(Errno::WOULDBLOCK) => Err(Error::usage(format!(
                 "{} is in use: its run is still going on, or is being resumed by another process",
@@ -176,7 +175,7 @@ impl ClaimedDirectory {
         !layout::is_partial(&self.dir)
     }
 
-    /// Moves the directory back under its hidden name for writing. It becomes visible again in any case.
+    /// Moves the directory back to its hidden name for writing. It becomes visible again in any case.
     pub fn take_back(self) -> Result<Staging, Error> {
         let Self { parent, name, dir, lock } = self;
         let hidden = layout::partial(&parent, &name);
@@ -232,8 +231,7 @@ fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// Removes useless directories that killed runs left in `parent`. Returns the directories with complete
-/// trials.
+/// Removes useless directories that killed runs left in `parent`, and returns the directories with complete trials.
 pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();
@@ -246,7 +244,7 @@ pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     with_trials
 }
 
-/// Whether the directory has no writer. An empty one may have just been created.
+/// Whether the directory has no writer. An empty directory may have just been created.
 fn is_left(dir: &Path) -> bool {
     holds_something(dir) && lock(dir).is_some()
 }
@@ -256,7 +254,7 @@ fn holds_something(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Whether an open directory is the one at that path.
+/// Whether an open directory is still the one at this path.
 fn is_at(open: &File, path: &Path) -> bool {
     let both = (open.metadata(), fs::metadata(path));
     matches!(both, (Ok(one), Ok(other)) if (one.dev(), one.ino()) == (other.dev(), other.ino()))

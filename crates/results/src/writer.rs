@@ -1,10 +1,8 @@
-//! Writing a run directory: each trial as it ends, the run at the end, then everything becomes visible at
-//! once.
+//! Writes a run directory: each trial as it ends, and the run at the end. Then everything becomes visible at once.
 //!
-//! Types enforce the order: a [`RunWriter`] takes trials; sealing it writes the facts about the whole run and
-//! returns a [`SealedRun`], the only type that can be published. No published directory therefore lacks its
-//! `run.json`. A preliminary `run.json` is also written after each trial, so that measurements are readable
-//! however the run ends.
+//! Types enforce the order: a [`RunWriter`] takes trials; sealing it writes the facts about the whole run and returns a
+//! [`SealedRun`], the only type that can be published. No published directory therefore lacks its `run.json`. A preliminary
+//! `run.json` is also written after each trial, so that measurements are readable however the run ends.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -34,10 +32,9 @@ use zklockbench_record::{Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 pub struct RunWriter {
     staging: Staging,
     trials: usize,
-    /// Facts about the run before its end, if already known.
+    /// Facts about the run that are known before its end.
     begun: Option<Run>,
     digests: BTreeMap<String, String>,
-    /// Whether the run was resumed.
     is_resumed: bool,
     logs: PathBuf,
     /// Numbers of the trials that this writer has written, and of trials that were rerun.
@@ -45,9 +42,7 @@ pub struct RunWriter {
     made_again: Vec<usize>,
 }
 
-/// State of a run in progress.
 pub struct SoFar {
-    /// Number of planned trials.
     pub planned: usize,
     pub precision: Option<Precision>,
     pub judged: Judged,
@@ -140,7 +135,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Removes conclusions from fewer trials, and their tables.
+    /// Removes conclusions from fewer trials, with their tables.
     fn forget_conclusions(&self) -> Result<(), Error> {
         const CONCLUDED: [&str; 6] =
             [layout::REPORT, "summary.json", "summary.md", layout::SUMMARY, layout::TIMELINE, layout::FAULTS];
@@ -192,8 +187,7 @@ impl RunWriter {
         })
     }
 
-    /// Removes a trial that was cut short and will be rewritten next. The directory is readable at any time
-    /// in between.
+    /// Removes a trial that was cut short and will be rewritten next. The directory stays readable in between.
     pub fn forget(&mut self, number: usize, so_far: SoFar) -> Result<(), Error> {
         let files: Vec<String> = self
             .files_of_trials()?
@@ -208,8 +202,7 @@ impl RunWriter {
         files.iter().try_for_each(|name| remove(&self.dir().join(name)))
     }
 
-    /// Writes the state of the run with an unrecorded end, for readers of the directory if the run goes no
-    /// further.
+    /// Writes the state of the run with an unrecorded end, for readers of the directory if the run goes no further.
     pub fn so_far(&mut self, so_far: SoFar) -> Result<(), Error> {
         self.digest_trials()?;
         self.note_so_far(so_far)
@@ -250,7 +243,7 @@ impl RunWriter {
     }
 
     fn file(&self, mut run: Run, judged: Judged) -> RunFile {
-        // A run that only lacked its end has no new segment.
+        // A run that lacked only its end has no new segment.
         if let [earlier @ .., last] = run.segments.as_mut_slice()
             && !self.written.is_empty()
         {
@@ -265,7 +258,7 @@ impl RunWriter {
     pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         self.digest_trials()?;
         let run = self.file(run, judged);
-        // The preliminary `run.json` exists if a trial has ended; the rest is tried again at the end.
+        // The preliminary `run.json` exists if a trial has ended; the rest is retried at the end.
         match write_run(self.dir(), &run) {
             Err(error) if !self.dir().join(layout::RUN).is_file() => return Err(error),
             _ => {}
@@ -379,7 +372,7 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
     })
 }
 
-/// Replaces a file atomically: a reader, or a kill, finds the old content or the new.
+/// Replaces a file atomically: after a kill and for any reader, it has either the old or the new content.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = fresh(path);
     // The reserved space is used before more is requested from the disk.
@@ -409,13 +402,13 @@ fn open_fresh(path: &Path) -> io::Result<File> {
     File::options().write(true).custom_flags(no_link).open(path)
 }
 
-/// Reserves disk space for the next `run.json` with one more trial. A disk that fills up then still has space
-/// for making that trial readable.
+/// Reserves disk space for the next `run.json` with one more trial, so that a disk that fills up still has space for making that
+/// trial readable.
 fn reserve(dir: &Path) {
     const A_TRIAL_MORE: u64 = 8 << 10;
     let path = dir.join(layout::RUN);
     let room = path.metadata().map_or(0, |found| found.len()) + A_TRIAL_MORE;
-    // Without the reserve, a full disk costs the last trial until the run is resumed.
+    // If the disk fills up without a reserve, the last trial is missing until the run is resumed.
     let _ =
         open_fresh(&fresh(&path)).and_then(|mut file| io::copy(&mut io::repeat(b' ').take(room), &mut file));
 }

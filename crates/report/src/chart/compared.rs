@@ -1,5 +1,5 @@
-//! The charts of comparisons: every ratio with its interval and the values that it is of; of stored runs the waits of both
-//! sides by percentile, too, and of A/B the ratios block by block, beside what noise does.
+//! Charts of comparisons: each ratio with its interval and the values behind it. Stored runs also get the waits of both sides by
+//! percentile; A/B runs also get the ratio of each block beside the noise.
 
 use super::{one_by_one, times};
 use crate::document::{
@@ -25,7 +25,7 @@ pub fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
     of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced).collect())
 }
 
-/// A chart of these, the worst first; says why when there is none.
+/// A chart of these ratios, worst verdict first; an error with the reason if there are none.
 fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart, String> {
     if ratios.rows.is_empty() {
         return Err("no figure has a ratio".to_owned());
@@ -57,7 +57,7 @@ fn ratio_row(row: &Row) -> RatioRow {
     }
 }
 
-/// The repetitions of either side, divided by the median of the base; none where that is 0.
+/// Repetitions of both sides divided by the base's median; empty if that median is 0.
 fn relative(row: &Row) -> [Vec<f64>; 2] {
     let median = row.compared.base.median.filter(|median| *median > 0.0 && median.is_finite());
     let of = |values: &[f64]| {
@@ -68,8 +68,8 @@ fn relative(row: &Row) -> [Vec<f64>; 2] {
 
 const SIDES: [&str; 2] = ["base", "new"];
 
-/// The waits of both sides by percentile on the same axes, a panel for each cell, those with the worst verdicts first; says
-/// why when neither side has a sample.
+/// Waits of both sides by percentile on shared axes, one panel per cell, worst verdicts first; an error with the reason if
+/// neither side has samples.
 pub fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
     let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
     rows.sort_by_key(|row| row.compared.verdict);
@@ -151,7 +151,7 @@ fn ab_row(file: &AbFile, one: &ab::Comparison) -> RatioRow {
     }
 }
 
-/// The ratios in the order in which they were measured: a drift or one bad block shows here and in no interval.
+/// Ratios in the order of measurement. They reveal a drift or a single bad block, which intervals hide.
 pub fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
     let labels: Vec<String> = file.blocks.iter().map(|block| block.number.to_string()).collect();
     let mut comparisons: Vec<&ab::Comparison> = file.comparisons.iter().collect();
@@ -189,7 +189,7 @@ fn label(one: &ab::Comparison) -> String {
     format!("{}, {}: {}", one.cells.strategy(), one.cells.contenders(), one.figure)
 }
 
-/// The ratio of each block that has one, with the block's place: of B, or of A again.
+/// Ratio of each block that has one, with the block's position: B to A, or the repeated A to A.
 fn over_a(one: &ab::Comparison, which: usize) -> impl Iterator<Item = PlotPoint> + '_ {
     let value = move |values: &Values| if which == 0 { values.b } else { values.again };
     one.values.iter().enumerate().filter_map(move |(at, values)| {

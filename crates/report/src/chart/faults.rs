@@ -1,4 +1,4 @@
-//! Lock by fault as a heat map: how soon the lock was acquired again, and where it was violated or stood still.
+//! Heat map of locks by fault: how soon the lock was acquired again, and where it was violated or blocked.
 
 use super::caption_of_doubts;
 use crate::View;
@@ -35,8 +35,8 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     })
 }
 
-/// The scale of all these tiles, which begins where a gap is first noted, so that two long ones look alike; none when no lock
-/// was ever acquired again.
+/// Scale shared by all tiles. It starts at the shortest recorded gap, so similar long gaps look alike; `None` if no lock was ever
+/// acquired again.
 fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
     let times: Vec<f64> = under
         .iter()
@@ -60,7 +60,7 @@ fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
     Tile { said, shade, doubtful: !under.cell.is_sound() }
 }
 
-/// What stands on the tiles, for readers who can't see them.
+/// Text of the tiles, for readers who can't see them.
 fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
     let tiles = |row: &HeatRow| {
         let told =

@@ -1,5 +1,5 @@
-//! What charts show: which there are of a run, a comparison or a sweep, and what is on each. The same
-//! charts go into files and onto pages; `draw` draws them.
+//! What charts show: the list of charts of a run, a comparison or a sweep, and their contents. Files and pages share these
+//! charts; `draw` draws them.
 
 mod compared;
 mod faults;
@@ -29,16 +29,16 @@ pub use sweep::of_sweep;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
     pub files: Vec<PathBuf>,
-    /// The charts that were not drawn, each with the reason.
+    /// Charts that were not drawn, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
 type NamedChart = (&'static str, Result<Chart, String>);
 
-/// A chart of a run: on its page and, for some, in files.
+/// A chart of a run. It appears on the page, and some charts also go to files.
 pub struct RunChart {
     pub name: &'static str,
-    /// What it is called where there is none.
+    /// Title to use if there is no chart.
     pub title: &'static str,
     pub section: &'static str,
     has_files: bool,
@@ -52,12 +52,12 @@ enum ChartSource {
     Figure(&'static FigureEntry, FigureChart),
 }
 
-/// Where the lack of a chart is told.
+/// When a missing chart is reported.
 enum Missed {
     Always,
-    /// Only where something was to be broken.
+    /// Only in runs with faults.
     UnderFaults,
-    /// A load that has no such figure needs no such chart.
+    /// A load without this metric needs no chart of it.
     Never,
 }
 
@@ -139,12 +139,12 @@ fn of_run(view: &View<'_>) -> Vec<NamedChart> {
     with_files.filter_map(|chart| Some((chart.name, chart.of(view)?))).collect()
 }
 
-/// Draws every chart of a run into a directory, which is created if there is any; files there are overwritten.
+/// Draws all charts of a run into a directory, which is created if needed. Overwrites existing files.
 pub fn draw_all(view: &View<'_>, dir: &Path) -> Result<Drawn, Error> {
     draw_each(of_run(view), &view.place_line(), dir)
 }
 
-/// Every chart of a run as SVG text, by the name of its file, or why it is not drawn.
+/// Every chart of a run as SVG, by file name, or the reason why it was not drawn.
 pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {
     let place = view.place_line();
     let text = |chart: &Chart| draw::svg(chart, &place).map_err(|error| error.to_string());
@@ -160,7 +160,7 @@ fn draw_each(charts: Vec<NamedChart>, place: &str, dir: &Path) -> Result<Drawn, 
     for (name, chart) in charts {
         match chart {
             Ok(chart) => {
-                // Not before there is something to put into it.
+                // Created only when there is a chart to write.
                 std::fs::create_dir_all(dir).map_err(Error::cannot("create", dir))?;
                 for kind in ["svg", "png"] {
                     let path = dir.join(format!("{}.{kind}", chart.id));
@@ -174,21 +174,22 @@ fn draw_each(charts: Vec<NamedChart>, place: &str, dir: &Path) -> Result<Drawn, 
     Ok(drawn)
 }
 
-/// Draws every ratio of a comparison with its interval, as SVG or PNG by the end of the file's name.
+/// Draws each ratio of a comparison with its interval, as SVG or PNG depending on the file extension.
 ///
 /// # Errors
-/// [`Error::Usage`] for another end or when there is no ratio, [`Error::Environment`] when the file cannot be written.
+/// [`Error::Usage`] for any other extension, or if there is no ratio; [`Error::Environment`] if the file cannot be written.
 pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || ratios_compared(compared))
 }
 
-/// Draws the waits of both sides of a comparison by percentile, a panel for each cell, in the same way.
+/// Draws the waits of both sides of a comparison by percentile, one panel per cell. File types and errors are those of
+/// [`draw_comparison`].
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || percentiles_compared(base, new, compared))
 }
 
-/// Draws what an A/B comparison came to into a directory: every ratio with its interval, and the ratios block by block.
-/// What has no ratio is not drawn, and named with the reason.
+/// Draws the results of an A/B comparison into a directory: each ratio with its interval, and the ratios by block. Charts without
+/// a ratio are listed with the reason instead.
 pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
     draw_each(vec![("ratios", ab_ratios(file)), ("blocks", ab_blocks(file))], &ab_headline(file), dir)
 }
@@ -203,7 +204,7 @@ fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, Str
     draw::write(&chart, place, path)
 }
 
-/// What is said of each, for readers who can't see a chart.
+/// Text alternative of a chart: one statement per item.
 fn one_by_one(said: impl Iterator<Item = String>) -> String {
     format!("{}.", said.collect::<Vec<_>>().join("; "))
 }
@@ -216,7 +217,7 @@ fn mark_of_one(trial: &Trial) -> Mark {
     Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
-/// What the marks of a chart mean, in one paragraph with what else there is to say, then the trials they stand for.
+/// Caption: a paragraph with the given sentences and the meaning of the marks, then the marked trials.
 fn caption_of(view: &View<'_>, mut said: Vec<String>, shown: impl Fn(&Cell<'_>) -> bool) -> Vec<String> {
     let cells: Vec<&Cell<'_>> = view.cells.iter().filter(|cell| shown(cell)).collect();
     let violated = by_strategy(&cells, |cell| cell.is_violated());
@@ -231,7 +232,7 @@ fn caption_of(view: &View<'_>, mut said: Vec<String>, shown: impl Fn(&Cell<'_>) 
     caption
 }
 
-/// The same for a chart that marks violations in its own way.
+/// Like [`caption_of`], for a chart with its own marks for violations.
 fn caption_of_doubts(
     view: &View<'_>,
     mut said: Vec<String>,

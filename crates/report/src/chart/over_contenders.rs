@@ -1,5 +1,4 @@
-//! A figure over the numbers of contenders: a line for each strategy or, where all ran at a single number and there is
-//! nothing to draw a line over, a bar.
+//! A metric by number of contenders: a line for each strategy, or a bar if all strategies ran with the same number.
 
 use super::{caption_of, mark_of, mark_of_one};
 use crate::View;
@@ -51,14 +50,14 @@ impl Plotted {
         series
     }
 
-    /// The values of single repetitions, where there are several.
+    /// Values of individual repetitions, if there are several.
     fn dots<'a>(&self, cell: &'a Cell<'_>) -> impl Iterator<Item = (f64, Mark)> + 'a {
         let entry = self.entry;
         let shown = cell.all().filter(|_| cell.trials.len() > 1);
         shown.filter_map(move |one| Some((entry.of(one)?, mark_of_one(one))))
     }
 
-    /// With the most contenders, for readers who can't see the chart.
+    /// Values with the most contenders, for readers who can't see the chart.
     fn said(&self, view: &View<'_>) -> String {
         let last = self.cells(view).map(|cell| cell.contenders).max().unwrap_or(0);
         let shown = self.cells(view).filter(|cell| cell.contenders == last);
@@ -127,7 +126,7 @@ impl Plotted {
     }
 }
 
-/// What to say of how repetitions are drawn; empty when there is one only.
+/// Sentences on how repetitions are drawn; empty if there is only one.
 fn on_repetitions(view: &View<'_>) -> Vec<String> {
     let most = view.cells.iter().map(|cell| cell.trials.len()).max().unwrap_or(0);
     let said = format!("Line or bar: the median of up to {most} repetitions; small dots: the repetitions.");
@@ -155,7 +154,7 @@ fn amounts(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
     figure.drawn(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new())
 }
 
-/// The fan-out, beside what is least and most: one waiter notified, or every one.
+/// Fan-out with its bounds: one waiter notified, or all of them.
 fn fan_out(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
     let mut said = on_repetitions(view);
     if figure.cells(view).any(|cell| figure.median(cell) == 0.0) {

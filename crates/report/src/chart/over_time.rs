@@ -1,5 +1,4 @@
-//! Throughput over time, step by step; the times at which something was broken are shaded behind it, and elections that
-//! no fault here caused are lines across it.
+//! Throughput over time in steps. Shaded areas mark faults; lines across the chart mark elections that no fault caused.
 
 use super::{caption_of, mark_of, one_by_one};
 use crate::View;
@@ -50,7 +49,7 @@ fn said(series: &Curve) -> String {
     format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
-/// The points of each step, at its middle; markers on about a dozen of them.
+/// A point in the middle of each step, with markers on about a dozen of them.
 fn series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let line: Vec<PlotPoint> = cell.over_time().map_or_else(Vec::new, |course| {
         let long = course.bin_us as f64 / 1e6;
@@ -63,7 +62,7 @@ fn series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     Curve { markers, line, ..Curve::new(cell.strategy, view.label(cell)) }
 }
 
-/// When a fault lasted, in seconds since the measured phase began.
+/// Duration of a fault, in seconds since the start of the measured phase.
 #[derive(Debug, Clone, PartialEq)]
 struct Span {
     from: f64,
@@ -71,16 +70,16 @@ struct Span {
     label: String,
 }
 
-/// The faults of all locks of a chart, each as its first sound repetition met them.
+/// Faults of all locks of a chart, each from the lock's first valid repetition.
 struct Shade {
     locks: Vec<Vec<Span>>,
     labels: Vec<String>,
 }
 
 impl Shade {
-    /// The shade of these cells, up to the end of the chart, in seconds.
+    /// Faults of these cells until `end`, the end of the chart in seconds.
     fn of<'a>(cells: impl Iterator<Item = &'a Cell<'a>>, end: f64) -> Self {
-        // Of the first sound trial or, where there is none, of the first.
+        // The first valid trial or, if there is none, the first trial.
         let shown = |cell: &'a Cell<'a>| cell.counting().next();
         let locks: Vec<Vec<Span>> =
             cells.map(|cell| shown(cell).map(|trial| spans(trial, end)).unwrap_or_default()).collect();
@@ -102,7 +101,7 @@ impl Shade {
         ))
     }
 
-    /// A band for each span of time in which the same locks were under a fault.
+    /// One band for each period in which the same locks were under a fault.
     fn bands(&self) -> Vec<Band> {
         let mut edges: Vec<f64> = self.locks.iter().flatten().flat_map(|span| [span.from, span.to]).collect();
         edges.sort_by(f64::total_cmp);
@@ -120,7 +119,7 @@ impl Shade {
         self.locks.iter().filter(broken).count() as f64 / self.locks.len().max(1) as f64
     }
 
-    /// Which fault it is, where there are several.
+    /// Numbers of the faults, if there are several.
     fn numbers(&self) -> Vec<Guide> {
         let number = |span: &Span| {
             let at = self.labels.iter().position(|label| *label == span.label)?;
@@ -131,7 +130,7 @@ impl Shade {
     }
 }
 
-/// When each fault lasted that was in force within the chart. One that could not be undone lasted to the end.
+/// Periods of all faults within the chart. A fault that could not be undone lasted to the end.
 fn spans(trial: &Trial, end: f64) -> Vec<Span> {
     let seconds = |us: i64| (us as f64 / 1e6).clamp(0.0, end);
     let span = |fault: &FaultRecord| {
@@ -144,10 +143,10 @@ fn spans(trial: &Trial, end: f64) -> Vec<Span> {
 
 const ELECTIONS_TOLD: usize = 4;
 
-/// The elections in the time of a chart that no fault of the scenario explains. Unlike faults they come when they please, so
-/// those of all repetitions are shown.
+/// Elections within the chart that no fault of the scenario explains. All repetitions are included, because such elections occur
+/// at random times.
 struct Elections {
-    /// When each was first seen, in seconds since the measured phase began, and in which trial.
+    /// Time at which each election was first seen, in seconds since the start of the measured phase, and its trial.
     seen: Vec<(f64, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! What a whole consists of, with the number of contenders that most strategies have: the acquisitions by contender, the
-//! requests of an acquisition by kind.
+//! Breakdowns, at the number of contenders that most strategies share: acquisitions by contender, and requests per acquisition by
+//! kind.
 
 use super::{caption_of, mark_of, one_by_one};
 use crate::View;
@@ -12,7 +12,7 @@ use zklockbench_core::units::{contenders, listed, number};
 use zklockbench_record::figures::{FAIRNESS, REQUESTS_PER_ACQUISITION};
 use zklockbench_stats::median;
 
-/// What each contender got, the one with the most first, as a multiple of an even share.
+/// Acquisitions of each contender as a multiple of an even share, largest first.
 pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
     let count = view

@@ -1,4 +1,4 @@
-//! Throughput and wait of a sweep over what was swept, with intervals and the objective.
+//! Throughput and wait of a sweep over its variable, with intervals and the objective.
 
 use super::one_by_one;
 use crate::document::{Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Lines, Mark, Weight};
@@ -9,7 +9,7 @@ use zklockbench_core::units::{capitalised, counted, number};
 use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_stats::Interval;
 
-/// Both charts of a sweep; the one of a figure that was never measured is missing.
+/// Both charts of a sweep, without a chart of a metric that was never measured.
 pub fn of_sweep(file: &SweepFile) -> Vec<Chart> {
     let throughput = Swept {
         id: "sweep-throughput",

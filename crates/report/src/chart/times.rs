@@ -1,5 +1,5 @@
-//! How long things take: a measure by percentile, on the scale that shows the tail, where each step to the right is ten times
-//! rarer; and the herd's curve, how long after a release the first, second, … waiter that it wakes hears of it.
+//! Durations: a measure by percentile, on a scale that shows the tail (each step to the right is ten times rarer); and the herd
+//! curve, the time from a release until the first, second, … waiter it wakes is notified.
 
 use super::{caption_of, mark_of, one_by_one};
 use crate::View;
@@ -59,7 +59,7 @@ fn told(label: &str, samples: &Survival) -> String {
     format!("{label}: median {}, 99th percentile {}", at(0.5), at(0.99))
 }
 
-/// What the samples of a measure cannot fall below; only of handoffs.
+/// Lower bound for the samples of a measure; only handoffs have one.
 fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
     view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
 }
@@ -92,12 +92,12 @@ fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> Strin
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// The line of these samples, with markers at the percentiles that have a tick, and at its end.
+/// A line through these samples, with markers at its end and at the percentiles that have a tick.
 pub(super) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Curve {
     Curve { line: curve(samples), markers: markers(samples, mark), ..Curve::new(look, label) }
 }
 
-/// A step for each length, as long as the share of those that took that long.
+/// A step for each duration. The step's width is the share of samples with that duration.
 fn curve(samples: &Survival) -> Vec<PlotPoint> {
     let end = samples.rarest_shown();
     let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
@@ -108,7 +108,7 @@ fn curve(samples: &Survival) -> Vec<PlotPoint> {
         points.push((before, value));
         points.push((after.min(end), value));
         before = after;
-        // Shares are sums of fractions, so the end may be missed by a rounding.
+        // Shares are sums of fractions, so rounding may miss the end.
         if after >= end * (1.0 - 1e-9) {
             break;
         }
@@ -120,7 +120,7 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
     let end = samples.rarest_shown();
     let value = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64;
     let inner = PERCENTILES.into_iter().map(|(rarity, _)| rarity).filter(|rarity| *rarity < end * 0.8);
-    // Of so few samples that all are shown, it ends at the largest.
+    // With so few samples that all are shown, the line ends at the largest.
     let longest = samples.longest;
     let shows_all = end >= samples.count() as f64 && !longest.at_least;
     let last = (end, if shows_all { longest.us.max(1) as f64 } else { value(end) });
@@ -150,7 +150,7 @@ const HOW_TO_READ: &str = "One release may wake many waiters, one after the othe
     call the first, second, … of them is notified. The line is the median, the dots are the 99th percentile (medians over \
     the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
 
-/// A column for each class of places, the first at 1: the medians as a line, the 99th percentiles as dots.
+/// One column for each class of ranks, starting at 1: medians as a line, 99th percentiles as dots.
 fn herd_series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let herd = cell.herd();
     let point = |woken: &Woken, us: u64| ((woken.class() + 1) as f64, us.max(1) as f64);

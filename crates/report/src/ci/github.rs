@@ -1,23 +1,23 @@
-//! What a GitHub workflow shows: a summary of the step in Markdown, and annotations.
+//! Output for GitHub workflows: a step summary in Markdown, and annotations.
 //!
-//! Both have limits behind which GitHub drops things without a word: a step's summary of more than 1 MiB vanishes whole, and
-//! of more than ten annotations of a kind the rest do. So the worst comes first, and what had no room is counted.
+//! GitHub silently enforces limits on both: it drops a step summary above 1 MiB, and all but ten annotations of a kind. So the
+//! worst entries come first, and omitted entries are counted.
 
 use super::{CellFigures, Check, CiReport};
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Figure;
 
-/// How many bytes GitHub takes as the summary of a step.
+/// GitHub's size limit for a step summary, in bytes.
 pub const SUMMARY_AT_MOST: usize = 1024 * 1024;
-/// How many annotations of one kind it takes from a step.
+/// GitHub's limit for annotations of one kind per step.
 pub const ANNOTATIONS_AT_MOST: usize = 10;
 
-/// Kept free for the sentences on what had no room.
+/// Bytes reserved for the counts of omitted entries.
 const RESERVE: usize = 500;
 const TEXT_AT_MOST: usize = 500;
 
-/// The summary, of so many bytes at most; empty where there is not even room for its first lines.
+/// The summary, at most `most` bytes long; empty if not even its first lines fit.
 pub fn summary(document: &CiReport, most: usize) -> String {
     let mut page = Page { text: String::new(), left: most.saturating_sub(RESERVE) };
     let (about, counts) = (format!("zklockbench: {}", text(&document.title)), document.counts());
@@ -48,7 +48,7 @@ pub fn summary(document: &CiReport, most: usize) -> String {
     page.text
 }
 
-/// Text that grows to a limit and no further.
+/// Text up to a size limit.
 struct Page {
     text: String,
     left: usize,
@@ -64,13 +64,13 @@ impl Page {
         fits
     }
 
-    /// Adds lines below a heading as long as there is room, and how many had none, in the words for one and for many. Without
-    /// lines there is no heading.
+    /// Adds a heading and as many lines as fit, then the number of omitted ones, with a noun in the singular and plural. Without
+    /// lines, the heading is omitted, too.
     fn list(&mut self, heading: &str, lines: impl ExactSizeIterator<Item = String>, more: [&str; 2]) {
         let count = lines.len();
         let mut shown = 0;
         for line in lines {
-            // The heading is of no use without a line.
+            // A heading without lines is useless.
             let line = if shown == 0 { format!("{heading}{line}") } else { line };
             if !self.push(&line) {
                 break;
@@ -78,7 +78,7 @@ impl Page {
             shown += 1;
         }
         if shown < count {
-            // The reserve has room for this.
+            // The reserve is large enough for this.
             self.text += &format!("\n… and {}\n", counted(count - shown, more[0], more[1]));
             self.left = 0;
         }
@@ -120,8 +120,8 @@ fn row(cell: &CellFigures, columns: &[Figure]) -> String {
     format!("| {} | {sound} of {ran} | {verdict} |{values}\n", text(&cell.name()))
 }
 
-/// A text that Markdown shows as it is, on one line and not longer than [`TEXT_AT_MOST`] characters: nothing in it is markup,
-/// a link, a mention or a formula.
+/// A text that Markdown shows verbatim, on one line and cut to [`TEXT_AT_MOST`] characters. It contains no markup, links,
+/// mentions or formulas.
 fn text(raw: &str) -> String {
     let mut safe = String::with_capacity(raw.len());
     for (at, letter) in raw.chars().enumerate() {
@@ -143,12 +143,12 @@ fn text(raw: &str) -> String {
     safe
 }
 
-/// The annotations: workflow commands, one a line, which GitHub takes from stdout and from stderr. Each is an error, because
-/// what could not be decided ends the step as well.
+/// Annotations: one workflow command per line, which GitHub reads from stdout and stderr. All are errors, because an unknown
+/// verdict ends the step, too.
 pub fn annotations(document: &CiReport) -> Vec<String> {
     let troubles = document.troubles();
     let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
-    // The last one tells of the rest.
+    // The last annotation counts the omitted ones.
     let shown = if is_too_many { ANNOTATIONS_AT_MOST - 1 } else { troubles.len() };
     let mut lines: Vec<String> = troubles.iter().take(shown).map(|check| annotation(check)).collect();
     if is_too_many {
@@ -167,7 +167,7 @@ fn cut(text: &str) -> String {
     text.chars().take(TEXT_AT_MOST).collect()
 }
 
-/// A workflow command, escaped as the runner unescapes it.
+/// A workflow command with the escapes that the runner expects.
 fn command(title: &str, message: &str) -> String {
     let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let property = data(title).replace(':', "%3A").replace(',', "%2C");
@@ -183,7 +183,7 @@ mod tests {
         let line = command("a::b,c=d\ne", "100% sure\r\n::set-output name=x::y");
         assert_eq!(line, "::error title=a%3A%3Ab%2Cc=d%0Ae::100%25 sure%0D%0A::set-output name=x::y");
         assert_eq!(line.lines().count(), 1);
-        // And what looks escaped already comes out as it was
+        // And text that looks escaped is unchanged after unescaping
         assert_eq!(command("%0A", "%3A"), "::error title=%250A::%253A");
     }
 

@@ -1,8 +1,8 @@
-//! JUnit XML, which Jenkins, GitLab, Azure and most others show: a case for each check. What failed is a *failure*, what
-//! could not be decided an *error*, so that neither is green; nothing is *skipped*, because no option asks for that.
+//! JUnit XML, which Jenkins, GitLab, Azure and most others display: one test case per check. A failed check is a *failure* and an
+//! unknown one an *error*, so neither is green. Nothing is *skipped*, because no option requests that.
 //!
-//! Where it was measured and the figures are properties of the suites. The file is as Jenkins' xUnit plugin demands, which
-//! refuses every attribute and element that its schema (junit-10.xsd) does not have; so properties stand in suites only.
+//! Metrics and the place of measurement are properties. The file satisfies Jenkins' xUnit plugin, which rejects all attributes
+//! and elements outside its schema (junit-10.xsd). Hence only suites have properties.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub fn render(document: &CiReport) -> Result<String, String> {
         }
     }
     let text = report.to_string().map_err(|error| error.to_string())?;
-    // The crate counts what was skipped at the root, too, and no schema has that. A quote in the name that stands
-    // before it is escaped, so the first match is the attribute.
+    // The crate adds an attribute with the skipped count to the root, which no schema allows. A quote in the preceding name is
+    // escaped, so the first match is the attribute.
     Ok(text.replacen(&format!(" skipped=\"{}\"", report.skipped), "", 1))
 }
 

@@ -1,5 +1,5 @@
-//! What CI reads: one plain [`CiReport`] of what was checked, what was measured and where, and one file for each format that
-//! is written from it. A format computes no figure of its own, and escapes what its syntax demands.
+//! Data for CI: a plain [`CiReport`] of checks, metrics and the place of measurement, and a file for each output format. Formats
+//! compute no metrics and escape text as their syntax requires.
 
 pub mod github;
 pub mod junit;
@@ -24,13 +24,13 @@ pub use openmetrics::Live;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiReport {
-    /// What it is about: the scenario's name, or what was compared.
+    /// Name of the scenario, or of the compared runs.
     pub title: String,
-    /// The outcome in a line; `None` where that of all checks says it.
+    /// The outcome in one line; `None` if the counts of the checks suffice.
     pub headline: Option<String>,
     pub began: SystemTime,
     pub took: Duration,
-    /// What is true of the run as a whole, by name.
+    /// Named facts about the run as a whole.
     pub facts: Vec<(&'static str, String)>,
     pub checks: Vec<Check>,
     pub cells: Vec<CellFigures>,
@@ -40,10 +40,10 @@ pub struct CiReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckKind {
     Run,
-    /// What a strategy promises, at one number of contenders.
+    /// Promises of a strategy with one number of contenders.
     Lock,
     Gate,
-    /// A figure, compared with that of another run.
+    /// A metric, compared with another run.
     Comparison,
 }
 
@@ -63,16 +63,15 @@ impl CheckKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
     pub kind: CheckKind,
-    /// What that is, e.g. `curator-mutex, 5 contenders`; no two of a kind have the same.
+    /// Name of the checked object, e.g. `curator-mutex, 5 contenders`; unique within a kind.
     pub name: String,
-    /// What it came to: `held` when it passed, `violated` when it failed, `unknown` without enough evidence.
+    /// `held` if the check passed, `violated` if it failed, `unknown` without enough evidence.
     pub verdict: Verdict,
     pub seen: Vec<String>,
     pub took: Duration,
 }
 
 impl Check {
-    /// `passed`, `failed` or `no evidence`.
     pub fn word(&self) -> &'static str {
         match self.verdict {
             Verdict::Held => "passed",
@@ -81,7 +80,7 @@ impl Check {
         }
     }
 
-    /// How bad it is: the larger, the worse.
+    /// Severity: the larger, the worse.
     pub fn severity(&self) -> u8 {
         match self.verdict {
             Verdict::Held => 0,
@@ -96,10 +95,10 @@ pub struct CellFigures {
     pub strategy: String,
     pub contenders: usize,
     pub repetitions: Repetitions,
-    /// What its trials are judged as; `None` of a single contender, who has no other to exclude.
+    /// Verdict over its trials; `None` for a single contender, which has no other to exclude.
     pub verdict: Option<Verdict>,
     pub totals: Totals,
-    /// The figures that are [`tracked`] and were measured, in that order.
+    /// The [`tracked`] metrics that were measured, in that order.
     pub values: Vec<TrackedValue>,
 }
 
@@ -109,7 +108,7 @@ pub struct TrackedValue {
     pub over: Aggregate,
 }
 
-/// The figures that CI is told of: few enough to be looked at, and each worth a look when it changes.
+/// Metrics reported to CI: few enough to review, and each of interest if it changes.
 pub fn tracked() -> impl Iterator<Item = Figure> {
     const TIMES: [(Measure, u32); 5] = [
         (Measure::Wait, 50),
@@ -119,7 +118,7 @@ pub fn tracked() -> impl Iterator<Item = Figure> {
         (Measure::Uncontended, 50),
     ];
     let times = TIMES.map(|(measure, percent)| Figure::Latency(measure, Statistic::percent(percent)));
-    // The throughput comes first: with the times it says how fast a lock is.
+    // Throughput comes first: together with the times, it shows how fast a lock is.
     let (speed, others): (Vec<Figure>, Vec<Figure>) = figures::ALL
         .iter()
         .filter(|entry| entry.tracked)
@@ -129,8 +128,8 @@ pub fn tracked() -> impl Iterator<Item = Figure> {
 }
 
 impl CiReport {
-    /// Of a stored run, with its gates. The one that every run has, on exclusion, is about the run as a whole, and strict where
-    /// that was asked for.
+    /// The report of a stored run, with its gates. The gate on exclusion, which every run has, covers the run as a whole and is
+    /// strict if requested.
     pub fn of_run(stored: &StoredRun, report: &RunReport<'_>) -> Self {
         let RunReport { view, gated, headline, .. } = report;
         let run = &stored.run.run;
@@ -150,7 +149,7 @@ impl CiReport {
         }
     }
 
-    /// Of a comparison by itself. What was measured on either side is its own run's.
+    /// The report of a comparison, without the metrics of either side, which are in the reports of their own runs.
     pub fn of_comparison(comparison: &Comparison) -> Self {
         let sides = [("base", &comparison.base), ("new", &comparison.new)];
         let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
@@ -169,7 +168,7 @@ impl CiReport {
         empty.with_comparison(comparison)
     }
 
-    /// The same with every verdict of a comparison, and with what they come to.
+    /// Adds the verdicts of a comparison and its conclusion.
     pub fn with_comparison(self, comparison: &Comparison) -> Self {
         let conclusion = &comparison.conclusion;
         let name = "nothing regressed".into();
@@ -178,7 +177,7 @@ impl CiReport {
         self.with_checks(std::iter::once(whole).chain(deciding.map(of_row)))
     }
 
-    /// Of something that broke off before anything was measured, and why.
+    /// The report of a run that failed before any measurement, with the reason.
     pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
         Self {
             title: clean(title),
@@ -212,7 +211,7 @@ impl CiReport {
         self
     }
 
-    /// The checks that did not pass, the worst first.
+    /// Checks that did not pass, worst first.
     pub fn troubles(&self) -> Vec<&Check> {
         let mut troubles: Vec<&Check> =
             self.checks.iter().filter(|check| check.verdict != Verdict::Held).collect();
@@ -220,7 +219,7 @@ impl CiReport {
         troubles
     }
 
-    /// How many failed, had no evidence and passed, in words: `1 failed, 2 without evidence, 9 passed`.
+    /// Counts by verdict, such as `1 failed, 2 without evidence, 9 passed`.
     pub fn counts(&self) -> String {
         let count = |severity| self.checks.iter().filter(|check| check.severity() == severity).count();
         let [passed, unknown, failed] = [0, 1, 2].map(count);
@@ -235,8 +234,8 @@ impl CellFigures {
         cell_name(&self.strategy, self.contenders)
     }
 
-    /// Its figures for those who keep numbers without what must be said of them: none where no repetition is sound, or
-    /// where the lock did not do its work; and no figure that is only a lower bound.
+    /// Metrics for services that store numbers without remarks. Empty without a valid repetition or if the lock broke a promise;
+    /// lower bounds are left out.
     pub fn plain(&self) -> impl Iterator<Item = &TrackedValue> {
         let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
         let tell = self.repetitions.sound > 0 && !broken;
@@ -245,7 +244,7 @@ impl CellFigures {
 }
 
 impl TrackedValue {
-    /// The median and between which values it lies, as people read them.
+    /// Median and range as text.
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
         let show = |value| self.figure.unit().show(value);
@@ -254,14 +253,14 @@ impl TrackedValue {
     }
 }
 
-/// A text as it may stand on one line of anything that is shown to people.
+/// A text without line breaks and control characters, for any output.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { " ".to_owned() } else { harmless(c) }).collect()
 }
 
 const EVERY_TRIAL: &str = "every planned trial ran";
 
-/// Whether all ran that was to run: cells of which no trial ran are nowhere else.
+/// Whether all planned trials ran. Cells without trials are reported nowhere else.
 fn of_whole(stored: &StoredRun) -> Check {
     let run = &stored.run;
     let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
@@ -299,7 +298,7 @@ fn compared(kind: CheckKind, name: String, regression: Regression, said: &str) -
     Check { kind, name, verdict: regression.verdict(&said), seen: vec![said], took: Duration::ZERO }
 }
 
-/// The ratio, in words; `None` where counts are equal.
+/// The ratio as text; `None` if counts are equal.
 fn ratio(compared: &Compared) -> Option<String> {
     let exact = compared.method == Some(Method::Exact);
     let ratio = compared.ratio.map(|ratio| ratio.value).filter(|ratio| ratio.is_finite())?;
@@ -322,8 +321,7 @@ fn of_gate(gate: &Outcome, took: Duration) -> Check {
     }
 }
 
-/// What a strategy's trials are judged as. A single contender has no other to exclude: of it no more is checked than that
-/// it was measured.
+/// The verdict on a strategy's trials. A single contender has no other to exclude, so its check is only that it was measured.
 fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     let unsound = || cell.all().filter_map(Trial::unsound).map(|why| clean(&why)).collect();
     let Repetitions { ran, sound } = figures.repetitions;

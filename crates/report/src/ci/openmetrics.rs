@@ -1,7 +1,7 @@
-//! OpenMetrics text: what Prometheus and its kin read, from a file at the end of a run or from `/metrics` during one.
+//! OpenMetrics text for Prometheus and compatible readers: a file at the end of a run, or `/metrics` during one.
 //!
-//! Names and units follow the specification: seconds rather than microseconds, the unit at the end of the name, `_total` at
-//! the end of what only grows.
+//! Names and units follow the specification: seconds instead of microseconds, units at the end of names, and `_total` at the end
+//! of counters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +17,12 @@ use prometheus_client::registry::{Registry, Unit as Suffix};
 use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
 use zklockbench_record::{Figure, Trial, Unit};
 
-/// Type of the text for readers that accept OpenMetrics.
+/// Content type for readers that accept OpenMetrics.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Type of the same text for all others: Prometheus' text format, of which this is valid.
+/// Content type of the same text for other readers: Prometheus' text format, in which it is valid, too.
 pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The file at the end of a run.
+/// Renders the file at the end of a run.
 pub fn render(document: &CiReport) -> String {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
@@ -86,7 +86,7 @@ fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
     }
 }
 
-/// Adds a figure: of samples with the statistic as a label, in base units.
+/// Adds a metric in base units; metrics of samples have the statistic as a label.
 fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, mut labels: Labels) {
     let mut name = figure.to_string();
     if let Figure::Latency(measure, statistic) = figure {
@@ -98,7 +98,7 @@ fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, 
         Unit::Micros => ("seconds", value / 1e6),
         Unit::PerSecond => ("per_second", value),
         Unit::Share => ("ratio", value),
-        // What is counted in bytes has them in its name.
+        // The names of such metrics already contain `bytes`.
         Unit::Amount | Unit::Bytes => ("", value),
     };
     families.gauge(
@@ -119,14 +119,14 @@ fn label_name(text: &str) -> String {
 
 type Labels = Vec<(String, String)>;
 
-/// The families of an exposition, in the order in which they are first mentioned.
+/// Metric families of an exposition, in order of first use.
 #[derive(Debug, Default)]
 struct Families(Vec<MetricFamily>);
 
 #[derive(Debug)]
 struct MetricFamily {
     name: String,
-    /// Its unit, which ends the name; empty where there is none.
+    /// Unit, which ends the name; empty if there is none.
     unit: &'static str,
     help: &'static str,
     samples: MetricSamples,
@@ -139,7 +139,7 @@ enum MetricSamples {
 }
 
 impl Families {
-    /// Facts as labels of a gauge of 1. Pushgateway and node_exporter refuse a text with OpenMetrics' own type for this.
+    /// Facts as labels of a gauge with the value 1. Pushgateway and node_exporter reject OpenMetrics' own type for this.
     fn run_info(&mut self, help: &'static str, labels: Labels) {
         self.gauge(("run_info", ""), help, labels, 1.0);
     }
@@ -150,7 +150,7 @@ impl Families {
         self.gauge(("run_duration", "seconds"), help, Vec::new(), lasts.as_secs_f64());
     }
 
-    /// A value by name and unit, which may be empty. What is no number is left out.
+    /// Adds a value by name and unit (which may be empty), unless it is not finite.
     fn gauge(&mut self, (name, unit): (&str, &'static str), help: &'static str, labels: Labels, value: f64) {
         if !value.is_finite() {
             return;
@@ -189,7 +189,7 @@ impl Families {
         let mut registry = Registry::with_prefix("zklockbench");
         registry.register_collector(Box::new(self));
         let mut exposition = String::new();
-        // Writing to a string does not fail; text without its end mark is refused by every reader.
+        // Writing to a string cannot fail. Every reader rejects text without its end mark.
         let _ = text::encode(&mut exposition, &registry);
         exposition
     }
@@ -226,7 +226,7 @@ impl MetricSamples {
     }
 }
 
-/// A run under way, as `/metrics` tells it: what the progress bar knows, and what the trials came to so far.
+/// A run in progress for `/metrics`: the state in the progress bar, and the results of the trials so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Live {
     scenario: String,
@@ -245,10 +245,10 @@ struct UnderWay {
     acquired: u64,
 }
 
-/// What the trials of one strategy at one number of contenders came to so far.
+/// Results so far of one strategy with one number of contenders.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct SoFar {
-    /// Trials that ended, by the word of their verdict.
+    /// Number of completed trials by verdict.
     ended: BTreeMap<&'static str, u64>,
     acquired: u64,
     violations: u64,
@@ -256,7 +256,7 @@ struct SoFar {
 }
 
 impl Live {
-    /// A run of that scenario of which no trial has begun.
+    /// A run of the scenario before its first trial.
     pub fn new(scenario: &str, began: SystemTime, planned: usize) -> Self {
         Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
     }
@@ -287,7 +287,7 @@ impl Live {
         let key = (clean(&trial.spec.strategy.label), trial.spec.contenders);
         let so_far = self.cells.entry(key).or_default();
         *so_far.ended.entry(trial.judged.verdict.word()).or_default() += 1;
-        // What was told once is not taken back.
+        // A counter must not decrease, so reported acquisitions stay counted.
         so_far.acquired += trial.whole.acquired().max(seen);
         so_far.violations += trial.violation_count;
         let readings = tracked().filter_map(|figure| Some((figure, trial.reading(figure).ok()?)));

@@ -1,4 +1,4 @@
-//! Files for services that keep figures: Bencher's and those of `github-action-benchmark`.
+//! Files for services that store metrics: Bencher and `github-action-benchmark`.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use zklockbench_record::{Better, Unit};
 #[derive(Serialize)]
 struct Metric {
     value: f64,
-    /// The lower end of its interval or, of fewer repetitions than an interval takes, the smallest.
+    /// Lower end of the interval, or the minimum if there are too few repetitions for an interval.
     lower_value: f64,
     upper_value: f64,
 }
 
-/// Bencher Metric Format (version 0): for each strategy and number of contenders its measures, each with its median and between
-/// which values that lies. What has no plain value is left out.
+/// Bencher Metric Format (version 0): the measures of each strategy and number of contenders, each with median and range. Metrics
+/// without a plain value are left out.
 pub fn bencher(document: &CiReport) -> Result<String, String> {
     let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = document
         .cells
@@ -37,7 +37,7 @@ fn metric(TrackedValue { over, .. }: &TrackedValue) -> Metric {
     Metric { value: over.median, lower_value: low, upper_value: high }
 }
 
-/// The measure as Bencher writes names in addresses, e.g. `wait-p99-us`. The format has no units, so the name tells it.
+/// The measure as a slug in Bencher's style, e.g. `wait-p99-us`. The name includes the unit, because the format has none.
 fn measure(value: &TrackedValue) -> String {
     let unit = match value.figure.unit() {
         Unit::Micros => "-us",
@@ -47,27 +47,27 @@ fn measure(value: &TrackedValue) -> String {
     value.figure.to_string().replace(['.', '_'], "-") + unit
 }
 
-/// Its name where more is better: for `tool: customBiggerIsBetter`.
+/// File name for `tool: customBiggerIsBetter`.
 pub const BIGGER: &str = "bigger-is-better.json";
-/// Its name where less is better: for `tool: customSmallerIsBetter`.
+/// File name for `tool: customSmallerIsBetter`.
 pub const SMALLER: &str = "smaller-is-better.json";
 
 #[derive(Serialize)]
 struct Benchmark {
-    /// Strategy, contenders and figure; each name is one chart.
+    /// Strategy, contenders and metric; each name is one chart.
     name: String,
     unit: &'static str,
-    /// The median over the sound repetitions: always a number.
+    /// Median over the valid repetitions; always a number.
     value: f64,
-    /// The smallest and the largest of them.
+    /// Their minimum and maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
     extra: String,
 }
 
-/// The two files of `github-action-benchmark`, which compares with the last commit and draws a chart of each name: first the
-/// figures of which more is better, then the others, as it wants them. What has no plain value is left out, because the action
-/// would take it for 0.
+/// The two files of `github-action-benchmark`, which compares with the last commit and draws one chart per name. As the action
+/// requires, metrics where more is better come first and are separate. Metrics without a plain value are left out, because the
+/// action would read them as 0.
 pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 2], String> {
     let file = |better| pretty(&benchmarks(document, better));
     Ok([(BIGGER, file(Better::Higher)?), (SMALLER, file(Better::Lower)?)])

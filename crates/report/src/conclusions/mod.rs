@@ -1,8 +1,8 @@
-//! Conclusions of a run: which lock must not be used, which to use in these settings, and which is fastest, lightest on the
-//! ensemble and fairest.
+//! Conclusions of a run: locks that must not be used, the recommended lock for these settings, and the fastest, the fairest and
+//! the lightest on the ensemble.
 //!
-//! One rule decides: a strategy is better than another if the whole interval of their ratio, corrected for all pairs and all
-//! numbers of contenders, lies beyond the margin. With too few repetitions for such an interval, no strategy is named. Invalid,
+//! One rule decides: a strategy is better than another if the entire interval of their ratio, corrected for all pairs and all
+//! numbers of contenders, is beyond the margin. With too few repetitions for such an interval, no strategy is named. Invalid,
 //! partial and violated trials are not ranked.
 
 mod ranking;
@@ -93,7 +93,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// The part of a report that shows it.
+    /// Link to the part of a report with this evidence.
     pub fn link(self) -> Link {
         let (section, text) = match self {
             Self::Verdicts => ("verdicts", "verdicts and their evidence"),
@@ -109,7 +109,7 @@ impl Evidence {
     }
 }
 
-/// What a run comes to, the most telling first.
+/// Conclusions of a run, most important first.
 pub fn conclusions(view: &View<'_>) -> Vec<Conclusion> {
     let (stop, limits) = (warnings::must_not_be_used(view), warnings::limits(view));
     let ranked = Field::of(view).map(|field| sentences::ranked(&field)).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! How the strategies of a run stand to each other in speed, load on the ensemble and fairness, by the intervals of their
-//! ratios.
+//! Ranking of a run's strategies by speed, load on the ensemble and fairness, by the intervals of their ratios.
 
 use super::{Evidence, Topic};
 use crate::View;
@@ -11,16 +10,15 @@ use zklockbench_core::units::number;
 use zklockbench_record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
 use zklockbench_stats::{Design, median};
 
-/// What strategies are compared in.
+/// Criterion for ranking strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aspect {
-    /// Acquisitions per second, of a closed load.
+    /// Acquisitions per second of a closed load.
     Throughput,
-    /// Time until all had acquired, of a batch and of a load that acquisitions end.
+    /// Time until all contenders have acquired, for a batch or a load that ends after a number of acquisitions.
     TotalTime,
-    /// Median wait, of an open load, whose throughput is the one that is offered.
+    /// Median wait of an open load, whose throughput is the offered rate.
     Wait,
-    /// Requests and notifications per acquisition.
     Load,
     Fairness,
 }
@@ -54,7 +52,7 @@ impl Aspect {
         }
     }
 
-    /// How the best is called, and how several that are level.
+    /// The superlative for a single best strategy, and the adjective for several equal ones.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Throughput | Self::TotalTime | Self::Wait => ("the fastest", "fast"),
@@ -80,21 +78,21 @@ impl Aspect {
             Self::TotalTime => Some(exact(trial.measured_us as f64)),
             Self::Wait => trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
             Self::Fairness => figures::FAIRNESS.of(trial).map(exact),
-            // A count in a trial of its own is no reading of this one.
+            // Counts of a separate trial are not a reading of this one.
             Self::Load if trial.is_counted_apart() => None,
             Self::Load => requests_and_notifications(trial).map(exact),
         }
     }
 }
 
-/// The cells of a run that may be ranked.
+/// Cells of a run that may be ranked.
 pub(super) struct Field<'a> {
     view: &'a View<'a>,
     speed: Aspect,
 }
 
 impl<'a> Field<'a> {
-    /// `None` where nothing was acquired.
+    /// `None` if nothing was acquired.
     pub fn of(view: &'a View<'a>) -> Option<Self> {
         let first = view.cells.iter().flat_map(Cell::all).find(|trial| trial.measured.acquired() > 0)?;
         let speed = match first.spec.load.name() {
@@ -120,13 +118,13 @@ impl<'a> Field<'a> {
         self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
 
-    /// The number of contenders that the conclusions are about: where most can be compared, and of these the largest.
+    /// The number of contenders that conclusions are about: the largest among those with the most comparable strategies.
     pub fn focus(&self) -> usize {
         let most = |count: &usize| (self.ranked_at(*count).count().min(2), *count);
         self.view.contender_counts().into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    /// The standing in every aspect and with every number of contenders that has two strategies.
+    /// Rankings by every aspect and for every number of contenders with at least two strategies.
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
         let aspects = [self.speed, Aspect::Load, Aspect::Fairness].into_iter();
         let counts = self.view.contender_counts();
@@ -179,7 +177,7 @@ fn requests_and_notifications(trial: &Trial) -> Option<f64> {
     Some(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?)
 }
 
-/// Whether a batch's cost model says how many requests and notifications there are, so that nothing is left to chance.
+/// Whether the cost model of a batch determines the numbers of requests and notifications, so that nothing is random.
 fn is_determined(trial: &Trial) -> bool {
     let is_of = |what: Counted| what == Counted::Requests || what.is_event();
     let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
@@ -190,14 +188,14 @@ fn is_determined(trial: &Trial) -> bool {
         && lines.all(|line| line.expected.is_some())
 }
 
-/// A strategy with what its valid repetitions gave.
+/// A strategy with the readings of its valid repetitions.
 pub(super) struct Entry {
     pub label: String,
-    /// By the number of the repetition.
+    /// Readings by number of repetition.
     readings: Vec<(u32, Reading)>,
     /// Whether the load determines the value, so that no test is needed.
     is_determined: bool,
-    /// The best strategy against this one; `None` for the best itself.
+    /// Comparison of the best strategy with this one; `None` for the best itself.
     pub against: Option<Compared>,
 }
 
@@ -211,7 +209,7 @@ impl Entry {
         self.readings.iter().map(|(_, reading)| *reading).collect()
     }
 
-    /// Whether the best is shown to be better, by more than the margin.
+    /// Whether the best strategy is better by more than the margin.
     pub fn is_beaten(&self) -> bool {
         self.verdict() == Some(ComparisonVerdict::Improved)
     }
@@ -221,22 +219,22 @@ impl Entry {
     }
 }
 
-/// The strategies with one number of contenders in one aspect, the best first.
+/// Strategies ranked by one aspect with one number of contenders, best first.
 pub(super) struct Standing {
     pub aspect: Aspect,
     pub contenders: usize,
     pub entries: Vec<Entry>,
-    /// Strategies whose requests were not counted in each repetition, with their amount if it was counted in a trial of its own.
+    /// Strategies whose requests were not counted in each repetition, with their load if a separate trial counted it.
     pub apart: Vec<(String, Option<f64>)>,
-    /// Repetitions of the strategy with the fewest.
+    /// Number of repetitions of the strategy with the fewest.
     pub repetitions: usize,
-    /// Repetitions with which an interval has bounds.
+    /// Minimum number of repetitions for an interval with bounds.
     pub needed: Option<usize>,
     pub decidable: bool,
 }
 
 impl Standing {
-    /// Compares the best with each other strategy, as one of so many pairs.
+    /// Compares the best strategy with each other one. The correction is for `family` comparisons.
     fn conclude(&mut self, limits: Limits, family: usize) {
         let better = self.aspect.better();
         let (best, others) = self.entries.split_at_mut(1);
@@ -245,7 +243,7 @@ impl Standing {
         for other in others {
             let is_exact = best.is_determined && other.is_determined;
             all_exact &= is_exact;
-            // Strategies of one repetition ran side by side.
+            // Strategies ran side by side within a repetition.
             let blocks = || Block::of_repetitions(other.readings.clone(), best.readings.clone());
             let compared = match is_exact {
                 true => exactly(&other.readings(), &best.readings(), better),
@@ -266,17 +264,17 @@ impl Standing {
         self.entries.iter().find(|entry| entry.label == label)
     }
 
-    /// The best and those that it is not shown to be better than.
+    /// The best strategy, and the strategies that it does not beat.
     pub fn leaders(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| !entry.is_beaten())
     }
 
-    /// Those that the best is shown to be better than.
+    /// Strategies that the best one beats.
     pub fn beaten(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_beaten())
     }
 
-    /// Whether all leaders are shown to differ by less than the margin.
+    /// Whether all leaders differ by less than the margin.
     pub fn is_level(&self) -> bool {
         self.leaders().skip(1).all(|entry| entry.verdict() == Some(ComparisonVerdict::Same))
     }

@@ -1,4 +1,4 @@
-//! The sentences on how strategies stand: what to use, and which is fastest, lightest and fairest.
+//! Sentences of the ranking: the recommendation, and the fastest, lightest and fairest strategies.
 
 use super::ranking::{Aspect, Entry, Field, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
@@ -11,7 +11,8 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 
-/// What to use, then the standings: for the number of contenders that the run is about, and for each other whose answer differs.
+/// The recommendation, then the rankings: for the number of contenders in focus, and for each other number with a different
+/// answer.
 pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
     let (standings, focus) = (field.standings(limits), field.focus());
@@ -25,7 +26,7 @@ pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     };
     let others = all.iter().filter(|one| one.contenders != Some(focus) && is_news(one)).cloned();
     let said = at_focus.iter().cloned().chain(others);
-    // That there are too few repetitions is said once.
+    // Too few repetitions are reported once.
     choice.into_iter().chain(said.filter(|one| !is_open || one.certainty != Certainty::Unknown)).collect()
 }
 
@@ -85,13 +86,13 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
     }
 }
 
-/// Why nothing is decided.
+/// The reason for an inconclusive ranking.
 fn too_few(of: &Standing) -> String {
     let are = if of.repetitions == 1 { "is" } else { "are" };
     format!("{} {are} too few for an interval", counted(of.repetitions, "repetition", "repetitions"))
 }
 
-/// A beaten strategy as a multiple of the best, with its interval; it follows the value of the best.
+/// A beaten strategy as a multiple of the best, with its interval; the text follows the best strategy's value.
 fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     let ratio = entry.against.as_ref()?.ratio?;
     let is_inverted = of.aspect.better() == Better::Lower;
@@ -112,8 +113,8 @@ fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     })
 }
 
-/// The recommendation: the fastest that kept its promises and, of several that are as fast, the lightest. `None` where there is
-/// nothing to choose from.
+/// The recommendation: the fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if there is
+/// no choice.
 fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limits) -> Option<Conclusion> {
     let mut at_focus = standings.iter().filter(|one| one.contenders == focus);
     let speed = at_focus.clone().find(|one| one.aspect.is_speed())?;
@@ -152,7 +153,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
         several => (Certainty::Tied, format!("any of {}", listed(several))),
     };
     let own = speed.entry(&chosen[0]).unwrap_or_else(|| speed.best());
-    // Only the best has been compared with each of the others.
+    // Only the best strategy has been compared with each of the others.
     let last = speed.beaten().last().filter(|_| own.against.is_none());
     let multiple = last.and_then(|last| multiple(speed, last));
     let value = format!("{}{}", speed.aspect.shown(own.median()), multiple.unwrap_or_default());
@@ -170,7 +171,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
 }
 
-/// The medians, and how to come to an answer.
+/// The medians, and a way to get an answer.
 fn undecided(speed: &Standing, at: &str) -> String {
     let confirm = match speed.needed {
         Some(needed) => format!("run with --repetitions {needed}"),
@@ -184,8 +185,8 @@ fn undecided(speed: &Standing, at: &str) -> String {
     format!("No winner yet with {at}: {}; {confirm}.{range}", too_few(speed))
 }
 
-/// Of these, the lightest and those that it is not shown to be lighter than; all where it is not among them. A count in a trial of
-/// its own can show that a lock is heavier, but not that it is as light as another.
+/// The lightest of these strategies and those that it does not beat; all of them if the lightest strategy is not among them.
+/// Counts of a separate trial can show that a lock is heavier, but not that it is equally light.
 fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> {
     if !load.decidable || !fastest.contains(&load.best().label) {
         return fastest.to_vec();
@@ -199,7 +200,7 @@ fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> 
     fastest.iter().filter(|label| !is_heavier(label)).cloned().collect()
 }
 
-/// That the chosen put the least load on the ensemble, as far as they were counted.
+/// The statement that the chosen strategies put the least load on the ensemble, if they were counted.
 fn least_load(chosen: &[String], load: &Standing) -> String {
     let counted: Vec<&String> = chosen.iter().filter(|label| load.entry(label).is_some()).collect();
     let among = if counted.len() < chosen.len() { " of those counted" } else { "" };
@@ -218,7 +219,7 @@ fn amount(value: f64, one: &str) -> String {
     format!("{shown} {one}{ending}")
 }
 
-/// What the chosen lock costs: its requests, its tail, and what a lighter lock would save.
+/// Costs of the chosen lock: its requests, its tail, and the savings of a lighter lock.
 fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
     let Some(cell) = field.ranked(focus, label) else { return String::new() };
     let requests = cell.figure(&REQUESTS_PER_ACQUISITION).zip(cell.figure(&NOTIFICATIONS_PER_ACQUISITION));

@@ -1,5 +1,4 @@
-//! What must be known before anything else: locks that broke a promise, what limits the other conclusions, and what faults did
-//! to the users of a lock.
+//! Warnings before any other conclusion: locks that broke a promise, limits of the other conclusions, and effects of faults.
 
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::View;
@@ -10,7 +9,7 @@ use zklockbench_core::units::{
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 
-/// A conclusion on the run as a whole.
+/// A conclusion about the run as a whole.
 fn of_the_run(
     topic: Topic,
     certainty: Certainty,
@@ -54,7 +53,7 @@ fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<Strin
     ))
 }
 
-/// What limits the other conclusions.
+/// Limits of the other conclusions.
 pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
     let named = |is: &dyn Fn(&Cell<'_>) -> bool| -> Vec<String> {
         let has = |strategy: &usize| view.cells_of(*strategy).any(is);
@@ -106,10 +105,10 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
     others.into_iter().flatten().collect()
 }
 
-/// Faults with a sentence; the table has all.
+/// Maximum number of faults with a sentence; the table has all.
 const FAULTS_TOLD: usize = 3;
 
-/// One sentence for each fault, the longest outage first.
+/// A sentence on each fault, longest outage first.
 pub(super) fn of_faults(view: &View<'_>) -> Vec<Conclusion> {
     let rows = view.under_faults();
     let sets = view.fault_sets();
@@ -132,8 +131,8 @@ pub(super) fn of_faults(view: &View<'_>) -> Vec<Conclusion> {
     told.into_iter().map(|(_, one)| one).take(FAULTS_TOLD).collect()
 }
 
-/// The longest time without an acquisition, in microseconds and in words, with each strategy on which an effect was seen; the
-/// shortest first, an endless one infinite.
+/// Longest time without an acquisition, in microseconds and as text, for each strategy with a visible effect. Shortest first; an
+/// endless outage is infinite.
 fn gaps<'v>(view: &View<'_>, rows: impl Iterator<Item = &'v UnderFault<'v>>) -> Vec<(f64, String, String)> {
     let rows: Vec<&UnderFault<'_>> = rows.collect();
     let of = |strategy: usize| {
@@ -167,7 +166,7 @@ fn outage(gaps: &[(f64, String, String)]) -> String {
     ended.into_iter().chain(endless).collect::<Vec<_>>().join("; ")
 }
 
-/// What became of holders and waiters in the trials with that fault.
+/// Effects on holders and waiters in the trials with that fault.
 fn aftermath(view: &View<'_>, label: &str) -> String {
     let has_fault = |trial: &&Trial| trial.faults.iter().any(|fault| fault.label == label);
     let trials: Vec<&Trial> = view.broken().filter(has_fault).collect();

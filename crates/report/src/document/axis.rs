@@ -1,4 +1,4 @@
-//! An axis: a coordinate of plotters with ticks that name their unit.
+//! A coordinate axis for plotters. Ticks include their unit.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use zklockbench_core::units::{format_micros, number};
 enum Scale {
     Linear,
     Log,
-    /// By the logarithm of the value + 1, so that 0 has a position.
+    /// Logarithm of the value + 1, so that 0 has a position.
     LogFromZero,
 }
 
@@ -19,7 +19,7 @@ enum Scale {
 enum Unit {
     Micros,
     Number,
-    /// 1/(1-p): how rare something is, as one in so many.
+    /// Rarity 1/(1-p): one sample in that many.
     Rarity,
 }
 
@@ -30,12 +30,12 @@ pub struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Ticks with their labels, where those of the scale would not do.
+    /// Ticks with labels that override those of the scale.
     ticks: Vec<(f64, String)>,
     has_all_ticks: bool,
 }
 
-/// Pixels for the label of a tick below a plot.
+/// Width in pixels of a tick label below a plot.
 pub const LABEL: u32 = 85;
 
 pub const PERCENTILES: [(f64, &str); 8] = [
@@ -54,7 +54,7 @@ impl Axis {
         Self { name: name.to_owned(), unit, scale, low, high, ticks: Vec::new(), has_all_ticks: false }
     }
 
-    /// Durations on a logarithmic scale wide enough for these microseconds.
+    /// A logarithmic axis of durations that includes these microseconds.
     pub fn durations(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         Self::new(name, Unit::Micros, Scale::Log, around(ends(values)))
     }
@@ -63,17 +63,17 @@ impl Axis {
         Self::new(name, Unit::Number, Scale::Log, around(ends(values)))
     }
 
-    /// A linear axis from 0, wide enough for that value.
+    /// A linear axis from 0 that includes this value.
     pub fn from_zero(name: &str, high: f64) -> Self {
         Self::new(name, Unit::Number, Scale::Linear, (0.0, if high > 0.0 { high * 1.04 } else { 1.0 }))
     }
 
-    /// Counts on a scale on which 0, 1 and the highest can be told apart.
+    /// An axis of counts whose scale separates 0, 1 and the highest.
     pub fn counts(name: &str, high: f64) -> Self {
         Self::new(name, Unit::Number, Scale::LogFromZero, (0.0, high.max(1.0) * 1.25))
     }
 
-    /// Amounts from 0 or, if they span more than a factor of 20, on a logarithmic scale.
+    /// An axis of amounts from 0, or logarithmic if they span more than a factor of 20.
     pub fn amounts(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let all: Vec<f64> = values.into_iter().collect();
         let (low, high) = ends(all.iter().copied().filter(|value| *value > 0.0));
@@ -84,7 +84,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis with a tick at each of a few values that were measured.
+    /// A logarithmic axis with a tick at each measured value; meant for few values.
     pub fn measured(name: &str, values: &[f64]) -> Self {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
@@ -95,35 +95,35 @@ impl Axis {
         axis.labelled(values.into_iter().map(|value| (value, number(value))))
     }
 
-    /// An axis with a column for each of these, the first at 1.
+    /// An axis with one column for each label, starting at 1.
     pub fn columns(name: &str, labels: &[String]) -> Self {
         let axis = Self::new(name, Unit::Number, Scale::Linear, (0.5, labels.len() as f64 + 0.5));
         axis.labelled(numbered(labels))
     }
 
-    /// An axis with a row for each of these, the first above at 1.
+    /// An axis with one row for each label, starting at 1 at the top.
     pub fn rows(labels: &[String]) -> Self {
         let axis = Self::tiles(labels);
         Self { low: axis.high, high: axis.low, ..axis }
     }
 
-    /// Columns that all have a label, however close.
+    /// Columns whose labels are all shown, however close.
     pub fn tiles(labels: &[String]) -> Self {
         Self { has_all_ticks: true, ..Self::columns("", labels) }
     }
 
-    /// The axis of percentiles, far enough for that many samples: a value is 1/(1-p).
+    /// An axis of percentiles for this number of samples. Its values are 1/(1-p).
     pub fn percentiles(samples: f64) -> Self {
         let axis = Self::new("percentile", Unit::Rarity, Scale::Log, (1.0, samples.clamp(10.0, 1e7)));
         axis.labelled(PERCENTILES.into_iter().map(|(at, label)| (at, label.to_owned())))
     }
 
-    /// With these ticks, as far as they lie on the axis.
+    /// Adds those of these ticks that lie on the axis.
     fn labelled(self, ticks: impl Iterator<Item = (f64, String)>) -> Self {
         Self { ticks: ticks.filter(|(at, _)| (self.low..=self.high).contains(at)).collect(), ..self }
     }
 
-    /// Own ticks without those whose labels would touch the next one's, in the room for so many labels of `LABEL` pixels.
+    /// Ticks whose labels do not touch the next one's, if the axis has space for `most` labels of [`LABEL`] pixels.
     fn apart(&self, most: usize) -> Vec<f64> {
         let wide = |label: &str| (label.chars().count() as f64 * 8.0 + 10.0) / (LABEL as f64 * most as f64);
         let mut kept: Vec<&(f64, String)> = Vec::new();
@@ -144,7 +144,7 @@ impl Axis {
         Self { scale, low, ..self.clone() }
     }
 
-    /// What is on it, and its scale; ticks name the unit.
+    /// Name and scale of the axis; ticks name the unit.
     pub fn title(&self) -> String {
         let scale = match self.scale {
             Scale::Linear => "",
@@ -162,7 +162,7 @@ impl Axis {
         self.low
     }
 
-    /// How far along the axis a value lies: 0 at its low end, 1 at its high end.
+    /// Position of a value on the axis: 0 at its low end, 1 at its high end.
     pub fn share(&self, value: f64) -> f64 {
         f64::from(self.map(&value, (0, 1_000_000))) / 1e6
     }
@@ -175,12 +175,12 @@ impl Axis {
         self.scale == Scale::Linear
     }
 
-    /// The labels of at most about that many ticks.
+    /// Labels of about `most` ticks or fewer.
     pub fn labels(&self, most: usize) -> Vec<String> {
         self.key_points(BoldPoints(most)).iter().map(|tick| self.format_ext(tick)).collect()
     }
 
-    /// What a value is called: as its tick, if it has one.
+    /// Label of a value: that of its tick, if it has one.
     pub fn told(&self, value: f64) -> String {
         if let Some((_, label)) = self.ticks.iter().find(|(at, _)| *at == value) {
             return label.clone();
@@ -243,14 +243,14 @@ fn numbered(labels: &[String]) -> impl Iterator<Item = (f64, String)> + '_ {
     labels.iter().enumerate().map(|(at, label)| (at as f64 + 1.0, label.clone()))
 }
 
-/// The smallest and the largest, or 1 and 1 when there is none.
+/// Minimum and maximum of the values, or 1 and 1 without values.
 fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let wider = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
     let (low, high) = values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), wider);
     if low.is_finite() && high.is_finite() { (low.max(1e-9), high.max(1e-9)) } else { (1.0, 1.0) }
 }
 
-/// 1, 2 and 5 of each decade, or only as many of each as it takes to have no more than `most`.
+/// Steps of 1, 2 and 5 in each decade, or only powers of ten if there would be more than `most`.
 fn steps(low: f64, high: f64, most: usize) -> Vec<f64> {
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let of_each = |steps: &[f64]| -> Vec<f64> {
@@ -261,7 +261,7 @@ fn steps(low: f64, high: f64, most: usize) -> Vec<f64> {
     if several.len() <= most { several } else { of_each(&[1.0]) }
 }
 
-/// The nearest steps around these.
+/// The nearest steps outside this range.
 fn around((low, high): (f64, f64)) -> (f64, f64) {
     let all = steps(low / 10.0, high * 10.0, usize::MAX);
     let below = all.iter().copied().rfind(|step| *step <= low * 1.0001).unwrap_or(low);

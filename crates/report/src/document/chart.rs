@@ -1,30 +1,28 @@
-//! Charts before they are drawn: what is on the axes, and each series in the units of its figure. A picture and a page draw
-//! the same.
+//! Charts before they are drawn: their axes, and each series in the units of its metric. Pictures and pages draw the same chart.
 
 use super::Axis;
 use zklockbench_analysis::compare::ComparisonVerdict;
 use zklockbench_stats::Interval;
 
-/// What a marker says of the trials behind it.
+/// State of the trials behind a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
     /// Invalid or partial trials, or a bound.
     pub doubtful: bool,
-    /// The lock broke a promise.
     pub violated: bool,
 }
 
-/// A pair of values, along the axis below and along the upright one.
+/// A point: x and y.
 pub type PlotPoint = (f64, f64);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// The name of its file, and of its place on a page.
+    /// Name of the chart's file, and its id on a page.
     pub id: String,
     pub title: String,
-    /// What it shows, with its extremes, for readers who can't see it; full sentences.
+    /// Contents and extremes in full sentences, for readers who can't see the chart.
     pub said: String,
-    /// How to read it, and what must be known of its figures, paragraph by paragraph.
+    /// Explanations and caveats, one paragraph each.
     pub caption: Vec<String>,
     pub kind: ChartKind,
 }
@@ -39,7 +37,7 @@ pub enum ChartKind {
 }
 
 impl ChartKind {
-    /// Whether its labels need the whole width of a page.
+    /// Whether its labels need the full width of a page.
     pub const fn is_wide(&self) -> bool {
         matches!(self, Self::Panels(_) | Self::Ratios(_))
     }
@@ -49,7 +47,7 @@ impl ChartKind {
 pub struct Lines {
     pub x: Axis,
     pub y: Axis,
-    /// The upright axis on another scale, for a reader of a page who prefers it.
+    /// The y axis on an alternative scale that readers of a page can select.
     pub other_y: Option<Axis>,
     pub series: Vec<Curve>,
     pub bands: Vec<Band>,
@@ -61,7 +59,7 @@ impl Lines {
         Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new() }
     }
 
-    /// The same with a second scale for the upright axis, which a reader of a page can choose.
+    /// Lines with an alternative scale of the y axis, which readers of a page can select.
     pub fn either_way(x: Axis, y: Axis, series: Vec<Curve>) -> Self {
         Self { other_y: Some(y.other_scale()), ..Self::new(x, y, series) }
     }
@@ -71,18 +69,18 @@ pub type Marked = (PlotPoint, Mark);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Which colour, dash pattern and marker it has: the place of its strategy among those of its document.
+    /// Colour, dash pattern and marker: the position of its strategy in the document.
     pub look: usize,
     pub label: String,
     pub line: Vec<PlotPoint>,
     pub markers: Vec<Marked>,
-    /// Single values around it, such as one for each repetition.
+    /// Individual values around the line, such as one for each repetition.
     pub dots: Vec<Marked>,
-    /// Intervals of a few points.
+    /// Intervals of individual points.
     pub whiskers: Vec<Ends>,
-    /// Intervals of the whole line.
+    /// Intervals along the whole line.
     pub shaded: Vec<Ends>,
-    /// What was measured of what the line predicts.
+    /// Measurements of the predicted values on the line.
     pub measured: Vec<PlotPoint>,
 }
 
@@ -100,12 +98,12 @@ impl Curve {
         }
     }
 
-    /// The same with a line through these points, each of them marked; one cross a line is enough, so it's at the last.
+    /// Adds a line through these points with a marker at each. A violation is crossed out only once, at the last point.
     pub fn through(self, line: Vec<PlotPoint>, mark: Mark) -> Self {
         Self { markers: Self::marked(line.iter().copied(), mark), line, ..self }
     }
 
-    /// Marks of these points, with the cross at the last.
+    /// Marks for these points; a cross appears only at the last.
     pub fn marked(places: impl IntoIterator<Item = PlotPoint>, mark: Mark) -> Vec<Marked> {
         let plain = Mark { violated: false, ..mark };
         let mut all: Vec<Marked> = places.into_iter().map(|at| (at, plain)).collect();
@@ -115,12 +113,12 @@ impl Curve {
         all
     }
 
-    /// Where the last of these lines ends along the axis below, or at `least`.
+    /// Largest x at which one of these lines ends, but not below `least`.
     pub fn furthest<'a>(all: impl IntoIterator<Item = &'a Self>, least: f64) -> f64 {
         all.into_iter().filter_map(|curve| curve.line.last()).map(|end| end.0).fold(least, f64::max)
     }
 
-    /// All values along the upright axis.
+    /// All y values.
     pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
         let points = self.line.iter().chain(self.dots.iter().map(|(place, _)| place)).chain(&self.measured);
         points.map(|place| place.1).chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
@@ -139,29 +137,29 @@ pub struct Ends {
     pub high: f64,
 }
 
-/// A span of the axis below that stands out.
+/// A highlighted range of the x axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
     pub from: f64,
     pub to: f64,
-    /// Of how many of the strategies it is true, between 0 and 1.
+    /// Share of the strategies under the fault, between 0 and 1.
     pub share: f64,
 }
 
-/// A line to compare with.
+/// A reference line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guide {
     pub course: GuideCourse,
-    /// Empty where the caption says it.
+    /// Label of the line; empty if the caption explains it.
     pub label: String,
     pub weight: Weight,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum GuideCourse {
-    /// Across the chart, at that height.
+    /// Across the chart at this y.
     Level(f64),
-    /// From top to bottom, at that place of the axis below.
+    /// From top to bottom at this x.
     Upright(f64),
     Along(Vec<PlotPoint>),
     Above(f64),
@@ -171,7 +169,7 @@ pub enum GuideCourse {
 pub enum Weight {
     Faint,
     Strong,
-    /// What must not be exceeded.
+    /// A limit that must not be exceeded.
     Limit,
 }
 
@@ -184,16 +182,16 @@ impl Guide {
 /// Several small charts of one kind with the same series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panels {
-    /// What each look stands for.
+    /// Name of each look.
     pub keys: Vec<String>,
-    /// Each with its heading.
+    /// Panels with their headings.
     pub panels: Vec<(String, Lines)>,
 }
 
 impl Panels {
     const AT_MOST: usize = 12;
 
-    /// The first of these, and what a caption has to say of the others.
+    /// The first panels, and a sentence on the omitted ones for the caption.
     pub fn of(keys: Vec<String>, mut panels: Vec<(String, Lines)>) -> (Self, Option<String>) {
         let more = panels.len().saturating_sub(Self::AT_MOST);
         panels.truncate(Self::AT_MOST);
@@ -204,9 +202,9 @@ impl Panels {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     pub axis: Axis,
-    /// What the parts of a bar are, in the order in which they follow each other; one where bars have no parts.
+    /// Parts of a bar in their order; a single part if bars are not divided.
     pub parts: Vec<PartName>,
-    /// Values to compare with.
+    /// Reference values.
     pub guides: Vec<Guide>,
     pub rows: Vec<Bar>,
 }
@@ -214,7 +212,7 @@ pub struct Bars {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartName {
     pub name: String,
-    /// Which colour it has: the same for the same thing in every chart.
+    /// Colour of the part; the same part has the same colour in every chart.
     pub colour: usize,
 }
 
@@ -222,12 +220,12 @@ pub struct PartName {
 pub struct Bar {
     pub look: usize,
     pub label: String,
-    /// Its parts that are not nothing.
+    /// Parts that are not empty.
     pub parts: Vec<BarPart>,
-    /// What is written beside it.
+    /// Text beside the bar.
     pub value: String,
     pub mark: Mark,
-    /// The values of single repetitions, and whether each is doubtful.
+    /// Values of individual repetitions, and whether each is doubtful.
     pub dots: Vec<(f64, bool)>,
 }
 
@@ -235,14 +233,14 @@ pub struct Bar {
 pub struct BarPart {
     pub of: usize,
     pub length: f64,
-    /// What is written on it where there is room.
+    /// Text on the part, if it fits.
     pub label: String,
 }
 
-/// Ratios with their intervals on one axis, one below the other.
+/// Ratios with their intervals, one below the other on a shared axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios {
-    /// What is divided by what.
+    /// Dividend and divisor.
     pub of: &'static str,
     pub rows: Vec<RatioRow>,
 }
@@ -252,43 +250,43 @@ pub struct RatioRow {
     pub label: String,
     pub verdict: ComparisonVerdict,
     pub interval: Option<Interval>,
-    /// The smallest difference that matters, as a share.
+    /// Smallest relevant difference, as a share.
     pub margin: Option<f64>,
-    /// The values it is of, as dots above and below its interval.
+    /// Values behind the ratio, as dots above and below its interval.
     pub above: Vec<f64>,
     pub below: Vec<f64>,
 }
 
-/// What became of each row under each column, as words on coloured tiles.
+/// Results of each row under each column, as text on coloured tiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heat {
     pub columns: Vec<String>,
     pub rows: Vec<HeatRow>,
 }
 
-/// One strategy with one number of contenders, which the label names if there are several.
+/// A strategy with one number of contenders. The label includes the number if there are several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatRow {
     pub label: String,
-    /// A tile for each column; none where it was not tried.
+    /// A tile for each column; `None` for combinations that were not tried.
     pub tiles: Vec<Option<Tile>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tile {
-    /// What is written on it, line by line.
+    /// Lines of text on the tile.
     pub said: Vec<String>,
     pub shade: Shade,
-    /// Its figures are those of invalid or partial trials.
+    /// Whether its metrics are those of invalid or partial trials.
     pub doubtful: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shade {
     None,
-    /// How long it took, as a share of the way from the shortest to the longest of the scale.
+    /// Duration as a position on the scale, from 0 (shortest) to 1 (longest).
     Time(f64),
-    /// It did not go on.
+    /// The lock was not acquired again.
     Stuck,
     Violated,
 }

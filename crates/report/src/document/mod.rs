@@ -1,6 +1,6 @@
-//! The document behind every renderer: values that know what they are, tables, charts, notes and conclusions. A renderer
-//! makes the strings; until then a duration is a duration and a verdict a verdict, so that a terminal can colour it, a page
-//! can sort by it, and none has to look at a text to find out what it is.
+//! The document behind every renderer: typed values, tables, charts, notes and conclusions. Only renderers make strings. Until
+//! then, a duration is a duration and a verdict a verdict, so a terminal can colour it and a page can sort by it without parsing
+//! text.
 
 mod axis;
 mod chart;
@@ -13,26 +13,26 @@ pub use chart::{
 };
 pub use value::{Tone, Value, violated_word};
 
-/// All that is said of one run, or of a plan.
+/// Complete contents of the report on a run or a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     pub title: String,
-    /// What was asked, or of what it is: stands below the title.
+    /// The question or subject, shown below the title.
     pub about: String,
     pub verdict: Value,
-    /// The outcome in words, with its number: what every renderer shows first.
+    /// The outcome with its number, which every renderer shows first.
     pub headline: Finding,
     pub comes_to: &'static str,
-    /// What else it comes to, the most telling first.
+    /// Other findings, most important first.
     pub findings: Vec<Finding>,
-    /// The strategies by their labels; the position gives the look.
+    /// Labels of the strategies; the position determines the look.
     pub strategies: Vec<String>,
     pub sections: Vec<Section>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// What it is about, in a word or two.
+    /// Topic in one or two words.
     pub topic: String,
     pub tone: Tone,
     pub sentence: String,
@@ -53,7 +53,7 @@ pub struct Link {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
-    /// By what links name it; unique in a document.
+    /// Target of links; unique in a document.
     pub id: &'static str,
     pub title: String,
     pub blocks: Vec<Block>,
@@ -66,10 +66,10 @@ pub enum Block {
     Chart(Box<Chart>),
     NoChart {
         title: String,
-        /// Why, in a sentence without a full stop.
+        /// Reason, as a sentence without a full stop.
         why: String,
     },
-    /// Lines, each of which must be said.
+    /// Notes that every renderer must show.
     Notes(Vec<String>),
     Facts(Vec<(String, Value)>),
     Code {
@@ -78,12 +78,12 @@ pub enum Block {
     },
 }
 
-/// A table, what it shows in a few words, and what its columns are.
+/// A table with a short caption and an explanation of its columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedTable {
     pub caption: String,
     pub table: Table,
-    /// How to read it; empty where it needs no words.
+    /// Explanation of the columns; empty if none is needed.
     pub legend: String,
 }
 
@@ -92,7 +92,7 @@ impl ExplainedTable {
         Self { caption: caption.into(), table, legend: legend.into() }
     }
 
-    /// Columns that are 0 everywhere are told instead of shown.
+    /// Replaces columns that are 0 in every row by a sentence in the legend.
     pub fn without_zeros(self) -> Self {
         let (table, zeros) = self.table.without_zeros();
         let zeros =
@@ -109,11 +109,11 @@ impl From<Chart> for Block {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// The heading, with its unit where it has one.
+    /// Heading, including the unit if there is one.
     pub heading: &'static str,
-    /// Whether it holds numbers, which stand at the right.
+    /// Whether the column contains numbers, which are aligned right.
     pub numbers: bool,
-    /// The larger, the sooner it is left out where there is little room; 0 stays.
+    /// Order of omission if space is short: the largest first; 0 is never omitted.
     pub spare: u8,
 }
 
@@ -128,14 +128,14 @@ pub const fn numbers(heading: &'static str, spare: u8) -> Column {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     pub columns: Vec<Column>,
-    /// How many columns at the left name what a row is about: these are not repeated from row to row, and wrapped where
-    /// there is no room.
+    /// Number of columns on the left that identify a row. Repeated labels are left blank, and long ones are wrapped if space is
+    /// short.
     pub labels: usize,
     pub rows: Vec<Vec<Value>>,
 }
 
 impl Table {
-    /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
+    /// Removes columns without measurements, and `reps` if all are 1.
     pub fn without_idle_columns(self) -> Self {
         let idle = |at: usize| {
             let column = self.columns[at];
@@ -149,7 +149,7 @@ impl Table {
         self.only(&kept)
     }
 
-    /// Without the columns that can be spared and are 0 wherever they were measured, and their headings.
+    /// Removes optional columns whose measured values are all 0, and returns their headings.
     pub fn without_zeros(self) -> (Self, Vec<&'static str>) {
         let is_zero = |at: usize| {
             let mut values =
@@ -160,7 +160,7 @@ impl Table {
         (self.only(&kept), zeros.iter().map(|at| self.columns[*at].heading).collect())
     }
 
-    /// Without the column that can best be spared, first those that hold no measurement; `None` when all must stay.
+    /// Removes the most dispensable column, preferring those without measurements; `None` if all must remain.
     pub fn without_spare_column(&self) -> Option<(Self, &'static str)> {
         let is_empty = |at: usize| self.rows.iter().all(|row| row[at].is_not_measured());
         let spare = (0..self.columns.len())
@@ -170,7 +170,7 @@ impl Table {
         Some((self.only(&kept), self.columns[spare].heading))
     }
 
-    /// Without what names the rows.
+    /// Removes the columns that identify the rows.
     pub fn without_labels(&self) -> Self {
         let kept: Vec<usize> = (self.labels..self.columns.len()).collect();
         Self { labels: 0, ..self.only(&kept) }

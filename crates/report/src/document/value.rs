@@ -1,26 +1,26 @@
-//! A value that knows what it is.
+//! Typed values.
 
 use zklockbench_analysis::compare::ComparisonVerdict;
 use zklockbench_core::units::{format_micros, number, one_line, percent};
 use zklockbench_core::verdict::Verdict;
 
-/// What stands in a cell of a table, or in a sentence.
+/// Contents of a table cell or of a sentence.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A name, or words of which nothing follows.
+    /// A name or any other text without special meaning.
     Text(String),
     Count(u64),
-    /// So many on average, whose unit its heading says.
+    /// An average number, whose unit is in the heading.
     Amount(f64),
-    /// A time in microseconds.
+    /// Microseconds.
     Duration(f64),
     /// A share between 0 and 1.
     Share(f64),
     Rate(f64),
     Multiple(f64),
-    /// The smallest and the largest of several amounts.
+    /// Minimum and maximum of several amounts.
     Range(f64, f64),
-    /// Some of all; just all where that is all of them.
+    /// A part of a whole, or only the whole if they are equal.
     OutOf {
         part: u64,
         whole: u64,
@@ -29,7 +29,7 @@ pub enum Value {
         word: String,
         tone: Tone,
     },
-    /// At least that: what had not ended could make it longer.
+    /// A lower bound, because something had not ended.
     AtLeast(Box<Value>),
     Between {
         middle: Box<Value>,
@@ -38,14 +38,14 @@ pub enum Value {
     },
     /// Nothing of the kind happened, or it does not apply.
     NotMeasured,
-    /// The queue of an open load grew, so it would only say how long the trial was.
+    /// The queue of an open load grew, so the value would only reflect the length of the trial.
     Unstable,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Good,
-    /// Not known, or not clear.
+    /// Unknown or inconclusive.
     Doubtful,
     Bad,
     Plain,
@@ -56,7 +56,7 @@ impl Value {
         Self::Verdict { word: word.into(), tone }
     }
 
-    /// A verdict whose word says so where nothing was broken but the promise that everybody is served.
+    /// A verdict, with its own word if the only violated promise is that every contender is served.
     pub fn judged(verdict: &Verdict, is_only_stuck: bool) -> Self {
         match verdict {
             Verdict::Held => Self::verdict(verdict.word(), Tone::Good),
@@ -65,17 +65,17 @@ impl Value {
         }
     }
 
-    /// One of these, or nothing was measured.
+    /// The converted value, or `NotMeasured`.
     pub fn or_missing<T>(value: Option<T>, what: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::NotMeasured, what)
     }
 
-    /// The same as a lower bound, where it is one.
+    /// The value as a lower bound if `at_least`.
     pub fn at_least(self, at_least: bool) -> Self {
         if at_least { Self::AtLeast(Box::new(self)) } else { self }
     }
 
-    /// The same with the ends of its interval.
+    /// The value with the ends of its interval.
     pub fn between(self, low: Self, high: Self) -> Self {
         Self::Between { middle: Box::new(self), low: Box::new(low), high: Box::new(high) }
     }
@@ -120,7 +120,7 @@ impl Value {
         }
     }
 
-    /// A number to sort by; `None` of what has none, such as words.
+    /// A number to sort by; `None` for text and other values without one.
     pub fn rank(&self) -> Option<f64> {
         match self {
             Self::Count(count) | Self::OutOf { part: count, .. } => Some(*count as f64),
@@ -136,7 +136,7 @@ impl Value {
     }
 }
 
-/// A table that counts no violation would contradict the plain word.
+/// The plain word would contradict a table that counts no violations.
 pub fn violated_word(is_only_stuck: bool) -> &'static str {
     if is_only_stuck { "VIOLATED (stuck)" } else { "VIOLATED" }
 }

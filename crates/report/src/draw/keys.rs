@@ -1,4 +1,4 @@
-//! The keys of a chart in a file: what its lines are, or the parts of its bars.
+//! Keys of a chart in a file: names of its lines, or of the parts of its bars.
 
 use plotters::element::{DashedPathElement, Drawable, PointCollection};
 use plotters::prelude::*;
@@ -16,8 +16,7 @@ pub(super) enum Key {
     Part(usize),
 }
 
-/// What the lines or the parts of bars are: lines in the order in which they end, from above. Bars of one part have their names
-/// beside them.
+/// Names of lines, from the one that ends at the top; or of parts of bars. Undivided bars have their names beside them.
 pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     match kind {
         ChartKind::Lines(lines) => {
@@ -38,7 +37,7 @@ pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
 
 const SAMPLE: u32 = 48;
 const ABOVE: u32 = 24;
-/// Height of a line of the keys, which plotters sets by the size of its text.
+/// Height of a line of the keys, which plotters derives from the text size.
 const LINE: u32 = 22;
 
 fn lines(label: &str) -> Vec<String> {
@@ -46,13 +45,13 @@ fn lines(label: &str) -> Vec<String> {
     wrap(label, MEDIUM, units(WIDTH))
 }
 
-/// Pixels that these keys take.
+/// Height of the keys in pixels.
 pub(super) fn keys_height(kind: &ChartKind) -> u32 {
     let all = keys(kind).into_iter().map(|(_, label)| lines(label).len() as u32);
     ABOVE + 2 * LINE + LINE * all.sum::<u32>()
 }
 
-/// Draws these at the right; gives the area that is left.
+/// Draws the keys on the right and returns the remaining area.
 pub(super) fn with_keys<DB: DrawingBackend>(
     keys: &[(Key, &str)],
     medium: Medium<'_>,

@@ -1,4 +1,4 @@
-//! Lines over two axes, with bands, guides, intervals, markers and dots; and several small plots of one kind.
+//! Line charts with bands, guides, intervals, markers and dots; and panels of several small ones.
 
 use std::iter::once;
 
@@ -12,17 +12,17 @@ use super::style::{
 use super::{Area, Medium, PAGE_MARGIN, PAGE_WIDTH, Plot};
 use crate::document::{Axis, Curve, Guide, GuideCourse, LABEL, Lines, Mark, Panels, Weight};
 
-/// What the title of the upright axis and the labels of guides take above a plot, and what labels and title take below.
+/// Height above a plot for the title of the y axis and labels of guides, and below it for labels and title of the x axis.
 const ABOVE: u32 = 44;
 const BELOW: u32 = 46;
 const RIGHT: u32 = 20;
 pub(super) const PAGE_HEIGHT: u32 = 376;
-/// Height of one of several plots.
+/// Height of a panel.
 const PANEL: u32 = 306;
 const BETWEEN: u32 = 16;
 const BESIDE: usize = 2;
 
-/// Lengths around a plot, in units.
+/// Margins of a plot, in units.
 pub(super) struct Around {
     pub above: u32,
     pub left: u32,
@@ -67,13 +67,13 @@ fn upright_labels(height: u32) -> usize {
     (height / units(32)) as usize
 }
 
-/// Room for the labels of both scales.
+/// Width of the widest label on either scale.
 fn labels_width(lines: &Lines, height: u32) -> u32 {
     let labels = once(&lines.y).chain(&lines.other_y).flat_map(|axis| axis.labels(upright_labels(height)));
     labels.map(|label| text_width(&label, MEDIUM)).max().unwrap_or(0) + units(12)
 }
 
-/// Where the plot of a chart lies on a page: its left and right end, and its upper and lower one.
+/// Position of a chart's plot on a page: its left and right ends, and its top and bottom.
 pub fn plot_area(lines: &Lines) -> [(i32, i32); 2] {
     let inner = units(PAGE_HEIGHT - ABOVE - BELOW);
     let ends = |from: u32, to: u32| (from.cast_signed(), to.cast_signed());
@@ -96,7 +96,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         let shade = BAND.mix(0.12 + 0.2 * band.share);
         let (from, to) = ((band.from, y.low()), (band.to, y.high()));
         chart.draw_series([Rectangle::new([from, to], shade.filled())])?;
-        // However short it was, it can be seen.
+        // The edge is drawn, too, so that even the shortest band is visible.
         chart.draw_series([PathElement::new([from, (band.from, to.1)], shade.stroke_width(4))])?;
     }
     draw_guides(&mut chart, &lines.guides, &lines.series, medium)?;
@@ -111,7 +111,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     draw_markers(&mut chart, &lines.series)
 }
 
-/// Draws what is around a line: intervals, repetitions, and what was measured of what it predicts.
+/// Draws the surroundings of a line: intervals, repetitions, and measurements of predicted values.
 fn draw_around<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, curve: &Curve) -> DrawResult<(), DB> {
     let colour = colour(curve.look);
     let above = curve.shaded.iter().map(|ends| (ends.at, ends.high));
@@ -131,7 +131,7 @@ fn draw_around<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, curve: &Curve) -> D
     Ok(())
 }
 
-/// Draws all markers. Those that would cover one another stand side by side.
+/// Draws all markers, side by side if they would overlap.
 fn draw_markers<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, all: &[Curve]) -> DrawResult<(), DB> {
     let mut taken: Vec<(i32, i32)> = Vec::new();
     for (curve, (at, mark)) in
@@ -146,7 +146,7 @@ fn draw_markers<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, all: &[Curve]) -> 
     Ok(())
 }
 
-/// Draws a marker that many units to the right: hollow if doubtful, crossed out if violated.
+/// Draws a marker, moved to the right by `right` units: hollow if doubtful, crossed out if violated.
 fn draw_marker<DB: DrawingBackend>(
     chart: &mut Plot<'_, DB>,
     at: (f64, f64),
@@ -168,7 +168,7 @@ fn draw_marker<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Crosses out what belongs to a lock that broke a promise.
+/// Crosses out the value of a lock that broke a promise.
 pub(super) fn draw_cross<DB: DrawingBackend>(
     chart: &mut Plot<'_, DB>,
     at: (f64, f64),
@@ -178,7 +178,7 @@ pub(super) fn draw_cross<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Draws lines to compare with, and their labels: of those from top to bottom above the plot, of others on them.
+/// Draws reference lines and their labels: above the plot for upright lines, otherwise on the line.
 pub(super) fn draw_guides<DB: DrawingBackend>(
     chart: &mut Plot<'_, DB>,
     guides: &[Guide],
@@ -220,7 +220,7 @@ pub(super) fn draw_guides<DB: DrawingBackend>(
     write_above(chart, above)
 }
 
-/// Whether lines are farther from that height at the left than at the right.
+/// Whether the lines are farther from that height at the left end than at the right.
 fn has_room_left<DB: DrawingBackend>(chart: &Plot<'_, DB>, series: &[Curve], height: f64) -> bool {
     let away = |at: Option<&(f64, f64)>| {
         at.map_or(0, |at| (chart.backend_coord(at).1 - chart.backend_coord(&(at.0, height)).1).abs())
@@ -230,7 +230,7 @@ fn has_room_left<DB: DrawingBackend>(chart: &Plot<'_, DB>, series: &[Curve], hei
         >= nearest(&mut series.iter().map(|one| away(one.line.last())))
 }
 
-/// Writes labels above the plot, without those that would touch the one before.
+/// Writes labels above the plot, without those that would touch the previous one.
 fn write_above<DB: DrawingBackend>(
     chart: &mut Plot<'_, DB>,
     mut labels: Vec<(f64, &str)>,

@@ -1,5 +1,5 @@
-//! Charts as pictures, drawn by plotters: as SVG and PNG files with title, keys and caption, and as SVG for a page, which has
-//! these around its charts.
+//! Pictures of charts, drawn by plotters: SVG and PNG files with title, keys and caption; and SVG for a page, which adds these
+//! itself.
 
 mod keys;
 mod lines;
@@ -24,14 +24,14 @@ use style::{
     GUIDE_DASH, GUIDE_WIDTH, INK, LARGE, LINE_WIDTH, SMALL, dash, is_solid, shorten, text, units, wrap,
 };
 
-/// Where a chart goes.
+/// Destination of a chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Medium<'a> {
-    /// Where it was measured, which a file says; `None` on a page.
+    /// Place of measurement, which files mention; `None` for a page.
     place: Option<&'a str>,
-    /// Lines have gaps where they are dashed; an SVG has an attribute for that.
+    /// Whether dashed lines are drawn with gaps. SVG has an attribute for dashes instead.
     has_gaps: bool,
-    /// The upright axis has its other scale.
+    /// Whether the y axis has its alternative scale.
     is_other_scale: bool,
 }
 
@@ -47,7 +47,7 @@ const LINE: u32 = 18;
 const APART: u32 = 8;
 const CAPTION_LINES: usize = 6;
 
-/// Writes an SVG or a PNG file, by the end of its name.
+/// Writes an SVG or PNG file, depending on the extension.
 pub fn write(chart: &Chart, place: &str, path: &Path) -> Result<(), Error> {
     let file = match path.extension().and_then(std::ffi::OsStr::to_str) {
         Some("svg") => svg(chart, place)?.into_bytes(),
@@ -61,12 +61,12 @@ pub fn svg(chart: &Chart, place: &str) -> Result<String, Error> {
     let medium = Medium { place: Some(place), has_gaps: false, is_other_scale: false };
     let (width, height) = size(chart, medium);
     let text = drawn(chart, medium, (width, height))?;
-    // Shown at its size in pixels; the view box keeps the finer coordinates.
+    // The picture is shown at its size in pixels; the view box keeps the finer coordinates.
     let fine = format!(r#"width="{width}" height="{height}""#);
     Ok(text.replacen(&fine, &format!(r#"width="{}" height="{}""#, width / DENSITY, height / DENSITY), 1))
 }
 
-/// What is inside the SVG element of a chart on a page, and the element's size.
+/// Contents of the SVG element of a chart on a page, and the size of that element.
 pub fn page_svg(chart: &Chart, is_other_scale: bool) -> (String, (u32, u32)) {
     let medium = Medium { place: None, has_gaps: false, is_other_scale };
     let size = size(chart, medium);
@@ -75,11 +75,11 @@ pub fn page_svg(chart: &Chart, is_other_scale: bool) -> (String, (u32, u32)) {
     (inner.trim_end().trim_end_matches("</svg>").to_owned(), size)
 }
 
-/// The line and the marker of a strategy, as SVG within an element of that size.
+/// Line and marker of a strategy as contents of an SVG element, and the size of that element.
 pub fn page_key(look: usize) -> (String, (u32, u32)) {
     let (mut text, size) = (String::new(), (units(42), units(14)));
     let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
-    // Writing to a string can't fail.
+    // Writing to a string cannot fail.
     drop(root.draw(&Sample::new(Key::Look(look), (0, 14), false)));
     drop(root);
     let text = with_dashes(text);
@@ -96,7 +96,7 @@ fn drawn(chart: &Chart, medium: Medium<'_>, size: (u32, u32)) -> Result<String, 
     Ok(with_dashes(text))
 }
 
-/// Gives lines the attribute that makes them dashed. Strategies' lines are known by colour and width, guides by width.
+/// Adds the SVG attribute to dashed lines. Lines of strategies are recognised by colour and width, guides by width.
 fn with_dashes(mut text: String) -> String {
     let line = |look: usize| format!(r#"stroke="{}" stroke-width="{LINE_WIDTH}""#, hex(colour(look)));
     let looks = (0..64).map(|look| (line(look), dash(look)));
@@ -136,7 +136,7 @@ impl Medium<'_> {
     }
 }
 
-/// Size of the whole picture in units.
+/// Size of the entire picture in units.
 fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     let keys = if medium.is_page() { 0 } else { keys_height(&chart.kind) };
     let (width, height) = match &chart.kind {
@@ -160,7 +160,7 @@ fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     (units(width), units(height + around))
 }
 
-/// The lines below the title and those below the chart.
+/// Lines of text below the title, and those below the chart.
 fn around(chart: &Chart, place: &str, width: u32) -> [Vec<String>; 2] {
     let lines = |text: &String| wrap(text, SMALL, units(width - 2 * MARGIN));
     let headings = match &chart.kind {
@@ -193,7 +193,7 @@ fn paint<DB: DrawingBackend>(chart: &Chart, medium: Medium<'_>, root: &Area<DB>)
     root.present()
 }
 
-/// Draws what is around a chart in a file; gives the area that is left.
+/// Draws the frame of a chart in a file and returns the remaining area.
 fn framed<DB: DrawingBackend>(chart: &Chart, place: &str, root: &Area<DB>) -> DrawResult<Area<DB>, DB> {
     root.fill(&WHITE)?;
     let width = root.dim_in_pixel().0;

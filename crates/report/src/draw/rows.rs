@@ -1,4 +1,4 @@
-//! Rows one below the other: bars with their values and repetitions, ratios with their intervals, and tiles of a heat map.
+//! Charts of rows: bars with their values and repetitions, ratios with their intervals, and tiles of heat maps.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -14,14 +14,14 @@ use crate::document::{Axis, Bar, Bars, Heat, RatioRow, Ratios, Shade, Tile};
 
 const BAR: u32 = 44;
 const RATIO: u32 = 28;
-/// What labels and title of the axis take, with the labels of guides.
+/// Height of the labels and title of the axis, and of the labels of guides.
 const AXIS: u32 = 74;
-/// Room for what is written at the right of bars, and of ratios.
+/// Width of the text to the right of bars and ratios.
 const VALUE: u32 = 90;
 const VERDICT: u32 = 110;
 const LINE: u32 = 17;
 
-/// An upright axis with these labels, and the room for them: at most as much as that share of the width.
+/// A y axis with these labels, and their width: at most `share` of `width`.
 fn labelled<'a>(labels: impl Iterator<Item = &'a str>, width: u32, share: f64) -> (Axis, u32) {
     let most = (f64::from(width) * share) as u32;
     let labels: Vec<String> = labels.map(|label| shorten(label, MEDIUM, most)).collect();
@@ -96,7 +96,7 @@ pub(super) fn ratios_height(ratios: &Ratios) -> u32 {
     RATIO * ratios.rows.len() as u32 + AXIS
 }
 
-/// Ratios beyond are drawn at the edge.
+/// Ratios beyond this one are drawn at the edge.
 const FARTHEST: f64 = 10.0;
 
 pub(super) fn draw_ratios<DB: DrawingBackend>(ratios: &Ratios, area: &Area<DB>) -> DrawResult<(), DB> {
@@ -149,13 +149,13 @@ fn draw_ratio<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, row: &RatioRow, at: 
     Ok(())
 }
 
-/// Width of a tile in pixels: a word of any verdict fits.
+/// Width of a tile in pixels. Any verdict fits.
 fn tile_width(heat: &Heat) -> u32 {
     let room = super::WIDTH.saturating_sub(heat_labels(heat) + 60);
     (room / heat.columns.len().max(1) as u32).clamp(84, 170)
 }
 
-/// Pixels for the labels of rows.
+/// Width of the row labels in pixels.
 fn heat_labels(heat: &Heat) -> u32 {
     const MOST: u32 = 480;
     let widths = heat.rows.iter().map(|row| text_width(&row.label, MEDIUM));
@@ -176,7 +176,7 @@ pub(super) fn heat_size(heat: &Heat) -> (u32, u32) {
     (width.max(super::WIDTH), tile_height(heat) * heat.rows.len() as u32 + AXIS)
 }
 
-/// What the columns are, if their names are too long to stand below them.
+/// Names of the numbered columns, if they are too long to fit below the tiles.
 pub(super) fn numbered_columns(heat: &Heat) -> Option<String> {
     let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < units(tile_width(heat) - 6));
     let named = heat.columns.iter().zip(1..).map(|(name, number)| format!("({number}) {name}"));

@@ -1,8 +1,8 @@
 //! Colours, line styles, markers and the font of charts.
 //!
-//! Each strategy has a look: a colour, a dash pattern and a marker, no two of which come again together. The colours are
-//! those of Okabe and Ito, which people with any kind of colour blindness can tell apart. Their yellow can't be read on
-//! white, so grey replaces it. Every colour here has one meaning, so that a page can replace it by its own.
+//! Each strategy has a look: a unique combination of colour, dash pattern and marker. The colours are those of Okabe and Ito,
+//! which readers with any kind of colour blindness can distinguish; grey replaces their yellow, which is illegible on white. Each
+//! colour has only one meaning, so that a page can replace it with its own.
 
 use std::sync::OnceLock;
 
@@ -10,31 +10,31 @@ use plotters::prelude::*;
 use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Units of a picture in a pixel, because plotters has whole coordinates only.
+/// Units per pixel, because coordinates of plotters are integers.
 pub const DENSITY: u32 = 2;
 pub const LARGE: f64 = 21.0;
 pub const MEDIUM: f64 = 14.0;
-/// Size of the smallest text. A README that shows a chart 900 pixels wide still has 11.7.
+/// Smallest text size. It is still 11.7 in a README that shows a chart 900 pixels wide.
 pub const SMALL: f64 = 13.0;
 
 pub const INK: RGBColor = RGBColor(51, 51, 51);
 pub const FAINT: RGBColor = RGBColor(95, 95, 95);
 pub const RULE: RGBColor = RGBColor(140, 140, 140);
 pub const GRID: RGBColor = RGBColor(226, 226, 226);
-/// A violation, or a limit.
+/// Colour of violations and limits.
 pub const ALARM: RGBColor = RGBColor(190, 0, 0);
 pub const GOOD: RGBColor = RGBColor(0, 110, 80);
-/// Behind the time of a fault; transparent.
+/// Background during a fault; transparent.
 pub const BAND: RGBColor = RGBColor(230, 160, 0);
 pub const STUCK: RGBColor = RGBColor(230, 159, 0);
 
-/// Colours for which pages have variables.
+/// Colours that pages define as variables.
 pub const THEMED: [(RGBColor, &str); 6] =
     [(INK, "ink"), (FAINT, "faint"), (RULE, "rule"), (GRID, "grid"), (ALARM, "bad"), (GOOD, "good")];
 
 const COLOURS: [u32; 8] = [0x0072B2, 0xD55E00, 0x009E73, 0xCC79A7, 0xE69F00, 0x56B4E9, 0x000000, 0x828282];
 
-/// Colours of parts of bars: none of the strategies' colours, and neighbours differ in lightness.
+/// Colours of parts of bars. No strategy has any of these, and neighbours differ in lightness.
 const PARTS: [u32; 12] = [
     0x3E4862, 0xA0AAC2, 0x784230, 0xEEBEA0, 0x3A623C, 0xBEDAAA, 0x5C4680, 0xCEBEE6, 0x285A62, 0xC4DEE2,
     0x78641E, 0xE8DCA0,
@@ -45,7 +45,7 @@ const DASHES: [(u32, u32); 5] = [(SOLID, 0), (10, 4), (3, 3), (18, 5), (6, 3)];
 const SOLID: u32 = 1_000_000;
 pub const GUIDE_DASH: (u32, u32) = (6, 4);
 
-/// Width of the lines of strategies, and of lines to compare with; no other line has these.
+/// Widths of strategies' lines and of guides; no other line has either.
 pub const LINE_WIDTH: u32 = 5;
 pub const GUIDE_WIDTH: u32 = 3;
 
@@ -65,7 +65,7 @@ pub const fn units(pixels: u32) -> u32 {
 }
 
 pub fn colour(look: usize) -> RGBColor {
-    // Each look has a colour of its own, though nobody sees the difference from the ninth on.
+    // Each look has a unique colour, even though the differences from the ninth on are invisible.
     let round = u32::try_from(look / COLOURS.len()).unwrap_or(0);
     rgb(COLOURS[look % COLOURS.len()] ^ (round & 15))
 }
@@ -75,7 +75,7 @@ fn rgb(hex: u32) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// The number of the look among the colours of pages.
+/// Index of the look among the colours of pages.
 pub const fn page_colour(look: usize) -> usize {
     look % COLOURS.len()
 }
@@ -88,7 +88,7 @@ pub const fn dash(look: usize) -> (u32, u32) {
     DASHES[look % DASHES.len()]
 }
 
-/// Lengths as plotters takes them; nothing but a dash where gaps are not drawn.
+/// Dash and gap lengths for plotters; only a dash if gaps are not drawn.
 pub const fn gaps(dash: (u32, u32), has_gaps: bool) -> (u32, u32) {
     if has_gaps { (units(dash.0), units(dash.1)) } else { (SOLID, 0) }
 }
@@ -97,18 +97,18 @@ pub const fn is_solid(dash: (u32, u32)) -> bool {
     dash.0 == SOLID
 }
 
-/// The colour as SVG has it.
+/// The colour in SVG notation.
 pub fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// Text that can be read on that colour, in neither of the colours of pages.
+/// A readable text colour for this background, distinct from the colours of pages.
 pub fn ink_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let is_dark = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300;
     if is_dark { RGBColor(254, 254, 254) } else { RGBColor(20, 20, 20) }
 }
 
-/// A time between the shortest and the longest: darker is longer.
+/// Colour of a duration, given its position between the shortest and the longest: darker is longer.
 pub fn heat(share: f64) -> RGBColor {
     const ENDS: [RGBColor; 2] = [RGBColor(226, 238, 248), RGBColor(10, 60, 120)];
     let [from, to] = ENDS;
@@ -118,19 +118,19 @@ pub fn heat(share: f64) -> RGBColor {
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
-/// Corners of the marker of a look, moved to the right by that much.
+/// Corners of a look's marker, moved to the right by `right`.
 pub fn corners(look: usize, right: i32) -> Vec<(i32, i32)> {
     MARKERS[look % MARKERS.len()].iter().map(|(x, y)| (x + right, *y)).collect()
 }
 
-/// DejaVu Sans with Latin letters and the signs in use only, so that texts look the same on every host.
+/// DejaVu Sans with only Latin letters and the signs in use, so that text looks the same on every host.
 static FONT: &[u8] = include_bytes!("../../assets/DejaVuSans-subset.ttf");
 
-/// The name in SVG files: the embedded font, then those of nearly the same widths, then whatever there is.
+/// Font in SVG files: the embedded one, then fonts with nearly the same widths, then any.
 const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 
 fn font(size: f64) -> FontDesc<'static> {
-    /// What plotters divides a size by for SVG files.
+    /// Divisor that plotters applies to font sizes in SVG files.
     const FACTOR: f64 = 1.24;
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     REGISTERED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FONT).is_ok());
@@ -150,7 +150,7 @@ pub fn text_width(text: &str, size: f64) -> u32 {
     font(size).box_size(text).map_or(0, |(wide, _)| wide)
 }
 
-/// The text, cut with `…` where it is wider than that many units.
+/// The text, cut with `…` if it is wider than `width` units.
 pub fn shorten(text: &str, size: f64, width: u32) -> String {
     let mut kept = text.to_owned();
     while text_width(&kept, size) > width && kept.pop().is_some() {
@@ -161,7 +161,7 @@ pub fn shorten(text: &str, size: f64, width: u32) -> String {
     kept
 }
 
-/// Lines about that many units wide, by the width of common letters.
+/// Lines of about `width` units, based on the width of common letters.
 pub fn wrap(text: &str, size: f64, width: u32) -> Vec<String> {
     let common = f64::from(text_width("the bar of a lock: 95 %", size)) / 23.0;
     let letters = (f64::from(width) / common / 1.05) as usize;

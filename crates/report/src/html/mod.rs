@@ -1,5 +1,5 @@
-//! The document as one HTML file: it needs no network and no script, though a script adds values under the pointer and
-//! tables that can be sorted. Text from outside, such as a strategy's label, is shown as text.
+//! The document as a single HTML file. It needs no network and no scripts, but a script adds values under the pointer and
+//! sortable tables. External text, such as a strategy's label, is always escaped.
 
 mod svg;
 
@@ -14,11 +14,11 @@ use zklockbench_core::units::one_line;
 pub const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// The page of these runs; `between` is what stands before the first of several.
+/// The page of these documents. With several of them, `between` precedes the first.
 pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
     let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);
-    // A chart may have two sides where a document names no strategies.
+    // A chart may have two sides even if a document names no strategies.
     let looks = svg::style(most.max(2));
     let markup = html! {
         (DOCTYPE)
@@ -50,7 +50,7 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     markup.into_string()
 }
 
-/// Text from outside, without characters that turn round the order of others. Lines stay lines.
+/// External text without characters that reverse the order of others. Line breaks remain.
 fn text(words: &str) -> String {
     words.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
@@ -106,7 +106,7 @@ fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
     }
 }
 
-/// A verdict as a word with a sign, so that its colour is not all there is to it.
+/// A verdict as a word with a sign, so that it is recognisable without its colour.
 fn badge(value: &Value) -> Markup {
     match class_and_sign(value.tone()) {
         Some((class, sign)) => html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } },
@@ -123,7 +123,7 @@ fn class_and_sign(tone: Tone) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// A section of a run whose elements' ids begin with that.
+/// A section of a run. The ids of its elements start with `id`.
 fn section(section: &Section, id: &str) -> Markup {
     let own = format!("{id}-{}", section.id);
     html! {
@@ -211,7 +211,7 @@ fn chart(chart: &Chart, id: &str) -> Markup {
     }
 }
 
-/// What the lines or the parts of bars are. Bars of one part have their names beside them.
+/// Names of the lines or of the parts of bars. Undivided bars have their names beside them.
 fn key(kind: &ChartKind) -> Markup {
     html! {
         @match kind {

@@ -1,4 +1,4 @@
-//! The SVG that plotters writes, within a page: the page's style gives it the colours, by those that it has.
+//! Embeds the SVG by plotters in a page, whose style replaces the drawn colours with its own.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use super::text;
 use crate::document::{Chart, ChartKind, Curve, Lines, PlotPoint};
 use crate::draw::{self, DENSITY, THEMED, colour, hex, page_colour, page_svg, plot_area};
 
-/// More positions than that cannot be pointed at.
+/// Maximum number of positions; more cannot be pointed at.
 const POSITIONS: usize = 160;
 
-/// The style that gives drawn things the colours of the page, with so many strategies.
+/// Style that maps drawn colours to the page's, for this number of strategies.
 pub(super) fn style(strategies: usize) -> String {
     let themed = THEMED.map(|(drawn, name)| (hex(drawn), name.to_owned()));
     let looks = (0..strategies).map(|look| (hex(colour(look)), format!("c{}", page_colour(look))));
@@ -26,7 +26,7 @@ pub(super) fn style(strategies: usize) -> String {
     })
 }
 
-/// The style that hides what is drawn of strategies that are switched off, within the element with that id.
+/// Style that hides deselected strategies within the element with this id.
 pub(super) fn switches(id: &str, strategies: usize) -> String {
     (0..strategies).fold(String::new(), |mut style, look| {
         let (drawn, off) = (hex(colour(look)), format!("#{id}:has(#{id}-k{look}:not(:checked))"));
@@ -47,7 +47,7 @@ pub(super) fn swatch(look: usize) -> Markup {
     }
 }
 
-/// A chart, and the values under the pointer as JSON that may stand in a page.
+/// A chart, and the values under the pointer as JSON that is safe within a page.
 pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
     let (drawn, (width, height)) = page_svg(chart, false);
     let lines = match &chart.kind {
@@ -71,7 +71,7 @@ pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
     (markup, lines.map(|lines| values(lines, width)))
 }
 
-/// What stands under the pointer, place by place: where it is, what it is called, and each strategy's value there.
+/// Values under the pointer by position: its coordinate, its name, and the value of each strategy.
 fn values(lines: &Lines, width: u32) -> String {
     let points = |series: &Curve| -> Vec<PlotPoint> {
         match lines.x.is_of_percentiles() {

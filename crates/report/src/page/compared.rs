@@ -1,4 +1,4 @@
-//! The documents of comparisons: of stored runs, and of A/B.
+//! The documents of comparisons: of stored runs, and A/B.
 
 use super::facts::{fact, place, program};
 use super::{drawn, filled, noted, section};
@@ -55,7 +55,7 @@ fn of_row(row: &Row) -> Option<Finding> {
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }
 
-/// A figure that differs for sure.
+/// A metric with a certain difference.
 fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
     let tone = Value::from(verdict).tone();
     matches!(tone, Tone::Good | Tone::Bad)

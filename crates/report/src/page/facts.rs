@@ -1,4 +1,4 @@
-//! Environment, outcomes, server counters, floor, verdicts, and how to do it again: tables and lists.
+//! Tables and lists of a run's environment, outcomes, server counters, floor, verdicts and reproduction.
 
 use super::{Source, noted, table};
 use crate::View;
@@ -29,7 +29,7 @@ pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
         format!("{} of memory", gibibytes(host.memory_bytes)),
         system.trim().to_owned(),
     ];
-    // A host may keep some of it to itself.
+    // A host may hide some of these.
     facts.push(fact(
         "Generator",
         host.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
@@ -139,7 +139,7 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Growth of a counter of all servers over the valid trials; `None` if a server lacks it.
+/// Growth of a counter over the valid trials, summed over all servers; `None` if a server lacks it.
 fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
     let servers = cell.counting().flat_map(|trial| &trial.servers).filter(|server| !server.has_restarted());
     let all = servers.map(|server| Some(server.after.get(key)? - server.before.get(key)?));
@@ -212,7 +212,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
         .explained("every waiter was served once all faults had healed")
         .words("counts", |cell| {
             Value::or_missing(all(cell, |one| one.judged.accounting.as_ref()), |verdict| match verdict {
-                // Counts that disagree make metrics doubtful, not the lock.
+                // Counts that disagree cast doubt on metrics, not on the lock.
                 Verdict::Held => Value::verdict("agree", Tone::Good),
                 Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
                 Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
@@ -234,7 +234,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
 
 pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
     let run = &source.stored.run;
-    // The scenario below has all overrides in it already.
+    // The scenario below already includes all overrides.
     let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
     let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
     [

@@ -1,5 +1,5 @@
-//! The documents of a run, a plan, a comparison, a sweep, a calibration: which parts they have, and what is in them. No string
-//! is made here that a renderer could make.
+//! The documents of runs, plans, comparisons, sweeps and calibrations: their sections and contents. Strings are left to the
+//! renderers wherever possible.
 
 mod calibration;
 mod compared;
@@ -91,7 +91,7 @@ fn gates(gated: &Gated) -> Vec<Block> {
 fn finding(one: &Conclusion) -> Finding {
     let tone = match (one.topic, one.certainty) {
         (Topic::MustNotBeUsed, _) => Tone::Bad,
-        // Any of several will do.
+        // Any of several strategies is a good choice.
         (Topic::Choice, Certainty::Tied) => Tone::Good,
         (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Tied) => Tone::Doubtful,
         (_, Certainty::Shown | Certainty::Same) => Tone::Good,
@@ -108,7 +108,7 @@ fn finding(one: &Conclusion) -> Finding {
     Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
-/// The main figures of runs, each by its name and its [whole](Table::whole) table, whose columns are the same in all.
+/// Main metrics of several runs: for each, its name and its [whole](Table::whole) table. The columns are the same in all.
 pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
     let count = runs.len();
     let mut table: Option<Table> = None;
@@ -156,7 +156,7 @@ fn figures(view: &View<'_>) -> Vec<Block> {
     tables(view).into_iter().map(Block::Table).chain(below).collect()
 }
 
-/// The charts of that section, and why some are missing.
+/// Charts of that section, and the reasons for missing ones.
 fn charts(view: &View<'_>, section: &str) -> impl Iterator<Item = Block> {
     let all = chart::of_a_run().filter(move |chart| chart.section == section);
     all.filter_map(move |chart| Some(drawn(chart.title, chart.of(view)?)))

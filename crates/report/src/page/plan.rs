@@ -125,13 +125,13 @@ fn asked(plan: &PlanFile, answer: &Answer) -> Option<CurvePoint> {
     answer.curve.iter().copied().min_by(|one, other| far(one).total_cmp(&far(other)))
 }
 
-/// What verifications measured of a strategy, where the rate for each lock is that of the question.
+/// Measurements of a strategy's verifications at the question's rate per lock.
 fn measured(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
     let figure = wait_of(&plan.question.objective).to_string();
     let own = plan.verifications.iter().filter(|one| one.strategy == answer.strategy);
     own.filter_map(|one| {
         let checked = one.figures.iter().find(|checked| checked.figure == figure)?;
-        // More locks than in the question have as many times its rate.
+        // With more locks than in the question, a verification has a proportionally higher total rate.
         Some((one.rate * plan.question.locks as f64 / one.locks as f64, checked.measured))
     })
     .collect()
@@ -179,7 +179,7 @@ fn environment(plan: &PlanFile) -> Vec<Block> {
     facts.into_iter().chain(noted(plan.caveats())).collect()
 }
 
-/// The words of a command, without the directory that it went on in.
+/// Words of a command without the directory of a resumed run.
 fn asks_anew(command: &[String]) -> impl Iterator<Item = &str> {
     let mut names_directory = false;
     command.iter().map(String::as_str).filter(move |word| {

@@ -1,4 +1,4 @@
-//! A comparison of two sides: the outcome, what differs or is inconclusive, and with `--all` every metric.
+//! An A/B comparison: the outcome, differing or inconclusive metrics, and with `--all` every metric.
 
 use super::columns::{Columns, Grid};
 use super::comparison::on_scale;
@@ -35,7 +35,7 @@ pub fn ab(file: &AbFile, style: Style) -> String {
     printed.text(style)
 }
 
-/// For a pull request: the conclusion and each comparison at first sight, the rest folded away.
+/// Markdown for a pull request: the conclusion and each comparison, with everything else folded.
 pub fn ab_markdown(file: &AbFile) -> String {
     let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
     said.extend(bullets(both_sides(file)));
@@ -104,7 +104,7 @@ pub fn ab_headline(file: &AbFile) -> String {
     )
 }
 
-/// The metric that changed the most, of those that regressed or improved as the conclusion says.
+/// The metric with the largest change in the direction of the conclusion, whether regressed or improved.
 fn most_changed(file: &AbFile) -> Option<String> {
     let wanted = match (file.judged(), file.conclusion) {
         (Verdict::Held, Conclusion::Regressed) => ComparisonVerdict::Regressed,
@@ -177,7 +177,7 @@ pub(crate) fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Gri
         ))
 }
 
-/// Requests by kind, the sides one below the other; `None` where none were counted.
+/// Requests by kind, one row per side; `None` if none were counted.
 pub(crate) fn by_kind(file: &AbFile) -> Option<Grid> {
     let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
         labels: vec![
@@ -204,7 +204,7 @@ pub(crate) fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
     }
 }
 
-/// What the starts of the servers have to do with it; nothing where both sides share one.
+/// How restarts of the servers affect the comparison; `None` if both sides share an ensemble that kept running.
 fn starts(file: &AbFile) -> Option<String> {
     let (a, b) = (&file.sides.a, &file.sides.b);
     let kept: Vec<&str> = [(a, "A"), (b, "B")]
@@ -254,7 +254,7 @@ pub(crate) fn notes(file: &AbFile) -> Vec<String> {
     notes
 }
 
-/// Blocks before and after are of different ensembles; both sides of a block never are.
+/// Blocks before and after a resumption used different ensembles, but both sides of a block shared one.
 fn resumed(after: &[usize]) -> Option<String> {
     let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
     let blocks = if after == ["1"] { "block" } else { "blocks" };
@@ -262,7 +262,7 @@ fn resumed(after: &[usize]) -> Option<String> {
         .then(|| format!("resumed after {} {blocks}, each time on a reopened ensemble", listed(&after)))
 }
 
-/// The reasons of verdicts, each once, however many comparisons share it.
+/// Reasons of verdicts, once for all comparisons with the same reason.
 fn reasons(comparisons: &[Comparison]) -> Vec<String> {
     let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
     let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {

@@ -7,7 +7,7 @@ use crate::document::Value;
 use zklockbench_core::units::{listed, number};
 use zklockbench_record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
 
-/// A share of the generator's thread from which on the generator is taken for the limit.
+/// Share of the generator's thread above which the generator is assumed to be the limit.
 const BUSY: f64 = 0.9;
 
 /// The outcome and the floor; with `--all`, the requests of each server.
@@ -34,7 +34,7 @@ pub fn calibration(calibration: &Calibration, style: Style) -> String {
     printed.text(style)
 }
 
-/// What no lock can undercut here.
+/// Lower bound for any lock in this environment.
 pub fn headline(calibration: &Calibration) -> String {
     let took = |what: &str, of: Option<Timing>| {
         of.map(|of| format!("{what} takes {}", Value::Duration(of.p50_us as f64).shown()))
@@ -52,16 +52,16 @@ pub fn headline(calibration: &Calibration) -> String {
     }
 }
 
-/// What was done before each, where that is not as always.
+/// Pause before each measurement, unless it is the default.
 fn rest(calibration: &Calibration) -> String {
     let told = |us| format!(", each after {} of rest", Value::Duration(us as f64).shown());
     calibration.rest_us.map_or_else(String::new, told)
 }
 
-/// A request, its times one at a time, and its rate at saturation.
+/// A request, its latency one at a time, and its rate at saturation.
 type Request = (&'static str, Option<Timing>, Option<Saturation>);
 
-/// What is timed, and its times.
+/// Name and latency of a timed operation.
 type Row = (&'static str, Option<Timing>);
 
 fn times<R>(
@@ -142,7 +142,7 @@ pub(crate) fn requests(calibration: &Calibration, server: &ServerFigures) -> Gri
         )
 }
 
-/// Replies a second; at least so many where the generator had no time for more.
+/// Replies per second; a lower bound if the generator was saturated.
 fn rate(saturated: Option<Saturation>) -> Value {
     Value::or_missing(saturated, |saturated| Value::Rate(saturated.per_s).at_least(is_bound(&saturated)))
 }

@@ -1,10 +1,10 @@
-//! Tables from rows: a column is one entry with its heading, how it is read off a row, and what it means.
+//! Tables from rows. Each column has a heading, a function that reads its value from a row, and an explanation.
 
 use crate::document::{Block, Column, ExplainedTable, Table, Value};
 use zklockbench_core::measure::Unit;
 use zklockbench_record::FigureEntry;
 
-/// The columns of a table, in their order.
+/// Columns of a table, in order.
 pub(crate) struct Columns<'c, R>(Vec<Entry<'c, R>>);
 
 struct Entry<'c, R> {
@@ -38,13 +38,13 @@ impl<'c, R> Columns<'c, R> {
         self.with(heading, true, read)
     }
 
-    /// The column of a metric, with the heading and the explanation of its entry.
+    /// Adds the column of a metric, with its heading and explanation.
     pub fn metric(self, entry: &FigureEntry, read: impl Fn(&R) -> Value + 'c) -> Self {
         let Some(column) = entry.column else { return self };
         self.numbers(column.heading, read).spare(column.spare).explained(column.explained)
     }
 
-    /// How soon the last column is left out where there is no room: the larger, the sooner.
+    /// Sets the order of omission of the last column if space is short: the largest first.
     pub fn spare(mut self, spare: u8) -> Self {
         if let Some(entry) = self.0.last_mut() {
             entry.column.spare = spare;
@@ -52,7 +52,7 @@ impl<'c, R> Columns<'c, R> {
         self
     }
 
-    /// The meaning of the last column.
+    /// Sets the explanation of the last column.
     pub fn explained(mut self, text: impl Into<String>) -> Self {
         if let Some(entry) = self.0.last_mut() {
             entry.explained = text.into();
@@ -60,7 +60,7 @@ impl<'c, R> Columns<'c, R> {
         self
     }
 
-    /// The table of these rows. Its first `labels` columns say what a row is about.
+    /// The table of these rows. The first `labels` columns identify a row.
     pub fn grid(self, caption: impl Into<String>, labels: usize, rows: impl IntoIterator<Item = R>) -> Grid {
         let values = |row: R| self.0.iter().map(|entry| (entry.read)(&row)).collect::<Vec<Value>>();
         let rows = rows.into_iter().map(values).collect();
@@ -75,13 +75,13 @@ impl<'c, R> Columns<'c, R> {
     }
 }
 
-/// A table with the meaning of its columns.
+/// A table with explanations of its columns.
 #[derive(Debug, Clone)]
 pub(crate) struct Grid {
     pub caption: String,
     pub table: Table,
     explained: Vec<(&'static str, String)>,
-    /// Sentences that belong to the table as a whole.
+    /// Sentences about the table as a whole.
     note: String,
 }
 
@@ -90,7 +90,7 @@ impl Grid {
         Self { note: note.into(), ..self }
     }
 
-    /// Without columns that hold nothing but missing values or zeros; the note lists the latter.
+    /// Removes columns whose values are all missing or zero; the note lists the latter.
     pub fn lean(self) -> Self {
         let (table, zeros) = self.table.without_idle_columns().without_zeros();
         let zeros =
@@ -103,7 +103,7 @@ impl Grid {
         self.table.rows.is_empty()
     }
 
-    /// The meaning of the table's columns, but for those left out.
+    /// Explanations of the columns, except the omitted ones.
     pub fn legend(&self, left_out: &[&str]) -> String {
         let is_shown = |heading: &str| {
             self.table.columns.iter().any(|column| column.heading == heading) && !left_out.contains(&heading)
@@ -135,7 +135,7 @@ impl From<Grid> for Block {
     }
 }
 
-/// A value of a metric, as tables show it.
+/// A metric's value for tables.
 pub(crate) fn metric_value(entry: &FigureEntry, value: f64) -> Value {
     match entry.card.unit {
         Unit::Micros => Value::Duration(value),

@@ -1,5 +1,5 @@
-//! A comparison of stored runs: the outcome, what changed or is inconclusive, and with `--all` every metric. And how many
-//! repetitions it takes to see a change.
+//! A comparison of stored runs: the outcome, changed or inconclusive metrics, and with `--all` every metric. Also, the number of
+//! repetitions needed to detect a change.
 
 use super::columns::{Columns, Grid};
 use super::layout::{Style, bullets, escaped, folded, table};
@@ -14,7 +14,7 @@ use zklockbench_core::units::{at_least, counted, grouped, number, percent};
 use zklockbench_record::Unit;
 use zklockbench_stats::Interval;
 
-/// Rows of what changed; more are printed with `--all`.
+/// Maximum number of rows with changes; `--all` prints more.
 const MOST_ROWS: usize = 12;
 
 pub fn comparison(compared: &Comparison, style: Style) -> String {
@@ -45,7 +45,7 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
     printed.text(style)
 }
 
-/// How many metrics are not in the table, and why.
+/// Number of metrics outside the table, with the reason.
 fn same_or_shown(compared: &Comparison) -> String {
     let count = |role| compared.rows.iter().filter(|row| !is_news(row) && row.role == role).count();
     let same = counted(count(Role::Decides), "metric", "metrics");
@@ -55,12 +55,12 @@ fn same_or_shown(compared: &Comparison) -> String {
     }
 }
 
-/// Whether a row changed, is inconclusive, or was not measured, and decides.
+/// Whether a deciding row changed, is inconclusive, or was not measured.
 fn is_news(row: &Row) -> bool {
     row.role == Role::Decides && row.compared.verdict != ComparisonVerdict::Same
 }
 
-/// For a pull request: what calls for a person at first sight, the rest folded away.
+/// Markdown for a pull request: everything that needs attention, with the rest folded.
 pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
@@ -100,7 +100,7 @@ pub(crate) fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_
     compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}"))
 }
 
-/// The rows that are shown: that there was no violation on either side takes no row for each cell.
+/// Selected rows, except violation counts of cells without violations on either side.
 pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Grid {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| (row.role, row.compared.verdict));
@@ -180,7 +180,7 @@ fn repetitions(row: &Row) -> Value {
     if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() }
 }
 
-/// A ratio of values or, for shares that were lost, how many more of a hundred are.
+/// A ratio of values, or the difference in percentage points for lost shares.
 pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     match scale {
         Scale::Values => times(ratio),
@@ -192,7 +192,7 @@ pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     }
 }
 
-/// A ratio; without an end where the base is 0.
+/// A ratio; infinite if the base is 0.
 pub(crate) fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
 }
@@ -227,7 +227,7 @@ pub(crate) fn notes(compared: &Comparison) -> Vec<String> {
     notes
 }
 
-/// The reason of a verdict, once for all rows that share it.
+/// Reasons of verdicts, once for all rows with the same reason.
 fn whys(compared: &Comparison) -> Vec<String> {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| row.role == Role::Decides).collect();
     rows.sort_by_key(|row| row.compared.verdict);

@@ -1,4 +1,4 @@
-//! What was counted: requests by kind, on the wire, and what the client counted beside the cost model and the servers.
+//! Tables of counts: requests by kind on the wire, and the client's counts beside the cost model and the servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) struct CountedRow<'a> {
 }
 
 impl CountedRow<'_> {
-    /// So many times per acquisition.
+    /// Number per acquisition.
     fn each(&self, times: u64) -> f64 {
         times as f64 / self.counting.counted.acquired.max(1) as f64
     }
@@ -30,7 +30,7 @@ impl CountedRow<'_> {
     }
 }
 
-/// A row for each of these, with a column for each kind of request that occurs in any; `None` where nothing was counted.
+/// One row for each of these, with a column for each kind of request that occurs; `None` if nothing was counted.
 pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Option<Grid> {
     let counts = || rows.iter().map(|row| &row.counting.counted);
     let each = |row: &CountedRow<'_>, times: u64| Value::Amount(row.each(times));
@@ -73,7 +73,7 @@ pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Option<Gr
     (!rows.is_empty()).then(|| columns.grid("Requests by kind", count, rows).noted(note()))
 }
 
-/// Which cycles were counted.
+/// A sentence on which cycles were counted.
 fn turns(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();
@@ -100,7 +100,7 @@ const fn heading(kind: RequestKind) -> &'static str {
     }
 }
 
-/// The three-way check: client, cost model, servers, count by count.
+/// The three-way check of each count: client, cost model, servers.
 pub(crate) fn accounting(view: &View<'_>) -> Grid {
     let counted = |value| Value::or_missing(value, Value::Count);
     Columns::<AccountingRow>::new()

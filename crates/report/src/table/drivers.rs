@@ -1,4 +1,4 @@
-//! The table of drivers, and what the way to them costs.
+//! The table of drivers, with the cost of communicating with them.
 
 use super::columns::{Columns, Grid};
 use crate::View;

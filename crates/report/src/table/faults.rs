@@ -1,4 +1,4 @@
-//! The table of a run with faults: what became of each lock under each fault.
+//! The table of a run with faults: effects of each fault on each lock.
 
 use super::columns::{Columns, Grid};
 use crate::View;

@@ -1,4 +1,4 @@
-//! What gates came to, for a terminal and as Markdown: the worst first, each with what was observed.
+//! Results of gates, for a terminal and as Markdown: worst first, each with its observation.
 
 use super::super::document::{Table, Tone, Value, words};
 use super::Style;
@@ -7,14 +7,14 @@ use zklockbench_analysis::gate::{Check, Outcome, overall};
 use zklockbench_core::units::{cell_name, harmless};
 use zklockbench_core::verdict::Verdict;
 
-/// Where the gates are wider than this, what was observed is not put below each other.
+/// Maximum width of the column of gates; observations of longer ones are not aligned.
 const GATE_WIDTH: usize = 60;
 
-/// Gates that did not pass, of which a few are printed unless all are asked for.
+/// Maximum number of printed gates that did not pass, without `--all`.
 const NOT_PASSED: usize = 3;
 
-/// How many gates passed, and those that did not; every gate with `--all`. `None` if there is none but the one that every run
-/// has.
+/// The number of passed gates, and the gates that did not pass; every gate with `--all`. `None` if there is no gate except the
+/// one that every run has.
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let of_scenario = worth_showing(outcomes)?;
     let not_passed = of_scenario.iter().filter(|outcome| outcome.verdict != Verdict::Held).take(NOT_PASSED);
@@ -35,14 +35,14 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
         }
         lines.extend(found.map(|more| format!("  {:7}  {:width$}  {more}", "", "")));
     }
-    // Names and labels come from outside.
+    // Names and labels are external text.
     let harmless = |line: String| -> String {
         line.chars().map(|c| if c == '\x1b' && style.colour { c.to_string() } else { harmless(c) }).collect()
     };
     Some(lines.into_iter().map(harmless).collect::<Vec<_>>().join("\n") + "\n")
 }
 
-/// How many of these passed, the worst said first: `1 of 3 FAILED`.
+/// Number of gates with the worst result, e.g. `1 of 3 FAILED`.
 pub(crate) fn gates_sentence(outcomes: &[Outcome]) -> String {
     let worst = match overall(outcomes) {
         Verdict::Held => return format!("all {} passed", outcomes.len()),
@@ -76,11 +76,11 @@ fn tone(outcome: &Outcome) -> Tone {
 pub(crate) struct GateNotPassed {
     pub word: &'static str,
     pub tone: Tone,
-    /// The gate, and the first that was observed of it.
+    /// The gate and its first observation.
     pub sentence: String,
 }
 
-/// The gates that did not pass, the worst first.
+/// Gates that did not pass, worst first.
 pub(crate) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = GateNotPassed> {
     let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
     not_passed.map(|outcome| {
@@ -102,7 +102,7 @@ pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
     Some(text)
 }
 
-/// The gates, where the scenario has some of its own.
+/// All gates, if the scenario defines any.
 pub(crate) fn worth_showing(outcomes: &[Outcome]) -> Option<&[Outcome]> {
     outcomes.iter().any(|outcome| !outcome.is_of_every_run()).then_some(outcomes)
 }
@@ -114,8 +114,7 @@ pub(crate) fn gate_title(outcome: &Outcome) -> String {
     }
 }
 
-/// What was observed: in every cell in which it did not pass or, where it passed in all, in the one that was nearest to its
-/// limit.
+/// Observations: those of all cells that did not pass or, if all passed, that of the cell nearest to its limit.
 fn found(outcome: &Outcome) -> Vec<String> {
     let bad: Vec<String> =
         outcome.checks.iter().filter(|check| check.verdict != Verdict::Held).map(gate_check_told).collect();

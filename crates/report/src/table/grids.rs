@@ -13,7 +13,7 @@ use zklockbench_record::figures::{
 };
 use zklockbench_record::{Arrived, FigureEntry, Timing, Trial};
 
-/// The tables of a run, the most important first: locks under faults, then all metrics, then arrivals.
+/// The tables of a run, most important first: locks under faults, then all metrics, then arrivals.
 pub(crate) fn grids(view: &View<'_>) -> Vec<Grid> {
     let metrics = (!view.cells.is_empty()).then(|| main_table(view).lean());
     let open = view.cells.iter().any(Cell::is_open).then(|| arrivals(view).lean());
@@ -21,13 +21,13 @@ pub(crate) fn grids(view: &View<'_>) -> Vec<Grid> {
     all.into_iter().flatten().collect()
 }
 
-/// The same with their explanations, for pages and files.
+/// The same tables with explanations, for pages and files.
 pub(crate) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
     grids(view).into_iter().map(ExplainedTable::from).collect()
 }
 
 impl Table {
-    /// The main table: one row for each strategy and contender count.
+    /// The main table: one row for each strategy and number of contenders.
     pub fn whole(view: &View<'_>) -> Self {
         main_table(view).table
     }
@@ -99,7 +99,7 @@ fn metric<'c, 'v>(
     columns.metric(entry, move |cell| measured(cell, entry))
 }
 
-/// What the repetitions of a cell gave for a metric.
+/// A metric of a cell over its repetitions.
 fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     let Some((measure, statistic)) = entry.latency else {
         return Value::or_missing(cell.figure(entry), |value| metric_value(entry, value));
@@ -115,7 +115,7 @@ fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     }
 }
 
-/// What holds for the whole table.
+/// Notes on the whole table.
 fn note(view: &View<'_>) -> String {
     let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let has_unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
@@ -131,7 +131,7 @@ fn note(view: &View<'_>) -> String {
     notes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Which metrics of drivers' locks come from a trial of their own.
+/// A sentence on the metrics of drivers' locks that a separate trial counted.
 fn on_the_wire(view: &View<'_>) -> Option<String> {
     let is_driven = |cell: &&Cell<'_>| cell.all().any(Trial::is_counted_apart);
     let mut driven = view.cells.iter().filter(is_driven);
@@ -141,7 +141,7 @@ fn on_the_wire(view: &View<'_>) -> Option<String> {
     Some(format!("{} of drivers: {}.", listed(&headings), counts::HOW))
 }
 
-/// What the multiples are multiples of; empty if no floor was measured.
+/// Explanations of the multiples' bases; empty if no floor was measured.
 fn floors(view: &View<'_>) -> (String, String) {
     let told = |what: &str, timing: Option<Timing>| {
         timing.map_or_else(String::new, |Timing { count, p50_us, .. }| {
@@ -159,7 +159,7 @@ fn floors(view: &View<'_>) -> (String, String) {
 }
 
 fn is_below_floor(view: &View<'_>) -> bool {
-    /// What is shown as 1 is not below it.
+    /// Values shown as 1 are not below it.
     const BELOW_FLOOR: f64 = 0.995;
     let multiples = |cell| [view.handoff_over_floor(cell), view.uncontended_over_floor(cell)];
     view.cells.iter().flat_map(multiples).flatten().any(|multiple| multiple < BELOW_FLOOR)
@@ -179,7 +179,7 @@ fn repetitions(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
-/// How many contenders there were, and of how many where some had no session.
+/// Number of contenders, and how many of them had a session if some had none.
 fn contenders(cell: &Cell<'_>) -> Value {
     let whole = cell.contenders as u64;
     Value::OutOf { part: cell.took_part().min(whole), whole }
@@ -198,7 +198,7 @@ fn verdict(cell: &Cell<'_>) -> Value {
     Value::or_missing(cell.verdict(), |verdict| Value::judged(&verdict, cell.is_only_stuck()))
 }
 
-/// How many trials are invalid or partial; the remarks have the reasons.
+/// Numbers of invalid and partial trials; the remarks have the reasons.
 fn marks(cell: &Cell<'_>) -> Value {
     let count = |marked: fn(&Trial) -> bool| cell.all().filter(|one| marked(one)).count();
     let marks = [

@@ -1,4 +1,4 @@
-//! How a table is laid out: in the room that a terminal has, or as Markdown, with lists and texts as that.
+//! Layout of tables, lists and text for a terminal's width or as Markdown.
 
 use comfy_table::{
     Attribute, Cell as Text, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle,
@@ -9,7 +9,7 @@ use super::columns::Grid;
 use crate::document::{Table, Tone, Value};
 use zklockbench_core::units::harmless;
 
-/// A line below the headings and nothing else: no character that a terminal or a log could lack.
+/// The only rule is below the headings, drawn in a character that every terminal and log supports.
 const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,21 +19,21 @@ pub struct Style {
     pub width: Option<u16>,
     /// Whether every table, column and remark is printed.
     pub all: bool,
-    /// Whether the columns are explained below their table.
+    /// Whether columns are explained below their table.
     pub explain: bool,
 }
 
 impl Style {
-    /// Everything that there is to print, without colours and in lines of any length.
+    /// All output, without colours or line breaks.
     pub const EVERYTHING: Self = Self { colour: false, width: None, all: true, explain: true };
 
-    /// Width of a line of text.
+    /// Line width of text.
     pub(super) fn text_width(self) -> usize {
         self.width.map_or(usize::MAX, usize::from).max(40)
     }
 }
 
-/// A paragraph in lines of at most that width. The first begins with `begin`, the others with as many spaces.
+/// A paragraph wrapped at `width`. The first line starts with `begin`; the others are indented by as many spaces.
 pub fn wrapped(text: &str, begin: &str, width: usize) -> String {
     let indent = " ".repeat(begin.len());
     let options = textwrap::Options::new(width).initial_indent(begin).subsequent_indent(&indent);
@@ -45,7 +45,7 @@ pub fn table_text(table: Table, style: Style) -> String {
     fitted(table, style).0
 }
 
-/// A table that fits, then what was left out and, if asked for, the meaning of its columns.
+/// A table that fits the width, then its omitted columns and, if requested, explanations of its columns.
 pub(super) fn drawn(grid: Grid, style: Style) -> Vec<String> {
     let (table, left_out) = fitted(grid.table.clone(), style);
     let mut said = vec![table];
@@ -59,8 +59,8 @@ pub(super) fn drawn(grid: Grid, style: Style) -> Vec<String> {
     said
 }
 
-/// The table without as many columns as it takes to fit, and the headings of those. Where those that must stay don't fit, its
-/// labels are wrapped between words, or stand above their rows; if that is still too wide, its rows are told one below the other.
+/// The table without columns that do not fit, and their headings. If the required columns do not fit, labels are wrapped between
+/// words or placed above their rows. If even that is too wide, each row becomes a line of text.
 pub(super) fn fitted(grid: Table, style: Style) -> (String, Vec<&'static str>) {
     let Some(width) = style.width.map(usize::from) else { return (draw(&grid, style, None), Vec::new()) };
     let (narrow, left_out) = without_spare_columns(grid.clone(), width);
@@ -90,7 +90,7 @@ fn without_spare_columns(mut grid: Table, width: usize) -> (Table, Vec<&'static 
 
 const INDENT: &str = "  ";
 
-/// What was drawn without its labels, one line a row, with these above the rows that they name.
+/// A table drawn without its label columns, with the labels on lines above their rows.
 fn below_labels(grid: &Table, drawn: &str) -> String {
     let mut lines = drawn.lines();
     let mut said: Vec<String> = lines.by_ref().take(2).map(|line| format!("{INDENT}{line}")).collect();
@@ -104,7 +104,7 @@ fn below_labels(grid: &Table, drawn: &str) -> String {
     said.join("\n")
 }
 
-/// The labels of a row on a line, unless they are those of the row above. A number is followed by what it counts.
+/// The labels of a row on one line, unless they equal those of the previous row. Numbers are followed by their heading.
 fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String> {
     let named = grid.columns.iter().zip(labels).map(|(column, value)| match column.numbers {
         true => format!("{} {}", value.shown(), column.heading),
@@ -113,13 +113,13 @@ fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String>
     (labels != last).then(|| named.collect::<Vec<_>>().join(", "))
 }
 
-/// The width that a grid takes when nothing is wrapped: measured without colours, which take none.
+/// Width of a table without wrapping, measured without colours, which take no space.
 fn width_of(grid: &Table) -> usize {
     let plain = draw(grid, Style::default(), None);
     plain.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// Whether the labels at the left have as much room as their longest word takes.
+/// Whether the label columns are at least as wide as their longest word.
 fn has_room_for_labels(grid: &Table, width: usize) -> bool {
     let texts = |at: usize| {
         let values = grid.rows.iter().map(move |row| row[at].shown());
@@ -132,7 +132,7 @@ fn has_room_for_labels(grid: &Table, width: usize) -> bool {
     width_of(grid) - sum(whole) + sum(word) <= width
 }
 
-/// Each row as a line of its own, with the headings in it, below what it is about.
+/// Each row as a line of text with the headings, below its labels.
 fn stacked(grid: &Table, style: Style) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut last: &[Value] = &[];
@@ -184,7 +184,7 @@ fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
         column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
     }
     if let Some(width) = width {
-        // Only the columns at the left are wrapped, whose labels are the longest.
+        // Only the columns on the left are wrapped, because they have the longest labels.
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         for column in table.column_iter_mut().skip(grid.labels) {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -212,7 +212,7 @@ pub(super) fn table(grid: &Table) -> String {
     [headings, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-/// A text that Markdown shows as it is, on one line.
+/// A text that Markdown shows verbatim, on one line.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -226,7 +226,7 @@ pub(super) fn escaped(text: &str) -> String {
     safe
 }
 
-/// A list; `None` where there is nothing in it.
+/// A list; `None` if it is empty.
 pub(super) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Option<String> {
     let lines: Vec<String> = lines.into_iter().map(|line| format!("- {}", escaped(line.as_ref()))).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))

@@ -32,10 +32,10 @@ pub use run::{markdown, terminal};
 pub(super) use sweep::title as sweep_title;
 pub use sweep::{headline as sweep_headline, sweep};
 
-/// What stands where nothing was measured, in tables whose cells are texts.
+/// Placeholder for missing values, in tables with text cells.
 const NOT_MEASURED: &str = "-";
 
-/// The margin of each figure in a sentence, the figures that share one together; nothing where there is none.
+/// A sentence with the margins of metrics, grouped by margin; empty if there are none.
 fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));

@@ -1,4 +1,4 @@
-//! A plan: question, verdicts, what is expected of each strategy, and how it was verified.
+//! A plan: question, verdicts, predictions for each strategy, and their verification.
 
 use super::columns::{Columns, Grid};
 use super::layout::Style;
@@ -13,7 +13,7 @@ use zklockbench_core::units::{capitalised, counted, grouped, number};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
 
-/// The outcome, the expected waits, and the answer for each strategy; with `--all`, what all of it rests on.
+/// The outcome, the expected waits, and the answer for each strategy; with `--all`, also their basis.
 pub fn plan(plan: &PlanFile, style: Style) -> String {
     let answers = plan.answers.iter().flat_map(|answer| {
         let sentence = format!("{}: {}.", answer.strategy, answer.sentence(&plan.question.objective));
@@ -38,7 +38,7 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     printed.text(style)
 }
 
-/// Which lock to take and what is expected of it, or why there is none; first what a verification has against it.
+/// The recommended lock and its predictions, or the reason why there is none. A contradicting verification comes first.
 pub fn headline(plan: &PlanFile) -> String {
     doubt(plan).into_iter().chain([recommendation(plan)]).collect::<Vec<_>>().join(" ")
 }
@@ -78,7 +78,7 @@ fn rate(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
 
-/// Up to which rate the objective holds.
+/// Maximum rate that meets the objective.
 fn room(room: Headroom) -> Value {
     if let Some(clients) = room.clients {
         return Value::Text(format!("{clients} clients")).at_least(room.at_least);
@@ -255,7 +255,7 @@ fn part(part: Part) -> Value {
     format!("{} ± {} µs", number(part.us), number(part.error_us)).into()
 }
 
-/// What the objective's figure would be if services took longer or less, for each strategy.
+/// The objective's metric with longer or shorter services, for each strategy.
 pub(crate) fn sensitivities(plan: &PlanFile) -> Vec<String> {
     let figure = plan.question.objective.figure;
     let one = |one: &Sensitivity| {
@@ -269,7 +269,7 @@ pub(crate) fn sensitivities(plan: &PlanFile) -> Vec<String> {
     plan.answers.iter().filter(|answer| !answer.sensitivity.is_empty()).map(of).collect()
 }
 
-/// What is not known, each once, with whose it is where it is not all's.
+/// Unknown facts, once each, with the affected strategies unless all are.
 pub(crate) fn missing(plan: &PlanFile) -> Vec<String> {
     let all = plan.answers.iter().flat_map(|answer| {
         answer.missing.iter().map(move |missing| (missing.as_str(), answer.strategy.as_str()))
@@ -285,7 +285,7 @@ pub(crate) fn left_out(plan: &PlanFile) -> Vec<String> {
     plan.left_out.iter().map(|left| format!("left out: {left}")).collect()
 }
 
-/// With which strategy which load was tried, and whether the objective held.
+/// The strategy and load of a verification, and whether it met the objective.
 pub(crate) fn verified(one: &Verification) -> String {
     format!(
         "{}: {} at {}/s over {}; {}.",
@@ -306,12 +306,12 @@ fn why(verdict: &Verdict) -> String {
     verdict.why().unwrap_or_default()
 }
 
-/// What was to be tried and was not, each in a sentence without a full stop.
+/// Verifications that did not take place, each as a sentence.
 pub(crate) fn unverified(plan: &PlanFile) -> Vec<String> {
     plan.unverified.iter().map(|one| format!("{} was not verified: {}", one.strategy, one.why)).collect()
 }
 
-/// That the plan does not hold although a strategy is recommended; `None` where it does.
+/// Warning that the verification does not confirm a recommendation; `None` if it does.
 fn doubt(plan: &PlanFile) -> Option<String> {
     let verdict = plan.verdict();
     plan.recommendation.as_ref().filter(|_| verdict != Verdict::Held)?;

@@ -1,31 +1,31 @@
-//! What a command prints: the outcome, one table, and a few lines; with `--all`, every table and remark.
+//! Output of a command: the outcome, one table, and a few lines; with `--all`, every table and remark.
 
 use super::columns::Grid;
 use super::layout::{Style, drawn, fitted, wrapped};
 use zklockbench_core::units::{counted, grouped, one_line, shown};
 
-/// What a command has to print.
+/// All possible output of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     /// The outcome, already coloured and wrapped.
     pub outcome: String,
-    /// What stands above the tables, such as gates.
+    /// Text above the tables, such as gates.
     pub above: Option<String>,
-    /// The first is always printed.
+    /// Tables; the first is always printed.
     pub tables: Vec<Grid>,
-    /// The most telling first. A remark that begins with `!` names its kind, and only one of a kind is printed.
+    /// Remarks, most important first. A prefix `!` marks a remark that names its kind; only one of each kind is printed.
     pub remarks: Vec<String>,
-    /// Lines that are always printed: what the outcome rests on.
+    /// Lines that are always printed: the basis of the outcome.
     pub basis: Vec<String>,
-    /// What else `--all` prints.
+    /// Additional lines with `--all`.
     pub more: Vec<String>,
 }
 
-/// Width of a table where nothing else is asked for.
+/// Default width of a table.
 const WIDTH: u16 = 80;
-/// Lines below the table, beside the one that names the results.
+/// Maximum number of lines below the table, besides the path of the results.
 const LINES: usize = 4;
-/// Letters of a remark.
+/// Maximum length of a remark, in characters.
 const LETTERS: usize = 240;
 
 impl Printed {
@@ -86,7 +86,7 @@ fn line(remark: &str, style: Style) -> String {
     }
 }
 
-/// The remarks, but of those of one kind only the first.
+/// The remarks, with only the first of each kind.
 fn once_a_kind(remarks: &[String]) -> Vec<String> {
     let kind = |at: usize, remark: &str| match remark.strip_prefix("! ").and_then(|rest| rest.split_once(':'))
     {
@@ -102,7 +102,7 @@ fn once_a_kind(remarks: &[String]) -> Vec<String> {
     kinds.into_iter().map(first).collect()
 }
 
-/// What `--all` would print in addition.
+/// Amount of output that only `--all` prints.
 #[derive(Debug, Default)]
 struct Hidden {
     columns: usize,

@@ -49,7 +49,7 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
     }
 }
 
-/// The outcome; what is wrong or not known of it is coloured.
+/// The outcome, with problems and unknowns coloured.
 fn first_line(headline: &Headline, style: Style) -> String {
     let text = wrapped(&one_line(&headline.text()), "", style.text_width());
     let Some((word, rest)) = headline.alarm.and_then(|word| Some((word, text.strip_prefix(word)?))) else {
@@ -58,7 +58,7 @@ fn first_line(headline: &Headline, style: Style) -> String {
     format!("{}{rest}", painted(&Value::verdict(word, headline.verdict.tone()), style))
 }
 
-/// Why the client's counts are not shown beside the servers'; `None` if a remark says which of them disagree.
+/// The reason for missing server counts; `None` if a remark already reports the disagreement.
 fn unchecked(view: &View<'_>) -> Option<String> {
     let rows = view.accounting();
     match rows.iter().filter_map(|row| row.agrees).reduce(|all, one| all && one) {
@@ -70,7 +70,7 @@ fn unchecked(view: &View<'_>) -> Option<String> {
     }
 }
 
-/// The first line, the gates and tables, the remarks, and what only some readers want folded away.
+/// The first line, the gates and tables, and the remarks; details for some readers are folded.
 pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
     let mut said = vec![format!("### {}", escaped(&report.headline.text()))];
@@ -96,7 +96,7 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     said.join("\n\n") + "\n"
 }
 
-/// What ran, and the verdict on its locks with the first reason; where some were violated, with that of each of these.
+/// The scenario and the verdict on its locks, with the reason: the first one of each violated lock, or that of the run.
 fn verdict_line(view: &View<'_>) -> String {
     let why = violated(view).or_else(|| view.judged.why.clone());
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
@@ -107,7 +107,7 @@ fn verdict_word(view: &View<'_>) -> &'static str {
     if view.judged.verdict == Verdict::Held { "exclusion held" } else { view.judged.verdict.word() }
 }
 
-/// The first reason of each lock that broke a promise, and how many more there are.
+/// The first reason of each lock that broke a promise, and the number of further ones.
 fn violated(view: &View<'_>) -> Option<String> {
     let first = |strategy: usize| {
         let trial = view.cells_of(strategy).flat_map(Cell::all).find(|trial| trial.is_violated())?;
@@ -124,25 +124,24 @@ fn violated(view: &View<'_>) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; ") + &more)
 }
 
-/// What the verdict is and rests on, and where it was measured: a line each.
+/// The verdict, its evidence, and the place of measurement: one line each.
 pub(crate) fn basis(view: &View<'_>) -> Vec<String> {
     let measured = format!("Measured on: {}.", view.place_line());
     std::iter::once(format!("{}.", verdict_line(view))).chain(evidence(view)).chain([measured]).collect()
 }
 
-/// The verdict, and the ensemble with its host and its data, which part of every result depends on.
+/// The verdict, and the ensemble's host and data, which affect every result.
 fn brief_basis(view: &View<'_>) -> Vec<String> {
     let measured = view.place.iter().take_while(|place| !place.starts_with("scenario "));
     let measured = measured.cloned().collect::<Vec<_>>().join("; ");
-    // What it would have taken to deceive the judge is part of the whole text.
+    // Only the full text explains the limits of the evidence.
     let evidence = view.evidence.as_deref().and_then(|evidence| evidence.split("; ").next());
     let evidence = evidence.filter(|_| view.judged.verdict == Verdict::Held);
     let held = evidence.map(|evidence| format!("Exclusion held; {evidence}."));
     held.into_iter().chain([format!("{}.", capitalised(&measured))]).collect()
 }
 
-/// What a verdict of held rests on, and what it does not say: that no contender believed that it held what the ensemble had
-/// given to another. Nothing where neither is known.
+/// Evidence for a verdict of held, with a note on zombies (holders without a live session). `None` if there is no evidence.
 fn evidence(view: &View<'_>) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
     let zombies: u64 = view.broken().map(|trial| trial.excused.zombies).sum();

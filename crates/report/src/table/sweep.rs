@@ -1,4 +1,4 @@
-//! What a sweep found.
+//! Results of a sweep.
 
 use super::columns::{Columns, Grid, metric_value};
 use super::layout::Style;
@@ -13,7 +13,7 @@ use zklockbench_record::FigureEntry;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
 use zklockbench_stats::Interval;
 
-/// The outcome, each point, and the findings in words.
+/// The outcome, each point, and the findings as text.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     let found = file.findings.iter().flat_map(|finding| {
         let title = title(file, finding);
@@ -94,7 +94,7 @@ pub(crate) fn extent(file: &SweepFile) -> String {
     )
 }
 
-/// A series as it is called: the strategy and, where there is a second variable, its value.
+/// Name of a series: the strategy and, with a second variable, its value.
 pub(crate) fn title(file: &SweepFile, finding: &Finding) -> String {
     let strategy = shown(&finding.series.strategy, 80);
     match (file.over.get(1), finding.series.beside) {

@@ -1,22 +1,22 @@
-//! Client, cost model and servers side by side.
+//! Counts of client, cost model and servers side by side.
 
 use std::collections::BTreeSet;
 
 use super::{Cell, View};
 use zklockbench_record::{Accounting, Counted};
 
-/// One line of the three-way check of a cell: the sums over its repetitions.
+/// One line of a cell's three-way check, summed over the repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountingRow {
     pub strategy: String,
     pub contenders: usize,
     pub line: Accounting,
-    /// Whether the numbers of each repetition agree; `None` where only one of them counted.
+    /// Whether the counts agree in each repetition; `None` if only one party counted.
     pub agrees: Option<bool>,
 }
 
 impl View<'_> {
-    /// The three-way check of every cell, what by what.
+    /// The three-way check of every cell, line by line.
     pub fn accounting(&self) -> Vec<AccountingRow> {
         let rows_of = |cell: &Cell<'_>| -> Vec<AccountingRow> {
             let row = |what| AccountingRow {
@@ -31,7 +31,7 @@ impl View<'_> {
     }
 }
 
-/// What was counted, in the order of the table.
+/// Counted quantities, in the order of the table.
 fn whats(cell: &Cell<'_>) -> BTreeSet<Counted> {
     cell.all().flat_map(|one| &one.accounting).map(|line| line.what).collect()
 }
@@ -40,7 +40,7 @@ fn lines<'c>(cell: &'c Cell<'_>, what: Counted) -> impl Iterator<Item = &'c Acco
     cell.all().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
 }
 
-/// Adds up one line. A number that one repetition lacks is missing from the sum: a part would look like a disagreement.
+/// Sums one line. If a repetition lacks a count, so does the sum, because a partial sum would look like a disagreement.
 fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
     let total = |number: fn(&Accounting) -> Option<u64>| lines(cell, what).map(number).sum();
     Accounting {

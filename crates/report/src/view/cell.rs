@@ -1,5 +1,5 @@
-//! One strategy at one contender count, over all its repetitions, and all that a table or chart may say of them together: their
-//! figures, and their course in steps that fit how long they are and how often the lock was acquired.
+//! A cell: one strategy with one number of contenders, over all its repetitions. Provides its metrics for tables and charts, and
+//! its throughput over time in suitable steps.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use zklockbench_record::figures::REQUESTS_PER_ACQUISITION;
 use zklockbench_record::{Counting, EnsembleOrder, FigureEntry, Steady, Trial};
 use zklockbench_stats::median;
 
-/// One strategy at one contender count.
+/// One strategy with one number of contenders.
 ///
-/// Figures are taken over the sound trials. Where there is none, they are taken over all, and
-/// [`Cell::is_sound`] says so: a renderer then marks the figure.
+/// Metrics come from the valid trials. Without a valid trial, they come from all trials and [`Cell::is_sound`] is false, so that
+/// renderers mark the metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell<'a> {
     /// Position in [`super::View::strategies`].
@@ -23,7 +23,7 @@ pub struct Cell<'a> {
     pub trials: Vec<Cow<'a, Trial>>,
 }
 
-/// The middle and the ends of what the repetitions gave.
+/// Median and range over the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     pub median: f64,
@@ -44,12 +44,12 @@ impl Spread {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Percentile {
     pub us: f64,
-    /// Waits that were not served could make it longer: it is at least this.
+    /// Whether the value is a lower bound, because of unserved waits.
     pub at_least: bool,
 }
 
 impl Percentile {
-    /// As tables show it: `12 ms`, or `≥ 12 ms`.
+    /// Text for tables: `12 ms`, or `≥ 12 ms`.
     pub fn shown(&self) -> String {
         at_least(format_micros(self.us.round() as u64), self.at_least)
     }
@@ -60,33 +60,33 @@ impl Cell<'_> {
         self.trials.iter().map(AsRef::as_ref)
     }
 
-    /// Whether at least one trial is neither invalid nor partial.
+    /// Whether any trial is neither invalid nor partial.
     pub fn is_sound(&self) -> bool {
         self.all().any(Trial::is_sound)
     }
 
-    /// The trials whose figures count: the sound ones or, where there is none, all.
+    /// Trials that metrics come from: the valid ones or, if there are none, all.
     pub fn counting(&self) -> impl Iterator<Item = &Trial> {
         let any_sound = self.is_sound();
         self.all().filter(move |trial| trial.is_sound() || !any_sound)
     }
 
-    /// The spread of a figure over the trials that count; `None` when none measured it.
+    /// Spread of a metric over the [counting](Self::counting) trials; `None` if none measured it.
     pub fn spread(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.counting().filter_map(figure))
     }
 
-    /// The median of a figure of the table over the trials that count.
+    /// Median of a table metric over the counting trials.
     pub fn figure(&self, entry: &FigureEntry) -> Option<f64> {
         self.median(|one| entry.of(one))
     }
 
-    /// The median of a figure over the trials that count.
+    /// Median of a metric over the counting trials.
     pub fn median(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
         self.spread(figure).map(|spread| spread.median)
     }
 
-    /// The samples of a measure in the trials that count.
+    /// Samples of a measure in the counting trials.
     fn samples(&self, measure: Measure) -> impl Iterator<Item = &Histogram> {
         self.counting().filter_map(move |one| one.histograms.get(&measure))
     }
@@ -96,7 +96,7 @@ impl Cell<'_> {
         self.samples(measure).chain(unserved.into_iter().flatten()).any(|samples| !samples.is_empty())
     }
 
-    /// Whether the queue grew in a trial that counts.
+    /// Whether the queue grew in a counting trial.
     pub fn is_unstable(&self) -> bool {
         self.counting().any(Trial::is_unstable)
     }
@@ -105,9 +105,8 @@ impl Cell<'_> {
         self.all().any(|one| one.arrived.is_some())
     }
 
-    /// A percentile of a measure: the median over the trials that count of what it is in each; a lower bound as soon
-    /// as it is one in any of them. `None` when none has a sample, and for the waits of a queue that grew: they would only say
-    /// how long the trial was.
+    /// A percentile of a measure: its median over the counting trials, and a lower bound if it is one in any of them. `None`
+    /// without samples, and for waits if the queue grew, because they would only reflect the length of the trial.
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
         if measure.is_of_the_queue() && self.is_unstable() {
             return None;
@@ -118,20 +117,20 @@ impl Cell<'_> {
         Some(Percentile { us, at_least: each.iter().any(|one| one.at_least) })
     }
 
-    /// The longest of all samples of the trials that count.
+    /// The longest sample in the counting trials.
     pub fn longest(&self, measure: Measure) -> Option<Percentile> {
         let each = self.counting().filter_map(|one| Some(one.survival(measure)?.longest));
         let longest = each.max_by_key(|one| (one.us, one.at_least))?;
         Some(Percentile { us: longest.us as f64, at_least: longest.at_least })
     }
 
-    /// The samples of all trials that count, pooled; `None` when there is none.
+    /// Pooled samples of the counting trials; `None` without samples.
     pub fn pooled(&self, measure: Measure) -> Option<Survival> {
         Survival::of_pooled(measure, |part| self.samples(part).collect())
     }
 
-    /// How long after a release its waiters heard of it, class of ranks by class: the medians over the trials that
-    /// count, and how many notifications those had together. Empty where none was recorded.
+    /// Delays from a release to its notifications, by class of ranks: medians over the counting trials, and the total number of
+    /// notifications. Empty if none was recorded.
     pub fn herd(&self) -> Vec<Woken> {
         let mut classes: BTreeMap<u32, Vec<&Woken>> = BTreeMap::new();
         for woken in self.counting().flat_map(|one| one.herd.iter().flatten()) {
@@ -150,8 +149,8 @@ impl Cell<'_> {
         classes.into_values().map(pooled).collect()
     }
 
-    /// Requests per acquisition, kind by kind, of the trial with the median total (or of the two in the middle, half
-    /// of each), so that the kinds add up to the median that the table shows.
+    /// Requests per acquisition by kind, from the trial with the median total, so that the kinds add up to the median in the
+    /// table. With an even number of trials, the average of the middle two.
     pub fn requests(&self) -> Vec<(RequestKind, f64)> {
         let mut counting: Vec<(f64, &Trial)> =
             self.counting().filter_map(|one| Some((REQUESTS_PER_ACQUISITION.of(one)?, one))).collect();
@@ -167,7 +166,7 @@ impl Cell<'_> {
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
 
-    /// Its course, in steps of which each has some acquisitions; `None` where that leaves no two of them.
+    /// Throughput over time, in steps long enough for some acquisitions each; `None` if that leaves fewer than two steps.
     pub fn over_time(&self) -> Option<RateOverTime> {
         RateOverTime::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
     }
@@ -176,8 +175,8 @@ impl Cell<'_> {
         self.counting().find_map(Trial::on_the_wire)
     }
 
-    /// What its trials are judged as, all together. Trials whose figures do not count leave it unknown. A single contender
-    /// has nobody to exclude, so there is no verdict on it.
+    /// Verdict over all trials. Invalid and partial trials make it unknown. A single contender has no other to exclude, so it has
+    /// no verdict.
     pub fn verdict(&self) -> Option<Verdict> {
         verdict(self.all(), self.contenders)
     }
@@ -187,18 +186,18 @@ impl Cell<'_> {
         self.all().any(Trial::is_violated)
     }
 
-    /// Whether the one promise that was broken, in whatever trial, is that everybody is served.
+    /// Whether the only broken promise, in any trial, is that every contender is served.
     pub fn is_only_stuck(&self) -> bool {
         let mut violated = self.all().filter(|one| one.is_violated()).peekable();
         violated.peek().is_some() && violated.all(|one| one.judged.is_only_stuck())
     }
 
-    /// Why: what was judged of the first trial in which one was.
+    /// Reason for the first violation.
     pub fn why_violated(&self) -> Option<String> {
         self.all().find(|one| one.is_violated())?.judged.why.clone()
     }
 
-    /// How many of its contenders took part in the trial with the fewest.
+    /// Number of contenders that took part, in the trial with the fewest.
     pub fn took_part(&self) -> u64 {
         self.all().map(Trial::took_part).min().unwrap_or(0)
     }
@@ -221,7 +220,7 @@ fn verdict<'t>(trials: impl Iterator<Item = &'t Trial>, contenders: usize) -> Op
     }
 }
 
-/// What these trials are judged as in a word: `VIOLATED`, `held` or `unknown`.
+/// Combined verdict of these trials as a word: `VIOLATED`, `held` or `unknown`.
 pub(super) fn verdict_word<'t>(
     trials: impl Iterator<Item = &'t Trial>,
     contenders: usize,
@@ -230,11 +229,11 @@ pub(super) fn verdict_word<'t>(
     Some(if matches!(verdict, Verdict::Violated(_)) { "VIOLATED" } else { verdict.word() })
 }
 
-/// Entries, compared with when the ensemble deleted the node of the holder before.
+/// Acquisitions compared with the time at which the ensemble deleted the previous holder's node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EntryOrder {
     pub compared: u64,
-    /// Those before the deletion: by the servers' clock or by their transactions, whichever tells more.
+    /// Acquisitions before the deletion, by the servers' clock or by transactions, whichever reveals more.
     pub too_early: u64,
 }
 
@@ -258,21 +257,21 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// As finely as the trial was recorded: in slots of some milliseconds or, by older versions, in seconds.
+    /// Bins at the recorded resolution: slots of some milliseconds or, from older versions, seconds.
     pub fn of(trial: &Trial) -> Self {
         let seconds = || Self {
             bin_us: 1_000_000,
             acquired: trial.timeline.iter().map(|second| second.acquisitions).collect(),
         };
         let slots = |steady: &Steady| {
-            // Slots begin with the load, of which the warm-up is not measured.
+            // Slots begin with the load, including the unmeasured warm-up.
             let before = steady.warm_up_us.checked_div(steady.slot_us)?;
             let after = steady.acquired.get(usize::try_from(before).ok()?..)?;
             let acquired: Vec<u64> = after.iter().map(|count| u64::from(*count)).collect();
             (!acquired.is_empty()).then_some(Self { bin_us: steady.slot_us, acquired })
         };
         let bins = trial.steady.as_ref().and_then(slots).unwrap_or_else(seconds);
-        // Without the last where that was cut short: it would look like a collapse.
+        // An incomplete last bin is dropped, because it would look like a collapse.
         let full = usize::try_from(trial.measured_us / bins.bin_us.max(1)).unwrap_or(usize::MAX);
         Self { acquired: bins.acquired.into_iter().take(full).collect(), ..bins }
     }
@@ -285,7 +284,7 @@ impl Bins {
         }
     }
 
-    /// How long the full bins are together, in microseconds.
+    /// Total length of the full bins, in microseconds.
     fn lasted_us(&self) -> u64 {
         self.bin_us * self.acquired.len() as u64
     }
@@ -294,13 +293,13 @@ impl Bins {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateOverTime {
     pub bin_us: u64,
-    /// Acquisitions a second in each bin: the median over the repetitions that count and lasted that long.
+    /// Acquisitions per second in each bin: the median over the counting repetitions that lasted that long.
     pub per_second: Vec<f64>,
 }
 
-/// With fewer acquisitions in a bin, on average, a course goes up and down between none and one.
+/// Minimum average number of acquisitions per bin; with fewer, the line jumps between none and one.
 const PER_BIN: f64 = 8.0;
-/// More bins than this cannot be told apart.
+/// Maximum number of distinguishable bins.
 const BINS_AT_MOST: u64 = 150;
 const BINS_AT_LEAST: usize = 2;
 
@@ -327,7 +326,7 @@ impl RateOverTime {
     }
 }
 
-/// How many times as long as it was recorded a bin may become.
+/// Factors by which a recorded bin may be lengthened.
 const STEPS: [u64; 16] =
     [1, 2, 4, 10, 20, 40, 100, 200, 400, 1_000, 2_000, 4_000, 10_000, 20_000, 40_000, 100_000];
 

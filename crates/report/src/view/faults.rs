@@ -1,7 +1,7 @@
-//! What became of each lock under each fault: the rows behind the table and the heat map.
+//! Effects of each fault on each lock: the rows behind the table and the heat map.
 //!
-//! A trial may have several faults. How long the lock was not acquired is known fault by fault and stands with the
-//! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
+//! A trial may have several faults. Times without an acquisition are known for each fault and listed under its label. Everything
+//! else is known only for a trial as a whole and listed under all its faults together.
 
 use super::cell::verdict_word;
 use super::{Cell, EntryOrder, View};
@@ -9,17 +9,17 @@ use zklockbench_core::units::{distinct, format_micros};
 use zklockbench_record::{FaultRecord, Trial};
 use zklockbench_stats::median;
 
-/// One label, or several that one trial had together.
+/// One label, or several of the same trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultSet {
-    /// The labels, in the order of the run's.
+    /// Labels in the run's order.
     pub labels: Vec<String>,
     /// Whether these are all labels of the run.
     all: bool,
 }
 
 impl FaultSet {
-    /// What it is called in outputs. More than two labels are not repeated where they are all that there are.
+    /// Name in outputs. A set of more than two labels is not spelled out if it has all labels of the run.
     pub fn name(&self) -> String {
         match self.labels.len() {
             many @ 3.. if self.all => format!("all {many} together"),
@@ -46,7 +46,7 @@ impl View<'_> {
         self.broken().next().is_some()
     }
 
-    /// Each label by itself, then the combinations of several that trials had.
+    /// Each label on its own, then the combinations in trials with several.
     pub fn fault_sets(&self) -> Vec<FaultSet> {
         let faults = self.broken().flat_map(|trial| &trial.faults);
         let labels = distinct(faults.map(|fault| fault.label.as_str()));
@@ -65,7 +65,7 @@ impl View<'_> {
         self.cells.iter().flat_map(Cell::all).filter(|trial| !trial.faults.is_empty())
     }
 
-    /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
+    /// Effects of each fault on each lock, by strategy, fault and number of contenders.
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
         let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
@@ -76,92 +76,92 @@ impl View<'_> {
     }
 }
 
-/// One strategy at one contender count under one fault, or under several together.
+/// One strategy with one number of contenders, under one fault or several together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnderFault<'a> {
     pub cell: &'a Cell<'a>,
     /// Position in [`View::fault_sets`].
     pub set: usize,
-    /// What is known fault by fault; `None` of several together.
+    /// Metrics of each fault; `None` for several together.
     pub faults: Option<FaultFigures>,
-    /// What is known of the trials that had just these faults; `None` when there is none.
+    /// Metrics of the trials with exactly these faults; `None` if there are none.
     pub trials: Option<TrialFigures>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
     Unknown,
-    /// It was acquired again after so many microseconds, the median.
+    /// The lock was acquired again after this median time, in microseconds.
     Recovered(f64),
-    /// It was never acquired again, or a contender was not served.
+    /// The lock was never acquired again, or a contender was not served.
     Stuck,
     Violated,
 }
 
-/// What is known fault by fault. Times are those of proved faults of the repetitions that count, for what an
-/// unproved one did not do cannot be put down to it.
+/// Metrics of one kind of fault. Times come from proved faults in counting repetitions, because the effects of an unproved fault
+/// cannot be attributed to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FaultFigures {
     pub fired: usize,
-    /// Of those, the ones whose effect was seen.
+    /// Number of these whose effect was seen.
     pub proved: usize,
-    /// The longest time from any of them to the first sight of a newly elected leader; `None` when there was none.
+    /// Longest time from a fault until a newly elected leader was first seen; `None` if there was none.
     pub elected_us: Option<u64>,
-    /// The longest gap between acquisitions around any of them, in microseconds; `None` when all were too short to note.
+    /// Longest gap between acquisitions around a fault, in microseconds; `None` if all were too short to record.
     pub longest_gap_us: Option<u64>,
-    /// How soon the lock was acquired again; `None` when no effect was seen.
+    /// Time until the lock was acquired again; `None` if no effect was seen.
     pub recovery: Option<Recovery>,
 }
 
-/// From a fault's effect to the next acquisition, in microseconds. Infinite where none followed.
+/// Time from a fault's effect to the next acquisition, in microseconds; infinite if there was none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recovery {
     pub median_us: f64,
     pub longest_us: f64,
 }
 
-/// Sums over all repetitions, also those whose figures do not count, so that nothing bad is hidden.
+/// Sums over all repetitions, including invalid and partial ones, so that no problem is hidden.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TrialFigures {
-    /// Whether the lock excluded, in a word; `None` of a single contender.
+    /// Verdict as a word; `None` for a single contender.
     pub verdict: Option<&'static str>,
     pub violations: u64,
-    /// Exclusion as the ensemble saw it: the sum of those trials of which it told something.
+    /// Exclusion from the ensemble's view, summed over the trials with data on it.
     pub order: Option<EntryOrder>,
-    /// Entries beside a contender whose session was suspended or gone.
+    /// Acquisitions during the hold of a contender whose session was suspended or gone.
     pub zombies: u64,
-    /// The longest time for which one of those was inside beside another, in microseconds.
+    /// Longest overlap of such a hold with another, in microseconds.
     pub longest_unsafe_us: u64,
-    /// Entries beside another of which it can't be judged whether it still held.
+    /// Acquisitions while another contender may still have held the lock.
     pub uncertain: u64,
-    /// Contenders that were not served though nothing was broken any more.
+    /// Contenders that were not served although the ensemble was healthy again.
     pub stuck: usize,
-    /// Ephemeral nodes left when all had released; `None` when one of the trials could not be asked.
+    /// Ephemeral nodes left after all contenders had released; `None` if a trial could not be checked.
     pub orphans: Option<u64>,
     pub sessions_lost: u64,
     pub holds_lost: u64,
     /// Waits that ended with the session or its connection.
     pub waits_lost: u64,
-    /// Writes of a holder after another had entered.
+    /// Writes of a holder after another contender had acquired the lock.
     pub stale_writes: u64,
-    /// Of those, the ones turned away by their fencing token.
+    /// Number of these that were rejected because of their fencing token.
     pub stale_rejected: u64,
 }
 
 impl<'a> UnderFault<'a> {
-    /// `None` when no trial of the cell had that fault.
+    /// `None` if no trial of the cell had this fault.
     fn of(cell: &'a Cell<'a>, set: usize, named: &FaultSet) -> Option<Self> {
         let faults = named.single().and_then(|label| FaultFigures::of(cell, label));
         let trials = TrialFigures::of(cell, named);
         (faults.is_some() || trials.is_some()).then_some(Self { cell, set, faults, trials })
     }
 
-    /// The median time to the next acquisition, in microseconds; infinite where none came, `None` where no effect was seen.
+    /// Median time to the next acquisition, in microseconds; infinite if there was none, `None` if no effect was seen.
     pub fn recovery_us(&self) -> Option<f64> {
         Some(self.faults?.recovery?.median_us)
     }
 
-    /// What is told of it, part by part, and the worst that happened.
+    /// Results as text, one entry each, and the worst of them.
     pub fn told(&self) -> (Vec<String>, Fate) {
         let wrong = self.trials.map(wrong).unwrap_or_default();
         let time = self.faults.map(|_| match self.recovery_us() {
@@ -238,14 +238,13 @@ impl TrialFigures {
     }
 }
 
-/// Shorter times, in microseconds, are not told apart.
+/// Resolution in microseconds: shorter times are not distinguished.
 pub const SHORTEST_US: f64 = 5_000.0;
 
-/// What stands for a time too short to be noted: trials with faults keep gaps of 5 ms and more.
+/// Text for times below the resolution: trials with faults record gaps of 5 ms and more.
 const SHORT: &str = "< 5 ms";
 
-/// A time until the lock was acquired again, in microseconds: 0 when there was no gap that is noted, infinite when
-/// it was not acquired any more.
+/// Text for a recovery time in microseconds: 0 if there was no recorded gap, infinite if the lock was not acquired again.
 pub fn recovery_word(us: f64) -> String {
     match us {
         us if us.is_infinite() => "never".to_owned(),
@@ -254,7 +253,7 @@ pub fn recovery_word(us: f64) -> String {
     }
 }
 
-/// The longest gap around a fault; `None` when no effect of the fault was seen.
+/// Text for the longest gap around a fault; `None` if no effect of the fault was seen.
 pub fn gap_word(figures: &FaultFigures) -> Option<String> {
     let recovery = figures.recovery?;
     Some(match figures.longest_gap_us {

@@ -1,6 +1,6 @@
-//! The one view model behind every renderer: what a table row or a chart point is, before it is drawn.
+//! The view model behind every renderer: the contents of table rows and chart points, before drawing.
 //!
-//! A renderer never computes a figure of its own, so a table and a chart cannot disagree.
+//! Renderers compute no metrics themselves, so tables and charts cannot disagree.
 
 mod accounting;
 mod cell;
@@ -18,26 +18,27 @@ use zklockbench_core::measure::Measure;
 use zklockbench_core::units::distinct_sorted;
 use zklockbench_record::{Floor, Judged};
 
-/// A stored run as the renderers see it.
+/// A stored run for the renderers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View<'a> {
     pub title: String,
-    /// What the scenario asks; `None` where it does not say.
+    /// Question that the scenario asks; `None` if it has none.
     pub question: Option<String>,
-    /// Where it was measured: sentences without a full stop, most telling first.
+    /// Place of measurement: sentences without a full stop, most important first.
     pub place: Vec<String>,
-    /// The strategies by their labels, in the order of the scenario. The position gives the colour.
+    /// Labels of the strategies in the scenario's order. The position determines the colour.
     pub strategies: Vec<String>,
-    /// One cell for each strategy and contender count that ran, in that order.
+    /// One cell for each strategy and number of contenders that ran, in that order.
     pub cells: Vec<Cell<'a>>,
-    /// What handoffs and uncontended acquires are compared with; `None` where nothing was measured of it.
+    /// Floor for handoffs and uncontended acquires; `None` if it was not measured.
     pub floor: Option<Floor>,
-    /// How many trials ran before the run was interrupted or cut short, in a sentence without a full stop; `None` where all did.
+    /// Number of trials that ran before the run was interrupted or ended early, as a sentence without a full stop; `None` if the
+    /// run is complete.
     pub unfinished: Option<String>,
-    /// What must be said of the run as a whole, e.g. that it was cut short.
+    /// Remarks on the run as a whole, e.g. that it ended early.
     pub remarks: Vec<String>,
     pub judged: Judged,
-    /// What the verdict rests on, in a sentence without a full stop; `None` where it did not hold, or nothing tells.
+    /// Evidence for the verdict, as a sentence without a full stop; `None` if the verdict is not held or there is no evidence.
     pub evidence: Option<String>,
 }
 
@@ -46,22 +47,22 @@ impl<'a> View<'a> {
         self.strategies.get(cell.strategy).map_or("?", String::as_str)
     }
 
-    /// How many times as long as the floor's median a cell's handoff took, by medians; `None` where either is missing.
+    /// Median handoff of a cell as a multiple of the floor's median; `None` if either is missing.
     pub fn handoff_over_floor(&self, cell: &Cell<'_>) -> Option<f64> {
         self.floor.as_ref()?.handoffs(cell.percentile(Measure::Handoff, 0.5)?.us)
     }
 
-    /// The same of acquires that no other contender delayed.
+    /// Median uncontended acquire of a cell as a multiple of the floor's median; `None` if either is missing.
     pub fn uncontended_over_floor(&self, cell: &Cell<'_>) -> Option<f64> {
         self.floor.as_ref()?.uncontended_acquires(cell.percentile(Measure::Uncontended, 0.5)?.us)
     }
 
-    /// The cells of one strategy, by rising contender count.
+    /// Cells of one strategy, by increasing number of contenders.
     pub fn cells_of(&self, strategy: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.strategy == strategy)
     }
 
-    /// The cells of one contender count, in the order of the strategies.
+    /// Cells with one number of contenders, in the order of the strategies.
     pub fn cells_at(&self, contenders: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.contenders == contenders)
     }
@@ -70,9 +71,9 @@ impl<'a> View<'a> {
         distinct_sorted(self.cells.iter().map(|cell| cell.contenders))
     }
 
-    /// The contender count at which most strategies have that: the largest, if several have it at as many.
+    /// The number of contenders at which most cells satisfy `has`; the largest in case of a tie.
     ///
-    /// Cells with a sound repetition count before those that only have invalid or partial ones.
+    /// Cells with a valid repetition take precedence over cells with only invalid or partial ones.
     pub fn best_common_count(&self, has: impl Fn(&Cell<'_>) -> bool) -> Option<usize> {
         let score = |&contenders: &usize| {
             let found: Vec<&Cell<'a>> = self.cells_at(contenders).filter(|cell| has(cell)).collect();
@@ -82,7 +83,7 @@ impl<'a> View<'a> {
         self.contender_counts().into_iter().max_by_key(score).filter(|count| score(count).1 > 0)
     }
 
-    /// The contender count at which the herd's curve is drawn; `None` where no release woke two waiters.
+    /// Number of contenders for the herd curve; `None` if no release woke two waiters.
     pub fn herd_count(&self) -> Option<usize> {
         let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
         self.best_common_count(|cell| {

@@ -1,4 +1,4 @@
-//! Remarks on a run: one line for each thing that was marked or went wrong.
+//! Remarks on a run: one line for each mark or problem.
 
 use super::{Cell, View};
 use zklockbench_core::measure::{HIGHEST_US, Measure};
@@ -6,12 +6,12 @@ use zklockbench_core::units::{cell_name, counted, format_micros, number, percent
 use zklockbench_record::figures::{OFFERED, THROUGHPUT};
 use zklockbench_record::{Arrived, Disagreement, Election, FaultRecord, Stuck, Trial};
 
-/// Reasons for which a lock with that many contenders was violated that are told one by one.
+/// Maximum number of listed reasons for a violation per cell.
 const REASONS_TOLD: usize = 3;
 
 impl View<'_> {
-    /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
-    /// left behind, and counts on which client, cost model and servers disagree.
+    /// One line for each mark: the run's own remarks, violations, invalid and partial trials, leftovers of faults, and
+    /// disagreements between client, cost model and servers.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
         notes.extend(self.marks());
@@ -21,8 +21,8 @@ impl View<'_> {
         notes
     }
 
-    /// Some lines for each cell in which a promise was broken, then one for each trial whose figures do not count, or in
-    /// which the lock stood still or contenders were not served, with the reason.
+    /// A few lines for each cell with a violation, then one line with the reason for each trial that is invalid or partial, had
+    /// an outage, or left contenders unserved.
     fn marks(&self) -> Vec<String> {
         let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
@@ -49,7 +49,7 @@ impl View<'_> {
         lines
     }
 
-    /// Waits that were not served. A few are under way whenever a phase ends; what takes long is told.
+    /// Unserved waits of a cell, if they are long. A few waits are in progress whenever a phase ends.
     fn unserved_of(&self, cell: &Cell<'_>) -> Option<String> {
         let (unserved, timed_out) = (cell.sum(Trial::unserved), cell.sum(Trial::timed_out));
         let acquired = cell.sum(|one| one.measured.acquired());
@@ -84,7 +84,7 @@ impl View<'_> {
         let elections = trial
             .unexplained_elections()
             .map(|one| format!("election: {of}: {}", told(one, trial.measured_us)));
-        // Where something was broken on purpose, requests fail.
+        // Failed requests are expected in trials with faults.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
         let said = [("errors", errors), ("delayed", trial.sessions.told_delayed())];
         let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?)));
@@ -115,7 +115,7 @@ impl View<'_> {
         .collect()
     }
 
-    /// What of its requests could not be counted on the wire, or was counted otherwise than by the client itself.
+    /// Requests that could not be counted on the wire, or whose counts differ from the client's.
     fn notes_on_the_wire(&self, cell: &Cell<'_>) -> Vec<String> {
         let name = self.name(cell);
         let Some(counting) = cell.on_the_wire() else {
@@ -134,8 +134,8 @@ impl View<'_> {
         fan_out.chain(disagree).collect()
     }
 
-    /// One line for each stuck contender, for each trial that left nodes behind, and for each fault that was not
-    /// proved or not undone.
+    /// One line for each stuck contender, for each trial with leftover nodes, and for each fault that was not proved or not
+    /// undone.
     fn fault_notes(&self) -> Vec<String> {
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
         let broken = trials.filter(|(_, trial)| !trial.faults.is_empty() || !trial.stuck.is_empty());
@@ -162,8 +162,7 @@ impl View<'_> {
     }
 }
 
-/// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
-/// arrivals were dropped.
+/// Remarks on one trial: a growing queue, a missed rate with its likely limit, and dropped arrivals.
 fn of_open_load(of: &str, trial: &Trial) -> Vec<String> {
     let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
     let mut notes = Vec::new();
@@ -198,7 +197,7 @@ fn of_open_load(of: &str, trial: &Trial) -> Vec<String> {
     notes
 }
 
-/// What may have limited the throughput, the busiest first, each with the share of it that was used.
+/// Possible limits of the throughput, each with its utilisation, highest first.
 fn in_use(trial: &Trial) -> String {
     let lock = trial.utilisation.map(|used| ("the busiest lock", used.busiest));
     let generator = Some(("the generator's processor", trial.health.cpu_share));
@@ -211,7 +210,7 @@ fn in_use(trial: &Trial) -> String {
     told.join(", ")
 }
 
-/// Who was elected and when, by whatever made the servers do that.
+/// The elected leader and the time of the election, whatever its cause.
 fn told(election: &Election, measured_us: u64) -> String {
     let Election { leader, seen_us, .. } = election;
     let when = match u64::try_from(*seen_us) {
@@ -222,7 +221,7 @@ fn told(election: &Election, measured_us: u64) -> String {
     format!("the servers elected a new leader, {leader}, first seen {when}; no fault caused this")
 }
 
-/// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.
+/// Maximum number of listed stuck contenders per trial. If a lock is blocked, all its contenders are stuck.
 const STUCK_TOLD: usize = 20;
 
 fn stuck(trial: &Trial, of: &str) -> Vec<String> {
@@ -248,7 +247,7 @@ fn who(stuck: &Stuck) -> String {
     said.join(", ")
 }
 
-/// Orphans that are named in a note.
+/// Maximum number of orphans listed in a note.
 const ORPHANS_TOLD: usize = 3;
 
 fn orphans(left: u64, trial: &Trial, of: &str) -> String {

@@ -1,4 +1,4 @@
-//! From the stored run to the view.
+//! Conversion of a stored run into a view.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use zklockbench_record::{EnsembleInfo, Floor, LIMITED, RunEnding, Trial};
 use zklockbench_results::{RunFile, StoredRun};
 
 impl<'a> View<'a> {
-    /// The view of a stored run. Never fails: what is missing is not shown.
+    /// The view of a stored run. Never fails; missing data is left out.
     pub fn of(stored: &'a StoredRun) -> Self {
         let strategies = strategies(stored);
         let position =
@@ -41,16 +41,16 @@ fn question(scenario: &str) -> Option<String> {
     described.get("description")?.as_str().map(str::to_owned)
 }
 
-/// What the verdict rests on in the trial in which that is the least.
+/// Evidence for the verdict, from the trial with the least.
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
     Some(format!("weakest in {cell}: {}", trial.describe_evidence()))
 }
 
-/// The labels of the strategies that ran, in the order in which the scenario names them.
+/// Labels of the strategies that ran, in the scenario's order.
 ///
-/// The trials themselves ran shuffled; colours that followed them would change from run to run.
+/// Trials run in random order, so colours based on that order would differ between runs.
 fn strategies(stored: &StoredRun) -> Vec<String> {
     let ran = |label: &&String| stored.trials.iter().any(|trial| trial.spec.strategy.label == **label);
     stored.run.strategies.iter().filter(ran).cloned().collect()
@@ -79,7 +79,7 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
         .collect()
 }
 
-/// By which workers a run was made, and what no clock of theirs could tell.
+/// The run's workers and hosts, and the handoffs that no single clock could time.
 fn of_workers(stored: &StoredRun) -> Option<String> {
     let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
     if workers.is_part() {
@@ -105,7 +105,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     ))
 }
 
-/// What is missing of the floor. A run of a version that did not know of floors misses none.
+/// Missing parts of the floor; `None` for runs of versions without floors.
 fn no_floor(floor: &Floor) -> Option<String> {
     let why = floor.missing.as_ref()?;
     let what =
@@ -113,7 +113,7 @@ fn no_floor(floor: &Floor) -> Option<String> {
     Some(format!("{what}: {why}"))
 }
 
-/// Trials that the generator spoiled and that others were made in place of.
+/// Trials that the generator spoiled and that were rerun.
 fn made_again(replaced: &[Trial]) -> Vec<String> {
     let told = |trial: &Trial| {
         let (spec, why) = (&trial.spec, trial.health.invalid.as_deref().unwrap_or_default());
@@ -149,7 +149,7 @@ fn ending(stored: &StoredRun) -> Option<String> {
     }
 }
 
-/// Of a run that was resumed, which trials ran when, and how each part ended.
+/// Segments of a resumed run: their trials, and how each segment ended.
 fn resumed(run: &RunFile) -> Option<String> {
     let parts = run.segments.iter().map(|part| {
         let from = humantime::format_rfc3339_seconds(part.started_at);
@@ -183,7 +183,7 @@ fn resumed(run: &RunFile) -> Option<String> {
     Some(format!("The run was resumed {times}, each time on an ensemble opened anew: {}", parts.join("; ")))
 }
 
-/// The sentences on where a run was measured, most telling first.
+/// Sentences on the place of measurement, most important first.
 fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     let mut said = vec![ensemble(&run.ensemble), host(run)];
     if !run.ensemble.placement.is_empty() {
@@ -208,7 +208,7 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     said
 }
 
-/// Why the servers' counts are not beside the client's: one line for each server and reason.
+/// Reasons for missing server counts: one line for each server and reason.
 fn not_compared(trials: &[Trial]) -> Vec<String> {
     let servers = trials.iter().flat_map(|trial| &trial.servers);
     distinct_sorted(servers.filter_map(|server| {
@@ -232,7 +232,7 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
     format!("{} ensemble, {servers}{version}", ensemble.kind)
 }
 
-/// `3.9.4-abc, built on …` as the server says it, without its commit and build date.
+/// The number from a server's version such as `3.9.4-abc, built on …`, without commit and build date.
 fn short(version: &str) -> &str {
     version.split(['-', ',', ' ']).next().unwrap_or(version)
 }

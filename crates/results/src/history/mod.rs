@@ -1,4 +1,4 @@
-//! History files: JSON lines, starting with a header. `docs/results-format.md` describes them for users.
+//! History files: JSON lines that start with a header. `docs/results-format.md` describes them for users.
 //!
 //! [`HistoryWriter`] writes the history of a run; [`HistoryReader`] returns events one by one and keeps none.
 

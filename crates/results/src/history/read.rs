@@ -1,4 +1,4 @@
-//! Reading a history: its header, then event after event; and single lines by their position.
+//! Reads a history: its header, then one event after another; and single lines by their position.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use zklockbench_record::history::{Event, Header, LinePosition};
 
 const CHUNK: usize = 256 << 10;
 
-/// A history being read. It keeps one line at a time.
+/// A reader of a history, which keeps one line at a time.
 #[derive(Debug)]
 pub struct HistoryReader {
     path: PathBuf,

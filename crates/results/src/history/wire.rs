@@ -1,8 +1,7 @@
-//! JSON of a history's lines. Phases, states and modes are the lower-case names of `Step`, `SessionState` and
-//! `Mode`, so renaming one of these changes the file. Everything else is independent of the suite's types.
+//! JSON of a history's lines. Phases, states and modes are the lower-case names of `Step`, `SessionState` and `Mode`, so renaming
+//! one of these changes the format. Everything else is independent of the suite's types.
 //!
-//! Readers ignore unknown fields. Unknown operations are errors, because a history without them would mean
-//! something else.
+//! Readers ignore unknown fields. Unknown operations are errors, because a history without them would have a different meaning.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

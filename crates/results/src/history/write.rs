@@ -1,4 +1,4 @@
-//! Writing a history: live, from a complete trial, or merged from several workers.
+//! Writes a history: live, from a complete trial, or merged from several workers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,11 +16,10 @@ use zklockbench_record::history::{Event, Header, What};
 /// Time for which an event is buffered, so that an earlier event of another thread can be written first.
 const KEPT_BACK_US: u64 = 1_000_000;
 
-/// A history being written: the events of one clock.
+/// A writer of a history with the events of one clock.
 ///
-/// Threads stamp events before they pass them on, so events arrive slightly out of order; the file has them
-/// in order. The header declares the history incomplete until [`HistoryWriter::finish`]. Dropping the writer
-/// earlier keeps the events so far.
+/// Threads stamp events before passing them on, so events arrive slightly out of order; the file has them in order. The header
+/// declares the history incomplete until [`HistoryWriter::finish`]. Dropping the writer earlier keeps the events so far.
 #[derive(Debug)]
 pub struct HistoryWriter {
     path: PathBuf,
@@ -47,13 +46,13 @@ impl HistoryWriter {
         let complete_at = complete_at.ok_or_else(|| io::Error::other("a header without `complete`"))? as u64;
         let mut out = BufWriter::new(File::create_new(path)?);
         writeln!(out, "{line}")?;
-        out.flush()?; // Readers of a file without events find a header.
+        out.flush()?; // So that a reader finds a header even before the first event.
         let path = path.to_owned();
         let waiting = BinaryHeap::new();
         Ok(Self { path, out, complete_at, waiting, given: 0, newest_us: 0, written_us: 0 })
     }
 
-    /// Writes one event. Events may arrive in any order within one second of their clock.
+    /// Writes one event. Events may arrive in any order within one second on their clock.
     ///
     /// # Errors
     /// [`Error::Environment`] if writing fails, or if an event with a much later time was already written.
@@ -113,7 +112,7 @@ impl Drop for HistoryWriter {
     }
 }
 
-/// Writes the history of a trial in order of time, if it was requested.
+/// Writes the history of a trial, sorted by time, if it was requested.
 pub fn write_trial(path: &Path, trial: &Trial) -> Result<(), Error> {
     let Some(facts) = &trial.history else { return Ok(()) };
     let header = facts.header(trial);
@@ -130,8 +129,8 @@ struct WorkerHistory {
 }
 
 impl WorkerHistory {
-    /// The next event as a line, with the transaction that orders it: the latest known one. Writes to
-    /// resources are left out, because each worker has its own resources.
+    /// The next event as a line, with the latest known transaction, which orders it. Writes to resources are left out, because
+    /// each worker has its own resources.
     fn next(&mut self) -> Result<Option<(i64, String)>, Error> {
         loop {
             let Some(line) = self.reader.next_event()? else { return Ok(None) };
@@ -153,8 +152,8 @@ impl WorkerHistory {
     }
 }
 
-/// Merges the histories of these workers, each with its number, into a new file. Events are in the order of
-/// the ensemble's transactions, because workers share no clock.
+/// Merges the histories of numbered workers into a new file. The ensemble's transactions determine the order of events, because
+/// workers share no clock.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
         Ok(WorkerHistory {
