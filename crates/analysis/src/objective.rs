@@ -42,7 +42,7 @@ impl Objective {
     }
 }
 
-/// The values that stand in this relation to a limit.
+/// The range of values that satisfy this relation to a limit.
 pub(crate) fn range(relation: Relation, limit: f64) -> RangeInclusive<f64> {
     match relation {
         Relation::Less => 0.0..=limit.next_down(),
