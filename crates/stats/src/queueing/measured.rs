@@ -146,8 +146,8 @@ impl Empirical {
 /// Duration of a step, in microseconds.
 pub const STEP_US: f64 = 1e6;
 
-/// Slow and fast moments shared by all locks of an ensemble: a factor on every duration for each step, repeated cyclically. Its
-/// mean is 1.
+/// Slow and fast moments shared by all locks of an ensemble: a factor on durations for each step, repeated cyclically. Its mean
+/// is 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pace {
     factors: Vec<f64>,
@@ -157,7 +157,7 @@ pub struct Pace {
 
 impl Pace {
     /// The pace from the mean time and sample count of each second. `relative_variance` is the variance of single samples
-    /// relative to the square of their mean. Differences between seconds that few samples explain are removed.
+    /// relative to the square of their mean. The part of the differences between seconds that is sampling noise is removed.
     pub fn of(seconds: &[(f64, u64)], relative_variance: f64) -> Self {
         let samples: f64 = seconds.iter().map(|(_, count)| *count as f64).sum();
         let mean = seconds.iter().map(|(mean, count)| mean * *count as f64).sum::<f64>() / samples.max(1.0);
