@@ -1,5 +1,5 @@
-//! What stored results answer: which side is faster, whether a gate holds, where a lock reaches its limit, whether it will carry a
-//! load, what articles claim; with the statistics and the queues under that.
+//! Analysis of stored results: comparisons, gates, capacity limits, load predictions and the claims of articles, with the
+//! statistics and queueing models beneath them.
 
 pub mod ab;
 pub mod articles;

@@ -1,4 +1,4 @@
-//! Objectives: what a load is to keep, written as a gate of one figure and a number.
+//! Objectives: what a load must meet, written as a gate of one metric and a number.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -31,18 +31,18 @@ impl Objective {
         self.relation.holds(value, self.limit)
     }
 
-    /// The values that meet it.
+    /// The values that meet the objective.
     pub fn range(&self) -> RangeInclusive<f64> {
         range(self.relation, self.limit)
     }
 
-    /// What the figure is to be: `< 100 ms`.
+    /// Relation and limit as text: `< 100 ms`.
     pub fn wanted(&self) -> String {
         format!("{} {}", self.relation.sign(), self.figure.unit().show(self.limit))
     }
 }
 
-/// The amounts that stand in that relation to a limit.
+/// The range of values that satisfy this relation to a limit.
 pub(crate) fn range(relation: Relation, limit: f64) -> RangeInclusive<f64> {
     match relation {
         Relation::Less => 0.0..=limit.next_down(),

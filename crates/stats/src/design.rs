@@ -1,14 +1,14 @@
-//! How values belong together, and the interval that follows from their ranks.
+//! Designs: how values are paired, and the interval that follows from their ranks.
 //!
-//! Sources: H. B. Mann and D. R. Whitney, On a Test of Whether One of Two Random Variables is Stochastically Larger than
-//! the Other, 1947; F. Wilcoxon, Individual Comparisons by Ranking Methods, 1945; J. L. Hodges and E. L. Lehmann, Estimates
-//! of Location Based on Rank Tests, 1963. No published crate has these intervals.
+//! Sources: H. B. Mann and D. R. Whitney, On a Test of Whether One of Two Random Variables is Stochastically Larger than the
+//! Other, 1947; F. Wilcoxon, Individual Comparisons by Ranking Methods, 1945; J. L. Hodges and E. L. Lehmann, Estimates of
+//! Location Based on Rank Tests, 1963. No published crate has these intervals.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::interval::{Interval, sorted};
 
-/// How the values of two samples, or of one, belong together.
+/// How the values of one or two samples are paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
     /// Two independent samples: the median of the ratios of all their pairs (Hodges–Lehmann).
@@ -19,15 +19,14 @@ pub enum Design {
     One,
 }
 
-/// Outcomes are counted for up to this number of values. With more, ranks are normal to the third digit.
+/// Largest number of values for which outcomes are counted exactly. With more, ranks are normal to the third digit.
 const COUNTED_UP_TO: usize = 120;
-/// More repetitions than this are never worth asking for.
+/// Largest number of repetitions worth asking for.
 const MOST: usize = 512;
 
 impl Design {
-    /// The ratio of new to base, or the center of `new` alone for [`Design::One`], with an interval that misses the true
-    /// value with a probability of at most `outside`. `None` if a sample is empty or has a value that is negative or not a
-    /// number.
+    /// The ratio of new to base, or the center of `new` alone for [`Design::One`]. The interval misses the true value with a
+    /// probability of at most `outside`. `None` if a sample is empty or contains a negative value or NaN.
     pub fn interval(self, base: &[f64], new: &[f64], outside: f64) -> Option<Interval> {
         let shifts: Vec<f64> = match self {
             Self::Independent => {
@@ -46,10 +45,10 @@ impl Design {
         Some(Interval::between(middle, &shifts, self.end(base.len(), new.len(), outside)))
     }
 
-    /// Smallest probability with which any interval of samples of these sizes misses the true value.
+    /// Smallest probability with which an interval of samples of these sizes misses the true value.
     pub fn least_outside(self, base: usize, new: usize) -> f64 {
         match self {
-            // One outcome to either side, of the ways to choose the base from all values.
+            // One outcome on either side, out of all ways to choose the base from the pooled values.
             Self::Independent => {
                 (1..=base).fold(2.0, |p, chosen| p * chosen as f64 / (new + chosen) as f64).min(1.0)
             }
@@ -57,13 +56,13 @@ impl Design {
         }
     }
 
-    /// Number of values in each sample, or of pairs, from which on an interval has bounds; `None` beyond all reason.
+    /// Smallest number of values in each sample (or of pairs) that gives a bounded interval; `None` if there is no practical one.
     pub fn fewest(self, outside: f64) -> Option<usize> {
         (1..=MOST).find(|count| self.least_outside(*count, *count) <= outside)
     }
 
-    /// Which of the sorted shifts ends the interval on either side, counted from 1, and the probability of what lies beyond
-    /// one end; 0 for none.
+    /// Rank of the sorted shift that ends the interval on either side, counted from 1 (0 for none), and the tail probability
+    /// beyond one end.
     fn end(self, base: usize, new: usize, outside: f64) -> (usize, f64) {
         let (m, n) = (base as f64, new as f64);
         let (counted, mean, variance) = match self {
@@ -82,8 +81,8 @@ impl Design {
     }
 }
 
-/// The rank of the last value whose tail is at most half of `outside`, counted from 1, by the shares of the first values, the
-/// second …; 0 if even the first is more probable. And that tail.
+/// Last rank (from 1) whose tail is at most half of `outside`, and that tail. `shares` are the probabilities of the first value,
+/// the second, and so on. The rank is 0 if even the first is too probable.
 pub(crate) fn end_by(shares: impl Iterator<Item = f64>, outside: f64) -> (usize, f64) {
     let tails = shares.scan(0.0, |sum, share| {
         *sum += share;
@@ -92,23 +91,23 @@ pub(crate) fn end_by(shares: impl Iterator<Item = f64>, outside: f64) -> (usize,
     (1..).zip(tails).take_while(|(_, tail)| *tail <= outside / 2.0).last().unwrap_or((0, 0.0))
 }
 
-/// The same where the statistic is normal, of whole numbers.
+/// [`end_by`] for a normally distributed, integer-valued statistic.
 pub(crate) fn normal_end(mean: f64, deviation: f64, outside: f64) -> (usize, f64) {
     let Ok(normal) = Normal::new(mean, deviation) else { return (0, 0.0) };
     let end = (normal.inverse_cdf(outside / 2.0) + 0.5).floor().max(0.0);
     (end as usize, normal.cdf(end - 0.5))
 }
 
-/// The middles of each two of these ratios, each with itself too.
+/// Geometric means of all pairs of these ratios, each ratio with itself included.
 fn walsh_averages(ratios: &[f64]) -> Vec<f64> {
     let with_later = |at: usize| ratios[at..].iter().map(move |other| half_way(ratios[at], *other));
     (0..ratios.len()).flat_map(with_later).collect()
 }
 
-/// Numbers of ways to arrange `m` and `n` values so that 0, 1, 2 … pairs of both are in one order.
+/// Number of ways to arrange `m` and `n` values so that exactly 0, 1, 2 … pairs are in one order.
 ///
-/// They are the coefficients of the Gaussian binomial, the product of (1 − qⁿ⁺ⁱ) / (1 − qⁱ) over i up to m. Intermediate
-/// results may be negative or too large; the final ones are neither, so they are right although the arithmetic wraps.
+/// They are the coefficients of the Gaussian binomial, the product of (1 − qⁿ⁺ⁱ) / (1 − qⁱ) over i up to m. Intermediate results
+/// may wrap, but the final ones fit and are therefore correct.
 fn arrangements(m: usize, n: usize) -> Vec<u128> {
     let mut counts = vec![0_u128; m * n + 1];
     counts[0] = 1;
@@ -123,7 +122,7 @@ fn arrangements(m: usize, n: usize) -> Vec<u128> {
     counts
 }
 
-/// Numbers of ways to give the ranks 1 to `count` a sign so that those with a plus have the sum 0, 1, 2 …
+/// Number of ways to sign the ranks 1 to `count` so that the positive ones sum to 0, 1, 2 …
 fn signs(count: usize) -> Vec<u128> {
     let mut counts = vec![0_u128; count * (count + 1) / 2 + 1];
     counts[0] = 1;
@@ -135,12 +134,12 @@ fn signs(count: usize) -> Vec<u128> {
     counts
 }
 
-/// Ratio of two amounts: 1 for none and none, infinite for some and none.
+/// Ratio of two amounts: 1 if both are zero, infinite if only the base is.
 fn ratio(new: f64, base: f64) -> f64 {
     if new == base { 1.0 } else { new / base }
 }
 
-/// Geometric mean of two ratios. Between 0 and infinity it is 1, because they say nothing about their middle.
+/// Geometric mean of two ratios. The mean of 0 and infinity is taken as 1.
 fn half_way(one: f64, other: f64) -> f64 {
     if one == other {
         return one;
@@ -298,11 +297,11 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(count as u64);
         let mut missed = 0;
         for _ in 0..TIMES {
-            // A disturbance of either sign and of any size: Cauchy's distribution.
+            // Heavy-tailed noise of either sign: Cauchy's distribution.
             let mut noise = || (0.1 * (std::f64::consts::PI * (random.random::<f64>() - 0.5)).tan()).exp();
             let (mut base, mut new) = (Vec::new(), Vec::new());
             for _ in 0..count {
-                // What disturbs a pair disturbs both of it.
+                // Both values of a pair share a disturbance.
                 let common = if design == Design::Pairs { noise() } else { 1.0 };
                 base.push(common * noise());
                 new.push(common * 1.2 * noise());
@@ -321,7 +320,7 @@ mod tests {
                 eprintln!("{design:?} of {count}: {missed} of {outside}");
                 let error = (outside * (1.0 - outside) / 2_000.0).sqrt();
                 assert!(missed <= outside + 3.0 * error, "{design:?} of {count}: {missed} of {outside}");
-                // An interval that never misses would be wider than it has to be.
+                // An interval that never misses would be wider than necessary.
                 assert!(count == 6 || missed >= 0.4 * outside, "{design:?} of {count}: {missed}");
             }
         }

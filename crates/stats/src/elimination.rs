@@ -1,7 +1,7 @@
-//! Linear equations, by the elimination of Gauss and Jordan.
+//! Linear equations, solved by Gauss–Jordan elimination.
 
-/// Brings rows that are longer than there are of them to the form in which the square on their left is that of unity.
-/// `None` where it has no inverse: where a pivot is less than `least`, even the largest of its column.
+/// Reduces the left square of an augmented matrix to the identity. `None` if it is singular: if even the largest pivot of a
+/// column is less than `least`.
 pub fn eliminate<R: AsRef<[f64]> + AsMut<[f64]> + Clone>(rows: &mut [R], least: f64) -> Option<()> {
     for at in 0..rows.len() {
         let size = |row: &R| row.as_ref()[at].abs();

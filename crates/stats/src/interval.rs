@@ -25,7 +25,7 @@ pub struct Interval {
     pub coverage: f64,
 }
 
-/// An interval as files have it, those of earlier versions included.
+/// An interval as stored in files, including those of earlier versions.
 #[derive(Deserialize)]
 struct StoredInterval {
     #[serde(alias = "ratio")]
@@ -60,13 +60,13 @@ pub enum Position {
 }
 
 impl Interval {
-    /// The interval of an estimate about which too few values say nothing.
+    /// The interval of an estimate from too few values to bound it.
     pub fn unbounded(value: f64) -> Self {
         Self { value, low: 0.0, high: f64::INFINITY, coverage: 1.0 }
     }
 
-    /// The interval between the `end`th of the sorted values from both ends, counted from 1; unbounded for 0. `tail` is the
-    /// probability of what lies beyond one end.
+    /// The interval between the `end`th value from either end of the sorted ones, counted from 1; unbounded for 0. `tail` is the
+    /// probability beyond one end.
     pub(crate) fn between(value: f64, sorted: &[f64], (end, tail): (usize, f64)) -> Self {
         if end == 0 || 2 * end > sorted.len() + 1 {
             return Self::unbounded(value);
@@ -82,7 +82,7 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
-    /// The rule by which every interval decides.
+    /// Position relative to the range. Every verdict uses this rule.
     pub fn against(&self, range: &RangeInclusive<f64>) -> Position {
         match (range.contains(&self.low), range.contains(&self.high)) {
             (true, true) => Position::Within,
@@ -92,7 +92,7 @@ impl Interval {
         }
     }
 
-    /// How far it reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %. `None` if that is infinite.
+    /// Half width around the geometric middle, as a share: 0.03 for ± 3 %. `None` if infinite.
     pub fn half_width(&self) -> Option<f64> {
         let share = if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 };
         Some(share).filter(|share| share.is_finite())
@@ -106,9 +106,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(if one == other { one } else { f64::midpoint(one, other) })
 }
 
-/// The median with its interval by order statistics, which hold for any distribution. `None` of no values.
+/// The median with its interval by order statistics, valid for any distribution. `None` without values.
 pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
-    // Each value is below the median by the toss of a coin.
+    // Each value is below the median with probability one half.
     let count = values.len();
     let next = |share: &mut f64, below: usize| {
         let this = *share;
@@ -125,8 +125,8 @@ pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
 /// With more values, the number below the median is normal.
 const COUNTED_UP_TO: usize = 1_000;
 
-/// The median between the smallest and the largest value, which contain it with a probability that grows with their number.
-/// `None` of no values.
+/// The median with the smallest and largest value as interval; its coverage grows with the number of values. `None` without
+/// values.
 pub fn range_interval(values: &[f64]) -> Option<Interval> {
     let end = if values.len() > 1 { (1, 0.5_f64.powi(values.len() as i32)) } else { (0, 0.0) };
     Some(Interval::between(median(values)?, &sorted(values.to_vec()), end))

@@ -1,9 +1,9 @@
-//! Intervals by ranks: how large a metric is, or by which ratio two samples of it differ, and how certain that is.
+//! Intervals by ranks: the size of a metric, or the ratio between two samples of it, and how certain it is.
 //!
-//! A repetition is one value. Nothing is assumed about how repetitions are distributed, because disturbances of a benchmark
-//! are rarely normal and repetitions are few. A [`Design`] states how values belong together and gives an [`Interval`] with
-//! exact coverage. [`Interval::against`] is the one rule that decides. Error probabilities are shared equally between
-//! comparisons, and between the [`Looks`] at a growing sample (Bonferroni).
+//! A repetition is one value. No distribution is assumed, because disturbances of a benchmark are rarely normal and repetitions
+//! are few. A [`Design`] states how values are paired and gives an [`Interval`] with exact coverage. [`Interval::against`] is the
+//! one rule that decides. Error probabilities are shared equally between comparisons, and between the [`Looks`] at a growing
+//! sample (Bonferroni).
 
 mod design;
 mod elimination;

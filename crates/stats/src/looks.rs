@@ -1,21 +1,21 @@
-//! The sizes of a growing sample at which one may stop.
+//! The sample sizes at which a growing sample may stop.
 //!
-//! Stopping at the first interval that is narrow enough errs more often than a single look would. The looks therefore share
-//! the error probability. By Bonferroni's inequality, their intervals together miss no more often than asked, whatever the
-//! rule of stopping.
+//! Stopping at the first interval that is narrow enough errs more often than a single look would. The looks therefore share the
+//! error probability. By Bonferroni's inequality, their intervals together miss no more often than asked, whatever the stopping
+//! rule.
 
 use super::design::Design;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Looks {
-    /// Sample sizes, rising, each with its share of the error probability.
+    /// Sample sizes, ascending, each with its share of the error probability.
     shares: Vec<(u32, f64)>,
 }
 
 impl Looks {
-    /// A few looks, each at a sample half as large again as the one before, the last at the most. Each has what an interval
-    /// of that size misses at least, and the rest by size, because small samples are precise only by chance. Looks that would
-    /// spend more than there is are left out.
+    /// A few looks, each at a sample half as large again as the one before, the last at `most`. Each gets the smallest error
+    /// probability possible at its size. The rest is shared in proportion to size, because small samples are precise only by
+    /// chance. Looks that would exceed the budget are left out.
     pub fn growing(design: Design, least: u32, most: u32, outside: f64) -> Self {
         let smaller =
             |size: &u32| Some(*size).filter(|size| *size > least).map(|size| (size * 2 / 3).max(least));
@@ -31,12 +31,12 @@ impl Looks {
         Self { shares: sizes.into_iter().map(|size| (size, share(size))).collect() }
     }
 
-    /// Whether one may stop at that size.
+    /// Whether sampling may stop at this size.
     pub fn is_at(&self, size: u32) -> bool {
         self.shares.iter().any(|(look, _)| *look == size)
     }
 
-    /// Error probability of the interval at that size; between two looks, that of the next.
+    /// Error probability of the interval at this size; between two looks, the share of the next.
     pub fn share(&self, size: u32) -> f64 {
         let next = self.shares.iter().find(|(look, _)| *look >= size).or(self.shares.last());
         next.map_or(0.0, |(_, share)| *share)

@@ -1,8 +1,8 @@
-//! In which order the runs of a comparison follow each other.
+//! Order and number of the blocks of a comparison.
 //!
-//! A block runs both sides and the first side again, so that whatever the machine does meanwhile meets all three. Blocks
-//! come in twos that mirror each other: a steady drift, such as a disk that fills up or a JVM that is still compiling, then
-//! costs each of the three as much as the others. Six blocks hold each of the six orders once.
+//! A block runs both sides and the first side again, so that a disturbance of the machine affects all three. Blocks come in
+//! mirrored pairs, so that a steady drift (a disk that fills up, a JVM that is still compiling) costs all three the same. Every
+//! six blocks use each of the six orders once.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngCore, SeedableRng};
@@ -45,24 +45,24 @@ impl Turn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// From 1.
+    /// Number from 1.
     pub number: u32,
     pub order: [Turn; 3],
-    /// The seed of all three runs, so that their arrivals, holds and orders of trials are drawn alike.
+    /// Seed of all three runs, so that arrivals, holds and trial orders are drawn alike.
     pub seed: u64,
 }
 
-/// The orders, each beside its mirror image.
+/// The orders, each with its mirror image.
 const MIRRORED: [[[Turn; 3]; 2]; 3] = [
     [[Turn::A, Turn::B, Turn::Again], [Turn::Again, Turn::B, Turn::A]],
     [[Turn::B, Turn::A, Turn::Again], [Turn::Again, Turn::A, Turn::B]],
     [[Turn::A, Turn::Again, Turn::B], [Turn::B, Turn::Again, Turn::A]],
 ];
-/// How many blocks hold each order once.
+/// Number of blocks that use each order once.
 const ROUND: u32 = 6;
 
 impl Block {
-    /// The block of that number, counted from 1. The same seed gives the same blocks, however many there will be.
+    /// The block with this number, counted from 1. The same seed always gives the same blocks, regardless of their total number.
     pub fn of(seed: u64, number: u32) -> Self {
         let at = number.saturating_sub(1);
         let mut draw = stream(seed, Purpose::Order, at / ROUND);
@@ -79,7 +79,7 @@ impl Block {
     }
 }
 
-/// What random numbers are for: the streams of one do not disturb the other.
+/// Purpose of a random stream; streams of different purposes are independent.
 #[derive(Clone, Copy)]
 enum Purpose {
     Order = 1,
@@ -95,20 +95,20 @@ fn stream(seed: u64, purpose: Purpose, number: u32) -> ChaCha8Rng {
     random
 }
 
-/// How many blocks are run.
+/// Number of blocks to run.
 ///
-/// Stopping at the first difference finds one sooner or later, even between a program and itself. So nothing here depends on
-/// a verdict: a comparison ends after a number of blocks that was fixed before it began, or when its intervals are as narrow
-/// as was asked for, whatever they hold. That is checked at a few numbers of blocks only, which share the error probability
-/// ([`Looks`]). A block that the machine spoiled is made up for by another
-/// one, up to a bound. That looks at no value either: a trial is invalid by what was seen of the generator and the host.
+/// Stopping at the first difference would find one sooner or later, even between a program and itself. So stopping never depends
+/// on a verdict: a comparison ends after a fixed number of blocks, or when its intervals are narrow enough, wherever they lie.
+/// Widths are checked after only a few numbers of blocks, which share the error probability ([`Looks`]). A spoiled block is
+/// replaced by another one, up to a bound. This depends on no value either: trials are invalidated by the state of the generator
+/// and the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
-    /// Blocks that are run in any case.
+    /// Minimum number of blocks.
     pub blocks: u32,
-    /// How far every interval may reach to either side of its middle, as a share; `None` where the blocks alone decide.
+    /// Largest half width of every interval, as a share; `None` if the number of blocks alone decides.
     pub until: Option<f64>,
-    /// After so many blocks it ends even so.
+    /// Maximum number of blocks.
     pub at_most: u32,
     /// Error probability of an interval, whenever the comparison stops.
     pub outside: f64,
@@ -117,28 +117,28 @@ pub struct Length {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress<'a> {
     pub done: u32,
-    /// How many of them lack a pair because a run was spoiled.
+    /// Number of these blocks that lack a pair because a run was spoiled.
     pub spoiled: u32,
-    /// How wide the interval of each comparison is that has a pair; `None` where it has none yet.
+    /// Half width of the interval of each comparison; `None` for one without pairs so far.
     pub half_widths: &'a [Option<f64>],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     Another,
-    /// Nothing: all were run, or the intervals are narrow enough.
+    /// Stop: all blocks were run, or the intervals are narrow enough.
     Enough,
-    /// Nothing, though some interval is still too wide.
+    /// Stop, although some interval is still too wide.
     Cap,
 }
 
 impl Length {
-    /// How many blocks are made up for at most: a machine that spoils more than every third is no place to measure.
+    /// Largest number of replacement blocks. A machine that spoils more than a third of its blocks is unfit for measurements.
     pub fn made_up_at_most(&self) -> u32 {
         self.blocks.div_ceil(2)
     }
 
-    /// How many blocks are run in any case, now that so many were spoiled.
+    /// Minimum number of blocks, given this many spoiled ones.
     pub fn planned(&self, spoiled: u32) -> u32 {
         self.blocks.saturating_add(spoiled.min(self.made_up_at_most()))
     }
@@ -147,13 +147,13 @@ impl Length {
         Looks::growing(Design::Pairs, self.blocks, self.at_most, self.outside)
     }
 
-    /// Error probability of the intervals after so many blocks, of which so many were spoiled.
+    /// Error probability of the intervals after `done` blocks, `spoiled` of which were spoiled.
     pub fn share(&self, done: u32, spoiled: u32) -> f64 {
         let made_up = self.planned(spoiled) - self.blocks;
         if self.until.is_some() { self.looks().share(done.saturating_sub(made_up)) } else { self.outside }
     }
 
-    /// Whether every interval is narrow enough; `None` where the blocks alone decide.
+    /// Whether every interval is narrow enough; `None` if the number of blocks alone decides.
     pub fn is_reached(&self, half_widths: &[Option<f64>]) -> Option<bool> {
         let until = self.until?;
         Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
@@ -184,7 +184,7 @@ mod tests {
         (1..=count).map(|number| Block::of(seed, number)).collect()
     }
 
-    /// In which place of its block a turn comes: every block holds each of them.
+    /// Position of a run in its block. Every block has one of each kind.
     fn place(block: &Block, turn: Turn) -> usize {
         block.order.iter().position(|at| *at == turn).unwrap()
     }
@@ -221,7 +221,7 @@ mod tests {
         assert!(seeds.iter().all(|seed| i64::try_from(*seed).is_ok()));
     }
 
-    /// Looks after 8, 13 and 20 blocks.
+    /// Checks widths after 8, 13 and 20 blocks.
     const UNTIL: Length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     const NARROW: Option<f64> = Some(0.03);
     const WIDE: Option<f64> = Some(0.031);
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(after(9, 1), Next::Enough);
         assert_eq!(after(9, 2), Next::Another, "the one that makes up for it can be spoiled, too");
         assert_eq!(after(12, 12), Next::Enough, "there is no end of it otherwise");
-        // And the looks and the cap move with it
+        // The checkpoints and the cap move with it.
         let until = |done, half| UNTIL.after(Progress { done, spoiled: 1, half_widths: &[half] });
         assert_eq!((until(13, NARROW), until(14, NARROW)), (Next::Another, Next::Enough));
         assert_eq!((until(20, WIDE), until(21, WIDE)), (Next::Another, Next::Cap));

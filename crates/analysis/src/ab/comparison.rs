@@ -1,5 +1,4 @@
-//! Which combinations are compared with each other, what the runs of the blocks say to the question that is asked of such a pair,
-//! and what may be concluded from it.
+//! Pairing of combinations, the evidence of the blocks on each pair, and the conclusions from it.
 
 use std::fmt::{self, Display};
 
@@ -27,12 +26,12 @@ pub struct CellPair {
 }
 
 impl CellPair {
-    /// The strategy in a word: both, where they differ.
+    /// Name of the strategy; both names if they differ.
     pub fn strategy(&self) -> String {
         either(&self.a.strategy, &self.b.strategy)
     }
 
-    /// The contenders: both, where they differ.
+    /// Number of contenders; both numbers if they differ.
     pub fn contenders(&self) -> String {
         either(&self.a.contenders, &self.b.contenders)
     }
@@ -51,14 +50,14 @@ fn either<T: Display + PartialEq>(a: &T, b: &T) -> String {
     if a == b { a.to_string() } else { format!("{a} / {b}") }
 }
 
-/// The combinations of a side, as its scenario has them.
+/// The combinations in a side's scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
     pub strategies: Vec<String>,
     pub contenders: Vec<usize>,
 }
 
-/// Pairs the combinations of two sides: like with like where both have the same, else by their position.
+/// Pairs the combinations of two sides: by name if both have the same ones, otherwise by position.
 pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
     let strategies = paired(&a.strategies, &b.strategies, ["strategy", "strategies"])?;
     let counts = paired(&a.contenders, &b.contenders, ["number of contenders", "numbers of contenders"])?;
@@ -89,25 +88,24 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
     Ok(a.iter().cloned().zip(b.iter().cloned()).collect())
 }
 
-/// What is to be found out: whether a figure of one side is that of the other.
+/// A question of the comparison: does a metric differ between the sides?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FigureQuestion {
     pub cells: CellPair,
     pub figure: Figure,
-    /// It counts what may be lost, and is compared only where a run lost something of the kind.
+    /// Whether the metric counts losses, and is therefore compared only if a run lost something.
     pub only_if_lost: bool,
 }
 
-/// The figure of one run, in its unit; or why there is none that could be compared. Where the queue grew, so that a wait has
-/// no steady value, it is infinite: longer than any.
+/// A run's value of the metric, or why there is none to compare. A wait whose queue grew has no steady value and is infinite.
 pub type Answer = Result<Reading, Silence>;
 
-/// Why a run says nothing to a question, in a sentence without a full stop.
+/// Why a run does not answer a question, in a sentence without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Silence {
-    /// Its trial is invalid or partial: another run may say something.
+    /// The trial is invalid or partial; another run may give an answer.
     Spoiled(String),
-    /// There is no such trial, or the figure is not measured in it: another run would say no more.
+    /// The trial is missing, or does not measure the metric; another run would not help.
     Unknown(String),
 }
 
@@ -118,7 +116,7 @@ impl fmt::Display for Silence {
     }
 }
 
-/// What the runs of one block say to one question.
+/// Answers of one block's runs to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answers {
     pub a: Answer,
@@ -127,7 +125,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Whether the block gives no pair of A and B because a run was spoiled.
+    /// Whether the block lacks a pair of A and B because a run was spoiled.
     pub fn is_spoiled(&self) -> bool {
         [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
     }
@@ -253,7 +251,7 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
-    /// As a verdict: a regression is a broken promise, and nothing is green that is not known.
+    /// The verdict for this conclusion: a regression is violated, and inconclusive results are unknown.
     pub fn verdict(self) -> Verdict {
         match self {
             Self::Regressed => Verdict::violated("something is worse"),
@@ -262,7 +260,7 @@ impl Conclusion {
         }
     }
 
-    /// Of these comparisons; of none, nothing is known.
+    /// The conclusion from these comparisons; unknown if there are none.
     pub fn of(comparisons: &[Comparison]) -> Self {
         let any = |regression| comparisons.iter().any(|one| one.regression == regression);
         let is = |verdict| move |one: &Comparison| one.verdict == verdict;
@@ -280,9 +278,8 @@ impl Conclusion {
     }
 }
 
-/// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
-/// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for. What was
-/// lost comes last, where anything was.
+/// Judges all questions by the blocks so far. `blocks` lists each block's answers in the order of the questions. `asked` is the
+/// planned number of blocks, against which replacements of spoiled ones are checked. Losses come last, if there are any.
 pub fn compare(
     questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],
@@ -300,20 +297,19 @@ pub fn compare(
         let each = family.iter().zip(measured).zip(judge_family(&tests));
         each.map(|((at, measured), compared)| measured.judge(&questions[*at], compared)).collect::<Vec<_>>()
     };
-    // What was lost is a family of its own: how large it is depends on what was seen, and it must not take from the sharpness of
-    // what the blocks were planned for.
+    // Losses form a separate family. Its size depends on the data, and it must not cost the planned comparisons any power.
     [planned, lost].into_iter().flat_map(judge).collect()
 }
 
-/// What was measured for one question, beside what is tested.
+/// Measurements for one question, apart from the test.
 struct Measured {
     itself: Compared,
     values: Vec<Values>,
     silent: Vec<Silent>,
     pairs: usize,
-    /// How many pairs there were to be.
+    /// Number of planned pairs.
     asked: usize,
-    /// That the samples of most runs are too few for the percentile.
+    /// Message that most runs have too few samples for the percentile.
     too_few: Option<String>,
 }
 
@@ -346,7 +342,7 @@ impl Measured {
             blocks.clone().filter_map(pair).collect::<Vec<_>>()
         };
         let of_both = pairs(|answers| &answers.b);
-        // Which way A differs from itself does not matter.
+        // The direction in which A differs from itself does not matter.
         let itself = Test::of_twins(&pairs(|answers| &answers.again), question.figure, limits);
         let too_few = too_few(question, &of_both);
         let measured = Self { itself, values, silent, pairs: of_both.len(), asked, too_few };
@@ -381,7 +377,7 @@ impl Measured {
         }
     }
 
-    /// What the pairs say, unless pairs are missing or A lies as far from itself.
+    /// The conclusion from the pairs, unless pairs are missing or A differs from itself as much.
     fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
         let found = (compared.verdict, compared.regression, compared.why.clone());
         let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
@@ -411,8 +407,8 @@ impl Measured {
         }
     }
 
-    /// Whether as many pairs are there as were asked for, and those that are missing say nothing against B: what spoils a
-    /// run may be what makes it slow, so B must not have been spoiled more often than A, which ran twice as often.
+    /// Whether there are as many pairs as planned, and the missing ones do not count against B. The cause of a spoiled run may
+    /// also make it slow, so B must not have been spoiled more often than A, which ran twice as often.
     fn is_made_up_for(&self) -> bool {
         let spoiled = |is_it: fn(Turn) -> bool| {
             self.silent.iter().filter(|silent| silent.spoiled && is_it(silent.turn)).count()
@@ -426,7 +422,7 @@ impl Measured {
         matches!(self.itself.verdict, ComparisonVerdict::Regressed | ComparisonVerdict::Improved)
     }
 
-    /// How many pairs are missing, and the first run without which one is.
+    /// Number of missing pairs, and the first run that is the reason for one.
     fn lost(&self) -> Option<String> {
         let Silent { block, turn, why, .. } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
         Some(format!(
@@ -438,7 +434,8 @@ impl Measured {
     }
 }
 
-/// Why the percentile of so few samples is none: it is read too low, and so is the middle of many such.
+/// Why the percentile has too few samples; `None` if it has enough. A percentile of few samples is biased low, and so is the
+/// median of many such.
 fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String> {
     let needed = question.figure.samples_needed();
     let usual =

@@ -1,7 +1,6 @@
-//! `ab.json`: what was compared, how far it got, and what came out of it.
+//! `ab.json`: the two sides, the progress and the results of a comparison.
 //!
-//! It is written anew after every block, beside the old one, which it then replaces: a killed comparison leaves the
-//! blocks that had ended, judged.
+//! It is rewritten after every block and replaced atomically, so that a killed comparison leaves all finished blocks, judged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -202,14 +201,14 @@ pub struct AbFile {
 }
 
 impl AbFile {
-    /// Whether the locks held, on both sides.
+    /// Exclusion verdict over both sides.
     pub fn judged(&self) -> Verdict {
         let of =
             |side: &SideRecord, name: &str| side.judged.clone().with_reasons(|why| format!("{name}: {why}"));
         of(&self.sides.a, "A").and(of(&self.sides.b, "B"))
     }
 
-    /// The margin of a comparison; that of all in files of versions that had one.
+    /// The margin of a comparison, or the common one in files of versions that had it.
     pub fn margin_of(&self, one: &Comparison) -> Option<f64> {
         one.margin.or(self.terms.margin)
     }

@@ -1,7 +1,7 @@
-//! A/B: two sides compared in alternating blocks, so that what the machine does to both cancels out.
+//! A/B: two sides compared in alternating blocks, so that disturbances of the machine cancel out.
 //!
-//! This is the part that starts nothing: the order of the blocks, which combination is paired with which, when there are
-//! enough, what may be concluded, and the file that is left. `cli` runs the blocks.
+//! This part starts nothing. It decides the order of the blocks, the pairing of combinations, when to stop and what to conclude,
+//! and defines the resulting file. `cli` runs the blocks.
 
 mod blocks;
 mod comparison;

@@ -1,4 +1,4 @@
-//! What an article claims, what decides it, and what was decided.
+//! Claims of articles, the rules that decide them, and the decisions.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub enum Article {
     A5,
 }
 
-/// Where an article stands, and the figures that it gives.
+/// The article, the passage, and the numbers it gives.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -28,29 +28,29 @@ pub struct Source {
     pub figures: String,
 }
 
-/// A claim, as `claims.toml` has it.
+/// A claim in `claims.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     pub number: u8,
     pub articles: Vec<Article>,
     pub claim: String,
-    /// What decides it, fixed before the runs.
+    /// The criterion, fixed before the runs.
     pub decided_by: String,
-    /// The runs that it needs, by the names of their scenarios, and [`CALIBRATIONS`] or [`CURATOR`].
+    /// Runs that the claim needs, by scenario name, and [`CALIBRATIONS`] or [`CURATOR`].
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Tests that show what ZooKeeper itself does, each as `file::name` below [`TESTS`].
+    /// Tests of ZooKeeper's own behaviour, each as `file::name` below [`TESTS`].
     #[serde(default)]
     pub tests: Vec<String>,
     #[serde(default)]
     pub figures: Vec<FigureLine>,
-    /// What is reckoned from these runs beside its figures, by the name of a function.
+    /// Name of a function that computes further metrics from these runs.
     #[serde(default)]
     pub reckoned: Option<String>,
-    /// The first whose condition holds decides.
+    /// Cases in order; the first whose condition holds decides.
     pub cases: Vec<Case>,
-    /// Why it is not decided where none does.
+    /// Reason for an undecided claim, if no case applies.
     #[serde(default = "undecided")]
     pub otherwise: String,
 }
@@ -66,16 +66,16 @@ impl Claim {
     }
 }
 
-/// A figure that conditions and sentences name, and that the page shows.
+/// A metric that conditions and sentences use, and that the page shows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureLine {
     pub id: String,
-    /// What it is, in the grammar of [`super::reading`].
+    /// Definition, in the grammar of [`super::reading`].
     pub of: String,
-    /// What the page calls it.
+    /// Name on the page.
     pub shown: String,
-    /// Where it is not the figure's own.
+    /// Unit, if it is not the metric's own.
     #[serde(default)]
     pub unit: Option<Of>,
 }
@@ -84,9 +84,9 @@ pub struct FigureLine {
 #[serde(deny_unknown_fields)]
 pub struct Case {
     pub answer: Answer,
-    /// In the grammar of [`super::figure`]; `None` if the claim's tests decide.
+    /// Condition, in the grammar of [`super::figure`]; `None` if the claim's tests decide.
     pub when: Option<String>,
-    /// One sentence without a full stop, with `{id}` for figures.
+    /// One sentence without a full stop, with `{id}` for metrics.
     pub says: String,
 }
 
@@ -109,11 +109,11 @@ pub fn sources() -> &'static [Source] {
     &BOOK.article
 }
 
-/// Folder of the tests that claims name.
+/// Directory of the tests that claims name.
 pub const TESTS: &str = "tests/zookeeper";
-/// Stands among the needs for what Java's Curator was seen to do.
+/// Name in `needs` for the recorded behaviour of Java's Curator.
 pub const CURATOR: &str = "curator";
-/// Stands among the needs for calibrations of 1, 3 and 5 servers.
+/// Name in `needs` for calibrations of 1, 3 and 5 servers.
 pub const CALIBRATIONS: &str = "calibrations";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -121,9 +121,9 @@ pub const CALIBRATIONS: &str = "calibrations";
 pub enum Answer {
     Confirmed,
     Refuted,
-    /// It holds under a condition only, which the sentence names.
+    /// The claim holds only under a condition, which the sentence names.
     HoldsWhen,
-    /// The figures are not there, or do not say.
+    /// The metrics are missing or inconclusive.
     NotDecided,
 }
 
@@ -138,7 +138,7 @@ impl Answer {
     }
 }
 
-/// A claim that was decided, or was not: what is kept and shown.
+/// The stored and displayed decision on a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     pub number: u8,
@@ -146,10 +146,10 @@ pub struct Decision {
     pub claim: String,
     pub decided_by: String,
     pub answer: Answer,
-    /// Why, in one sentence without a full stop.
+    /// The reason, in one sentence without a full stop.
     pub sentence: String,
     pub figures: Vec<Figure>,
-    /// From which runs and calibrations they come, by the names of their directories.
+    /// Directory names of the runs and calibrations that the metrics come from.
     pub runs: Vec<String>,
     /// Tests that decide it, as in [`Claim::tests`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -157,7 +157,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether it is open because there is no run to decide it by.
+    /// Whether the claim is undecided for lack of runs.
     pub fn lacks_runs(&self) -> bool {
         self.answer == Answer::NotDecided && self.runs.is_empty()
     }

@@ -1,5 +1,5 @@
-//! A figure that decides a claim: its value, between which two it lies, how people write it; and conditions on figures, in the
-//! gates' grammar where a figure has a name of its own:
+//! Metrics that decide a claim: the value, its bounds and its display; and conditions on metrics, in the grammar of gates with
+//! metrics named by id:
 //!
 //! ```text
 //! condition = check { "and" check }
@@ -7,8 +7,8 @@
 //! unit      = "us" | "ms" | "s" | "%" | nothing
 //! ```
 //!
-//! A check holds where the whole interval of its figure is on that side of the limit, and fails where the whole interval is on
-//! the other. In between it is unknown, and so is the condition.
+//! A check holds if the whole interval of its metric is on that side of the limit, and fails if the whole interval is on the
+//! other. Otherwise it is unknown, and so is the condition.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +16,10 @@ use zklockbench_core::units::{format_micros, number};
 use zklockbench_scenario::gate::{Quantity, Relation, Written};
 use zklockbench_stats::{Design, Interval, median, median_interval, range_interval};
 
-/// What an interval may leave out.
+/// Probability that an interval misses the true value.
 const LEFT_OUT: f64 = 0.05;
 
-/// What a number counts or measures.
+/// Kind of quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
@@ -29,7 +29,7 @@ pub enum Of {
     PerS,
     /// A share between 0 and 1.
     Share,
-    /// Of two equal things: 1 for yes, 0 for no.
+    /// A boolean: 1 for yes, 0 for no.
     YesNo,
 }
 
@@ -38,17 +38,17 @@ pub struct Figure {
     pub what: String,
     pub value: f64,
     pub of: Of,
-    /// Of one that several repetitions or rounds measured.
+    /// Bounds of a value measured in several repetitions or rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
 }
 
-/// Between which two values a figure lies.
+/// Bounds of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     pub low: f64,
     pub high: f64,
-    /// How sure that is; `None` of so few repetitions that there are only their lowest and their highest.
+    /// Coverage of the interval; `None` if repetitions are so few that only their range is known.
     pub coverage: Option<f64>,
     pub repetitions: usize,
 }
@@ -58,13 +58,13 @@ impl Figure {
         Self { what: what.into(), value, of, bounds: None }
     }
 
-    /// The median of what repetitions measured; `None` of none.
+    /// The median of measured repetitions; `None` without any.
     pub fn median(what: impl Into<String>, values: &[f64], of: Of) -> Option<Self> {
         let bounds = Bounds::of(values, median_interval(values, LEFT_OUT)?);
         Some(Self { bounds, ..Self::new(what, median(values)?, of) })
     }
 
-    /// By which factor one of two is larger, repetition by repetition; `None` where these are no pairs.
+    /// The ratio of two metrics, repetition by repetition; `None` if the repetitions do not pair up.
     pub fn ratio(what: impl Into<String>, over: &[f64], under: &[f64]) -> Option<Self> {
         if over.len() != under.len() {
             return None;
@@ -111,7 +111,7 @@ impl Of {
 }
 
 impl Bounds {
-    /// Those of an interval or, where too few values have none, of their range.
+    /// The bounds of an interval or, with too few values, the range.
     fn of(values: &[f64], found: Interval) -> Option<Self> {
         let coverage = found.is_bounded().then_some(found.coverage);
         let Interval { low, high, .. } = if found.is_bounded() { found } else { range_interval(values)? };
@@ -121,7 +121,7 @@ impl Bounds {
 
 type Lookup<'a> = dyn Fn(&str) -> Option<&'a Figure> + 'a;
 
-/// Whether a condition holds; `None` where that is unknown.
+/// Whether a condition holds; `None` if unknown.
 pub fn holds(condition: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
     let mut all = Some(true);
     for text in condition.split(" and ") {
@@ -173,7 +173,7 @@ fn quantity(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A sentence with each `{name}` replaced by the figure's value.
+/// A sentence with each `{name}` replaced by the metric's value.
 pub fn filled(sentence: &str, figures: &Lookup<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = sentence;
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_condition_holds_fails_or_is_unknown_by_the_intervals_of_its_figures() {
-        // Given a figure that lies between 1.5 and 2.5, and exact ones
+        // Given a metric between 1.5 and 2.5, and exact ones
         let wide = Figure::median("", &[1.5, 2.5], Of::Amount).unwrap();
         let (none, long) = (Figure::new("", 0.0, Of::Amount), Figure::new("", 2e6, Of::Us));
         let find = |name: &str| match name {
@@ -216,7 +216,7 @@ mod tests {
         ] {
             assert_eq!(holds(condition, &find), Ok(expected), "{condition}");
         }
-        // And what means nothing is told
+        // And invalid conditions are rejected
         for wrong in ["wide", "wide >> 2", "other > 2", "wide > 2 3", "wide > many"] {
             assert!(holds(wrong, &find).is_err(), "{wrong}");
         }

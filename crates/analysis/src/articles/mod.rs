@@ -1,7 +1,7 @@
-//! The claims of five articles on ZooKeeper locks, and what stored runs say about each.
+//! The claims of five articles on ZooKeeper locks, decided from stored runs.
 //!
-//! `claims.toml` has the claims: the runs that each needs, the figures that decide it, the conditions on these, and what is
-//! then said. Nothing is measured here. Where a run is missing, the claim is not decided, and says what makes the run.
+//! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions, and the sentence for
+//! each case. Nothing is measured here. If a run is missing, the claim stays undecided and names the command that makes the run.
 //! `docs/articles.md` ([`overview`]) and `docs/reference/articles.md` ([`evidence_page`]) show `results/articles/decisions.json`.
 
 mod claim;
@@ -21,7 +21,7 @@ pub use claim::{Answer, Article, CALIBRATIONS, CURATOR, Claim, Decision, TESTS, 
 pub use figure::{Bounds, Figure, Of};
 pub use page::{DECISIONS_VERSION, Decisions, evidence_page, overview, text};
 
-/// What was seen of Java's Curator, in a directory of its own.
+/// Recorded behaviour of Java's Curator, in its own directory.
 pub const CURATOR_FACTS: &str = "curator-facts.json";
 
 pub fn decide(evidence: &Evidence) -> Vec<Decision> {
@@ -52,7 +52,7 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
 const LACKING: &str =
     "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
 
-/// What a claim needs, in the words of who is to make it, and the directories of what is there.
+/// Needs of a claim: the missing ones as instructions, and the directories of the others.
 #[derive(Default)]
 struct Needed {
     missing: Vec<String>,
@@ -87,7 +87,7 @@ impl Needed {
     }
 }
 
-/// What `scripts/articles` calls it.
+/// The name of a scenario in `scripts/articles`.
 fn word_of(scenario: &str) -> &str {
     match scenario {
         "curator-reentrant" => "reentrant",
@@ -96,7 +96,7 @@ fn word_of(scenario: &str) -> &str {
     }
 }
 
-/// The figures of a claim by their names, in the order in which they are shown.
+/// The metrics of a claim by name, in the order shown.
 #[derive(Default)]
 struct ClaimFigures {
     names: Vec<String>,
@@ -138,19 +138,19 @@ impl ClaimFigures {
     }
 }
 
-/// A stored thing and the name of its directory.
+/// A stored item and the name of its directory.
 #[derive(Debug, Clone)]
 pub struct Named<T> {
     pub name: String,
     pub what: T,
 }
 
-/// All that decisions may rest on. Where several runs of a scenario are given, the one that began last counts.
+/// All evidence for decisions. If there are several runs of a scenario, the one that began last counts.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     pub runs: Vec<Named<StoredRun>>,
     pub calibrations: Vec<Named<Calibration>>,
-    /// What Java's Curator was seen to do, as `benches/java/CuratorFacts.java` writes it.
+    /// Recorded behaviour of Java's Curator, as written by `benches/java/CuratorFacts.java`.
     pub curators: Vec<Named<serde_json::Value>>,
     /// The source text of this suite's polling, parent-watch and predecessor-watch locks.
     pub sources: Option<[&'static str; 3]>,
@@ -166,7 +166,7 @@ impl Evidence {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
     }
 
-    /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.
+    /// Hosts and ensembles of the runs, and the load on these hosts, without duplicates.
     pub fn measured_on(&self) -> Vec<String> {
         let places = grouped(self.runs.iter().map(|run| {
             let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);
@@ -193,7 +193,7 @@ impl Evidence {
         told.collect()
     }
 
-    /// What Java's Curator was seen to do, of what was given the last.
+    /// The last given record of Curator's behaviour.
     pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
         self.curators.last()
     }

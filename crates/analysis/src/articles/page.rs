@@ -7,13 +7,13 @@ use super::claim::{Answer, Decision, Source, TESTS, sources};
 
 pub const DECISIONS_VERSION: u32 = 1;
 
-/// What is kept of a look at all claims: `results/articles/decisions.json`.
+/// Stored decisions on all claims: `results/articles/decisions.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decisions {
     pub schema_version: u32,
-    /// Where and how it was measured, run by run where runs differ.
+    /// Host and ensemble of the measurements, run by run if runs differ.
     pub measured_on: Vec<String>,
-    /// What has to be said of the measurement.
+    /// Caveat about the measurements.
     pub note: Option<String>,
     pub claims: Vec<Decision>,
 }
@@ -24,7 +24,7 @@ impl Decisions {
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
-    /// The same with what was kept of the claims for which these runs are missing.
+    /// Adds the stored decisions on claims for which runs are missing.
     pub fn or_kept(mut self, kept: Self) -> Self {
         let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {
@@ -54,7 +54,7 @@ impl Decisions {
     }
 }
 
-/// One row a claim: `docs/articles.md`. Numbers link to the evidence, which [`evidence_page`] writes.
+/// One row per claim: `docs/articles.md`. Numbers link to the evidence, which [`evidence_page`] writes.
 pub fn overview(decisions: &Decisions) -> String {
     let mut text = String::from(
         "# The articles' claims\n\n\
@@ -138,7 +138,7 @@ fn test_link(test: &str) -> String {
     format!("the test [`{name}`](../../{TESTS}/{file}.rs)")
 }
 
-/// The same for a terminal, without the figures' tables where there are many.
+/// The decisions for a terminal, without long tables of metrics.
 pub fn text(decisions: &Decisions) -> String {
     const FIGURES_SHOWN: usize = 6;
     let mut text = format!("{} claims: {}.\n\n", decisions.claims.len(), decisions.summary());

@@ -1,4 +1,4 @@
-//! How a figure is read off the evidence, as `claims.toml` writes it:
+//! Reads metrics from the evidence, in the syntax of `claims.toml`:
 //!
 //! ```text
 //! figure   = reading [ "/" reading ]
@@ -8,9 +8,9 @@
 //! document = "curator" { "." key }
 //! ```
 //!
-//! A name is one of the table of trials below, one of that of faults with their kind behind a full stop (`gap.kill`), or one
-//! that gates take. Without a word before it, counts are added up, and of anything else the median over the repetitions is
-//! taken. Of `/` there is the ratio, repetition by repetition.
+//! A name is an entry in the table of trials below, an entry in the table of faults with their kind after a full stop
+//! (`gap.kill`), or a metric of gates. Without an aggregate, counts are summed, and other metrics give the median over the
+//! repetitions. `/` divides repetition by repetition.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use zklockbench_record::figures::{self, VIOLATIONS};
 use zklockbench_record::{Counted, FaultRecord, Trial};
 use zklockbench_scenario::Stop;
 
-/// Reads one of a claim's figures; `None` where the evidence has no such thing.
+/// Reads one of a claim's metrics; `None` if the evidence does not have it.
 pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Option<Figure>, String> {
     let readings: Vec<&str> = line.of.split(" / ").collect();
     match readings.as_slice() {
@@ -45,7 +45,7 @@ pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Opt
     }
 }
 
-/// A number, or yes or no, in what was seen of Curator.
+/// A number or boolean in the recorded behaviour of Curator.
 fn seen_of_curator(keys: &str, line: &FigureLine, evidence: &Evidence) -> Option<Figure> {
     let found = evidence.curator()?.what.pointer(&format!("/{}", keys.replace('.', "/")))?;
     let (value, of) = match found.as_bool() {
@@ -97,7 +97,7 @@ impl TrialReading {
         Ok(Self { measured, aggregate, strategies, contenders, scenarios })
     }
 
-    /// Its values in the order of the repetitions; `None` where there is no trial, or one lacks it.
+    /// The values in the order of the repetitions; `None` if there is no trial, or one lacks the metric.
     fn values(&self, evidence: &Evidence) -> Option<Vec<f64>> {
         let runs =
             self.scenarios.iter().map(|scenario| evidence.run(scenario)).collect::<Option<Vec<_>>>()?;
@@ -116,18 +116,18 @@ fn words(text: &str) -> Vec<String> {
     parts.flat_map(|words: Vec<String>| words).collect()
 }
 
-/// What a trial must have come to so that a figure of it is right.
+/// Condition on a trial for a metric to be correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing: what was seen was seen.
+    /// None: whatever the trial recorded is correct.
     Nothing,
-    /// It ran to its end. Its counts are right even where the generator was slow.
+    /// The trial ran to its end. Its counts are correct even if the generator was slow.
     ItsEnd,
-    /// Its times are right as well.
+    /// Its times are correct as well.
     ItsTimes,
 }
 
-/// What becomes of the values of several trials.
+/// Aggregation of the values of several trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aggregate {
     Sum,
@@ -154,7 +154,7 @@ impl Aggregate {
     }
 }
 
-/// A figure of trials, and how it is read.
+/// A metric of trials and how it is read.
 #[derive(Clone, Copy)]
 pub struct Measured {
     of: Of,
@@ -166,12 +166,12 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 enum Read {
     Trial(fn(&Trial) -> Option<f64>),
-    /// Of each fault of a kind that was seen to take effect.
+    /// One value for each fault of a kind that took effect.
     Fault(fn(&Trial, &FaultRecord) -> Option<f64>, &'static str),
     Gate(measure::Figure),
 }
 
-/// The kinds of faults of which claims name figures.
+/// Kinds of faults for which claims name metrics.
 const KINDS: [&str; 5] = ["kill", "lose-majority", "crash", "freeze", "reset"];
 
 pub fn named(name: &str) -> Result<Measured, String> {
@@ -214,7 +214,7 @@ fn whole(amount: u64) -> Option<f64> {
     Some(amount as f64)
 }
 
-/// All but what gates have; of whole trials, where nothing else is said.
+/// All metrics that gates lack; over whole trials unless stated otherwise.
 fn of_trials() -> Vec<Entry> {
     use Needs::{ItsEnd, ItsTimes, Nothing};
     vec![
@@ -313,7 +313,7 @@ fn gave_up(trial: &Trial) -> u64 {
         .sum()
 }
 
-/// Of all acquires, those that gave up or were stuck.
+/// Share of all acquires that failed or were stuck.
 fn lost_share(trial: &Trial) -> Option<f64> {
     let lost = gave_up(trial) + trial.stuck.len() as u64;
     per_acquisition(lost, trial.whole.acquired() + lost)
@@ -332,18 +332,18 @@ fn told(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release().saturating_sub(trial.whole.notifications.to_releaser)
 }
 
-/// Creates that succeeded, without those of the locks' directories, each of which is made once.
+/// Successful creates, without the locks' directories, each of which is created once.
 fn creates_of_locks(trial: &Trial) -> u64 {
     trial.whole.succeeded.get(Create).saturating_sub(trial.spec.locks as u64)
 }
 
-/// How many they are where each of N releases tells all who still wait.
+/// Number of notifications if each of N releases notifies all remaining waiters.
 fn pairs(trial: &Trial) -> u64 {
     let contenders = trial.spec.contenders as u64;
     contenders * (contenders - 1) / 2
 }
 
-/// What was sent, and what the cost model says of it.
+/// Requests that were sent, and the cost model's prediction.
 fn requests(trial: &Trial) -> Option<(u64, u64)> {
     let line = trial.accounting.iter().find(|line| line.what == Counted::Requests)?;
     Some((line.client?, line.expected?))
@@ -353,7 +353,7 @@ fn requests(trial: &Trial) -> Option<(u64, u64)> {
 pub struct Trials<'a>(pub Vec<&'a Trial>);
 
 impl Trials<'_> {
-    /// Those of strategies with these labels; all where there is none.
+    /// Trials of strategies with these labels; all trials if there is none.
     fn of(mut self, labels: &[String]) -> Self {
         let is_it = |label: &str| labels.iter().any(|one| one == label);
         self.0.retain(|trial| {
@@ -368,7 +368,7 @@ impl Trials<'_> {
         self
     }
 
-    /// Those of which such figures are right, in the order of their repetitions.
+    /// Trials that meet these needs, in the order of their repetitions.
     pub fn fit_for(mut self, needs: Needs) -> Self {
         self.0.retain(|trial| match needs {
             Needs::Nothing => true,
@@ -379,7 +379,7 @@ impl Trials<'_> {
         self
     }
 
-    /// `None` where there are none, or one of them lacks it.
+    /// `None` if there are no trials, or one of them lacks the metric.
     pub fn values(&self, measured: &Measured) -> Option<Vec<f64>> {
         let values: Vec<Vec<f64>> = self.0.iter().map(|trial| measured.of(trial)).collect::<Option<_>>()?;
         (!values.is_empty()).then(|| values.concat())
@@ -397,7 +397,7 @@ impl Measured {
             Read::Gate(figure)
                 if zklockbench_record::is_counted_on_the_wire(figure) && trial.is_counted_apart() =>
             {
-                // One repetition has it.
+                // Metrics of gates have one value per repetition.
                 Some(trial.reading(figure).map_or(Vec::new(), |reading| vec![reading.value]))
             }
             Read::Gate(figure) => Some(vec![trial.reading(figure).ok()?.value]),

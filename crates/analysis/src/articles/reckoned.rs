@@ -1,4 +1,4 @@
-//! What decides a claim and is no figure of trials: what is counted over cells, servers, or lines of a lock's source.
+//! Further metrics that decide claims, computed from cells, servers, or the source of a lock.
 
 use super::figure::{Figure, Of};
 use super::reading::{Needs, Trials};
@@ -9,7 +9,7 @@ use zklockbench_core::units::{counted, number};
 use zklockbench_record::{Calibration, RawRequest, Trial};
 use zklockbench_scenario::Distribution;
 
-/// Adds its figures to those that are known; `None` where the evidence lacks something.
+/// Adds its metrics to the known ones; `None` if the evidence lacks something.
 type Reckon = fn(&Evidence, &mut ClaimFigures) -> Option<()>;
 
 pub fn named(name: &str) -> Option<Reckon> {
@@ -65,10 +65,10 @@ fn write_alone(calibration: &Calibration) -> Option<u64> {
 
 const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];
 
-/// What the three cost, in the order in which the article has them, with one number of contenders and one hold.
+/// Cost of the three strategies, in the article's order, for one number of contenders and one hold.
 struct CostAt {
     contenders: usize,
-    /// In polling intervals.
+    /// Hold, in polling intervals.
     hold: f64,
     requests: [Vec<f64>; 3],
     bytes: [Vec<f64>; 3],
@@ -84,7 +84,7 @@ impl CostAt {
         Some(Self { contenders, hold, requests: each("requests_each")?, bytes: each("bytes_each")? })
     }
 
-    /// By how much the one costs more than the next, in requests and bytes.
+    /// Cost ratios of a strategy to the next one, in requests and bytes.
     fn ratios(&self, place: &str, one: usize) -> Option<[Figure; 2]> {
         let names = ["polling / parent", "parent / predecessor"];
         let of = |what: &str, each: &[Vec<f64>; 3]| {
@@ -93,7 +93,7 @@ impl CostAt {
         Some([of("requests", &self.requests)?, of("bytes", &self.bytes)?])
     }
 
-    /// Of the requests that polling sends beyond predecessor watch, the share that parent watch saves.
+    /// Share of polling's extra requests over predecessor watch that parent watch saves.
     fn saved(&self, place: &str) -> Option<Figure> {
         let [polling, parent, predecessor] = &self.requests;
         let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
@@ -105,11 +105,11 @@ impl CostAt {
     }
 }
 
-/// From which factor on "≫" is taken to hold, and from which share on "most".
+/// Smallest factor that counts as "≫", and smallest share that counts as "most".
 const FAR_MORE: f64 = 2.0;
 const MOST: f64 = 0.5;
 
-/// In how many cells of contenders and hold the order holds, and from where on.
+/// Number of cells (contenders and hold) in which the order holds, and the shortest hold or fewest contenders among them.
 fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let cells = by_cell(&evidence.trials("articles-network-cost"))?;
     let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-cost"), name));
@@ -151,7 +151,7 @@ fn counted_of<'a>(trials: &Trials<'a>, strategy: &str) -> Trials<'a> {
     of_it
 }
 
-/// What the three cost with each number of contenders and each interval with which polling was tried.
+/// Cost of the three strategies for each number of contenders and each hold in polling intervals.
 fn by_cell(trials: &Trials<'_>) -> Option<Vec<CostAt>> {
     let [polling, parent, predecessor] = STRATEGIES.map(|name| counted_of(trials, name));
     let cell = |trial: &&Trial| Some((trial.spec.contenders, hold_in_intervals(trial)?));
@@ -178,7 +178,7 @@ fn hold_in_intervals(trial: &Trial) -> Option<f64> {
     (!interval.is_zero()).then(|| hold.as_secs_f64() / interval.as_secs_f64())
 }
 
-/// How much there is to each of the three: on the wire and in the source.
+/// Complexity of the three strategies, on the wire and in the source.
 fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let trials = evidence.trials("articles-batch");
     let sources = evidence.sources?.map(complexity);
@@ -228,18 +228,18 @@ impl Kinds {
     }
 }
 
-/// What a lock's own code comes to: what it shares with others is not in it.
+/// Complexity of a lock's own code, without what it shares with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Complexity {
     /// Lines that are neither empty nor a comment.
     lines: usize,
-    /// Places where it goes one way or another: conditions, loops, arms of a `match`, and each `?`.
+    /// Branches: conditions, loops, arms of a `match`, and each `?`.
     branches: usize,
-    /// States in which it may be waiting: for a reply, an event or a clock.
+    /// Waiting states: for a reply, an event or a clock.
     states: usize,
 }
 
-/// From the lock's type to the tests: its card before that is prose.
+/// Counts from the lock's type to the tests, without its card, which is prose.
 fn complexity(source: &str) -> Complexity {
     let code = source.split_once("\nstruct ").map_or(source, |(_, code)| code);
     let code = code.split_once("#[cfg(test)]").map_or(code, |(code, _)| code);

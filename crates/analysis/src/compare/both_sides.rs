@@ -1,8 +1,8 @@
-//! A cell on both sides, and one figure of it: by a test, or by counting where nothing is left to chance; and what may not be
-//! concluded of the cell, whatever its figures came to, for a comparison and for a gate alike.
+//! One metric of a cell on both sides, compared by a test or, if no chance is involved, exactly. Caveats restrict the conclusions
+//! for comparisons and gates alike.
 //!
-//! The same of all strategies of a run together. A slower host, release or network shows in every lock a little; the geometric
-//! mean over the strategies of a repetition shows it with less noise than any of them.
+//! The geometric mean over all strategies of a run is compared in the same way. A slower host, release or network affects every
+//! lock a little, and the mean shows it with less noise than a single strategy.
 
 use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_generator};
 use super::figures::{VIOLATIONS, better_of, is_determined, leading, reading, readings};
@@ -23,7 +23,7 @@ pub struct BothSides<'a> {
     pub(super) caveats: Caveats,
 }
 
-/// What there is of a figure in a cell before the family is corrected.
+/// A comparison of one metric in one cell, before correction for the family.
 pub(super) enum Planned {
     Done(Box<Compared>),
     Tested(Test),
@@ -34,7 +34,7 @@ impl Planned {
         Self::Done(Box::new(compared))
     }
 
-    /// The verdict as one of so many comparisons.
+    /// The verdict as one of `family` comparisons.
     pub fn conclude(self, family: usize) -> Compared {
         match self {
             Self::Done(compared) => *compared,
@@ -42,7 +42,7 @@ impl Planned {
         }
     }
 
-    /// Whether it is one of those that chance can make differ. A test that could not be made is.
+    /// Whether chance can make the metric differ. A test that could not be made counts.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
         figure != VIOLATIONS && !is_exact
@@ -50,13 +50,13 @@ impl Planned {
 }
 
 impl<'a> BothSides<'a> {
-    /// `floor` is by how much the floor of a handoff rose between the sides.
+    /// `floor` is the rise of the handoff floor between the sides.
     pub fn of(base: Repetitions<'a>, new: Repetitions<'a>, floor: Option<FloorRise>) -> Self {
         Self { caveats: Caveats::of(&base, &new, floor), base, new }
     }
 
-    /// Compares one figure as one of `family` comparisons: for callers that ask for no more, such as a gate. Trials that are
-    /// not sound do not count, and what they leave unknown is.
+    /// Compares one metric as one of `family` comparisons, for callers such as gates. Invalid trials do not count, and may leave
+    /// the verdict unknown.
     pub fn compare(&self, figure: Figure, terms: &Terms, family: usize) -> Compared {
         self.caveats.allow(figure, self.plan(figure, terms).conclude(family))
     }
@@ -96,8 +96,7 @@ fn is_constant(readings: &[Reading]) -> bool {
     readings.windows(2).all(|pair| pair[0].value == pair[1].value && !pair[0].at_least && !pair[1].at_least)
 }
 
-/// The violations in the trials of a cell, those that do not count otherwise among them. One is enough: where the base
-/// has none, the new is worse by any.
+/// Compares violations in all trials of a cell, even invalid ones. If the base has none, a single one is a regression.
 fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     let readings = |trials: &[&Trial]| -> Vec<Reading> {
         trials.iter().filter_map(|trial| trial.reading(VIOLATIONS).ok()).collect()
@@ -114,7 +113,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     let total = |readings: &[Reading]| [Reading::exact(readings.iter().map(|reading| reading.value).sum())];
     let [before, after] = [total(&was), total(&is)];
     match (any(&was), any(&is)) {
-        // What the base does not have it has not violated.
+        // Without trials, the base cannot be shown to be free of violations.
         _ if is.is_empty() || was.is_empty() && !any(&is) => {
             let why =
                 if was.is_empty() { "the base has no such cell" } else { "the new run has no such cell" };
@@ -125,7 +124,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
             Some(why) => Compared::not_measured(Sample::of(&was), Sample::of(&is), why),
             None => exactly(&before, &after, Better::Lower),
         },
-        // How often a lock fails that does not exclude is chance, so it takes a test to tell.
+        // The failure rate of a lock that does not exclude is subject to chance, so it needs a test.
         (true, true) => {
             let found = Test::unpaired(&was, &is, Better::Lower, terms.of(VIOLATIONS)).judge(1);
             let broken = Some("the lock does not exclude on either side".to_owned());
@@ -135,16 +134,16 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     }
 }
 
-/// What of both sides of a cell speaks against a verdict.
+/// Reasons to restrict the conclusions about a cell.
 #[derive(Debug, Clone)]
 pub(super) struct Caveats {
     floor: Option<FloorCaveat>,
-    /// What the load generator adds to figures on either side.
+    /// Influence of the load generator on the metrics of either side.
     generator: Vec<ShareApart>,
     lost: Option<String>,
 }
 
-/// A floor that rose, and how much of a figure of turns depends on it.
+/// A raised floor, and the share of a cycle that depends on it.
 #[derive(Debug, Clone, Copy)]
 struct FloorCaveat {
     rise: FloorRise,
@@ -159,9 +158,9 @@ impl Caveats {
         Self { floor, generator: shares(&were, &are), lost: doubt(base, new) }
     }
 
-    /// Of several cells together: what speaks against any of them; `None` of none.
+    /// Combined caveats of several cells; `None` if there are none.
     pub fn of_any<'a>(cells: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
-        // Turns of all are told together, so it is the mean share of requests that counts.
+        // The metric covers all cells together, so the mean share of requests counts.
         let floors: Vec<FloorCaveat> = cells.clone().filter_map(|cell| cell.floor).collect();
         let requests = floors.iter().map(|floor| floor.requests).sum::<f64>() / floors.len() as f64;
         cells.cloned().reduce(|mut all, one| {
@@ -171,7 +170,7 @@ impl Caveats {
         })
     }
 
-    /// What was found of a figure, as far as it may be concluded.
+    /// The result for a metric, as far as the caveats allow a conclusion.
     pub fn allow(&self, figure: Figure, found: Compared) -> Compared {
         let found = match self.floor {
             Some(FloorCaveat { rise, requests }) => {
@@ -184,16 +183,16 @@ impl Caveats {
     }
 }
 
-/// Whether a figure is of turns, of which holds are a part that does not depend on how long a request takes. How far waits in an
-/// open load grow with that is not known without a model.
+/// Whether a metric is about cycles, whose holds do not depend on the time a request takes. For waits in an open load, that
+/// dependence is not known without a model.
 fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }
 
-/// A handoff takes so many times its floor at most because of requests. What is more is an interval between two looks.
+/// Largest multiple of its floor that requests explain in a handoff. Beyond it, the handoff contains a polling interval.
 const FLOORS_MOST: f64 = 4.0;
 
-/// The share of a turn that requests take, in the trials that count; 1 where that is not known.
+/// Share of a cycle that requests take, in the valid trials; 1 if unknown.
 fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
     let middle = |trial: &Trial, measure| Some(trial.latency(measure)?.p50_us as f64);
     let share = |trial: &&Trial| {
@@ -203,7 +202,7 @@ fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
     median(&sound(trials).iter().filter_map(share).collect::<Vec<_>>()).unwrap_or(1.0)
 }
 
-/// What was found, unless it is doubtful: what is worse although repetitions are lost is worse all the same.
+/// The result, unless it is doubtful. A regression stands even if repetitions are lost.
 fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     let is_settled = found.regression == Regression::Yes || found.verdict == ComparisonVerdict::NotMeasured;
     let Some(doubt) = doubt.filter(|_| !is_settled) else { return found };
@@ -211,7 +210,7 @@ fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     found.inconclusive(why)
 }
 
-/// A figure over all strategies with as many contenders and locks.
+/// A metric over all strategies with the same number of contenders and locks.
 pub(super) struct Together {
     pub cell: CellUnderLoad,
     pub strategies: Vec<String>,
@@ -230,8 +229,8 @@ impl Together {
     }
 }
 
-/// One for each number of contenders and locks for which both sides have two strategies or more: of the leading figure or, where
-/// others were asked for, of the first, if it takes time. None if it was measured of some of them only.
+/// One entry for each number of contenders and locks for which both sides have at least two strategies. The metric is the leading
+/// one or, if others were selected, the first of them, provided that it takes time. No entry if only some strategies measured it.
 pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure]) -> Vec<Together> {
     let on_both_sides = pairs.iter().filter(|(_, pair)| {
         let has = |side: &Repetitions<'_>| !side.trials().is_empty();
@@ -262,8 +261,8 @@ pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure
     groups.into_iter().filter_map(of_group).collect()
 }
 
-/// The geometric mean over the strategies for each repetition that is sound for all, by run; `None` if there is none, or one
-/// of these trials has no such figure.
+/// Geometric mean over the strategies of each repetition that is valid for all, by run. `None` if there is none, or a trial lacks
+/// the metric.
 fn means(strategies: &[&Repetitions<'_>], figure: Figure) -> Option<Vec<Vec<Reading>>> {
     let runs = strategies.iter().map(|of| of.runs.len()).max()?;
     let of_run = |run: usize| {

@@ -1,4 +1,4 @@
-//! Two sides, compared: the document that every output is made from.
+//! Comparison of two sides: the document from which every output is made.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ const SCHEMA_VERSION: u32 = 3;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
-    /// The figures to compare in every cell; the usual ones of its load where there is none.
+    /// Metrics to compare in every cell; empty for the usual ones of its load.
     pub figures: Vec<Figure>,
     pub terms: Terms,
-    /// Whether to compare what cannot be compared.
+    /// Whether to compare despite meaningless differences.
     pub force: bool,
 }
 
@@ -149,8 +149,7 @@ pub struct LeftOut {
 
 /// Compares two sides.
 ///
-/// # Errors
-/// [`Error::Usage`] when what differs makes the comparison meaningless and it isn't forced, and when no cell is on both
+/// # Errors [`Error::Usage`] if a difference makes the comparison meaningless and it isn't forced, and if no cell is on both
 /// sides.
 pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> {
     let differences = differences(base, new);
@@ -191,7 +190,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     for (key, pair) in &pairs {
         family.take(key, pair, ask);
     }
-    // There is nothing to compare them with, but a lock that does not exclude is worse than none.
+    // A cell without a counterpart is not compared, but its violations still count.
     for (key, are) in is.iter().filter(|(key, are)| only_new.contains(key) && any_violation(are)) {
         let pair = BothSides::of(Repetitions::default(), are.clone(), None);
         family.plan(key, &pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
@@ -217,7 +216,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     })
 }
 
-/// The repetitions of each cell, in the order in which the scenario names strategies, then by contenders.
+/// The repetitions of each cell, in the scenario's order of strategies, then by contenders.
 pub(super) fn cells(side: &Side) -> Vec<(CellUnderLoad, Repetitions<'_>)> {
     let keys = grouped(side.trials().map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
     let of = |(key, _): (CellUnderLoad, _)| {
@@ -268,7 +267,7 @@ impl Family {
                 None => self.plan(key, pair, chosen, ask),
             }
         }
-        // It can't be chosen away that a lock no longer excludes.
+        // Violations are always compared, whatever metrics were selected.
         if !ask.figures.contains(&VIOLATIONS) {
             self.plan(key, pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
         }
@@ -295,9 +294,9 @@ impl Family {
     }
 }
 
-/// The verdicts, and how many comparisons that decide were corrected together.
+/// The verdicts, and the number of deciding comparisons that were corrected together.
 fn conclude(planned: Vec<PlannedRow>) -> (Vec<Row>, usize) {
-    // What is only shown is a family of its own: it must not take from the sharpness of what decides.
+    // Metrics that are only shown form a separate family, so that they do not cost the deciding ones any power.
     let [deciding, shown] = [Role::Decides, Role::Shown]
         .map(|role| planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test()).count());
     let row = |row: PlannedRow| match row.chosen.role {
@@ -329,16 +328,16 @@ impl PlannedRow {
     }
 }
 
-/// Why a usual figure is left out of a cell: sound repetitions on both sides, none of which has it, or not enough samples
-/// on either. Where one side has it, it is not measured, which is another matter.
+/// Why a usual metric is left out of a cell: neither side has it, or enough samples for it, in its valid repetitions. If one side
+/// has it, it is *not measured* instead.
 fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option<String> {
     match (readings(base, figure), readings(new, figure)) {
         (Err(NoReadings::NotApplicable), Err(NoReadings::NotApplicable)) => {
             Some("neither side measured it".into())
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
-        // Which tail is compared depends on how many samples there are, and whether any is does, too: of equal runs one may
-        // have a sample more than it takes, and the other one less.
+        // The number of samples determines which tail is compared, if any. One of two equal runs may just have enough samples,
+        // and the other not.
         (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_)))
             if is_tail(figure) =>
         {
@@ -370,7 +369,7 @@ fn info(side: &Side) -> SideInfo {
 
 impl About {
     fn of(rows: &[Row]) -> Self {
-        // Of what is the same in every repetition, such as none of something, either unit says the same.
+        // If every repetition agrees, for example on zero, either unit gives the same result.
         let differs = |row: &&Row| row.compared.ratio.is_none_or(|ratio| ratio.low != ratio.high);
         let deciding = rows.iter().filter(|row| row.role == Role::Decides);
         let by_runs = deciding.clone().any(|row| row.compared.method == Some(Method::Runs));
@@ -379,7 +378,7 @@ impl About {
         if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
     }
 
-    /// In words, of so many runs of the base and of the new.
+    /// Description, given the number of runs of the base and of the new side.
     fn said(self, [base, new]: [usize; 2]) -> String {
         match (self, base + new) {
             (Self::TheseRuns, 2) => "between these two runs".to_owned(),
@@ -428,7 +427,7 @@ impl Conclusion {
     }
 }
 
-/// The figure that changed the most of those that regressed or, where none did, improved.
+/// The metric that changed the most among those that regressed or, if none did, improved.
 fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     let wanted = match regression {
         Regression::Yes => ComparisonVerdict::Regressed,
@@ -445,7 +444,7 @@ fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     Some(format!("{} of {} {change}", row.figure, row.cell.name()))
 }
 
-/// How many figures are not part of the answer, and how many of them look worse all the same.
+/// Number of metrics that are only shown, and how many of them look worse.
 fn only_shown(rows: &[&Row]) -> String {
     let worse = rows.iter().filter(|row| row.compared.regression == Regression::Yes).count();
     match (rows.len(), worse) {

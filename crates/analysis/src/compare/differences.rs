@@ -1,4 +1,4 @@
-//! What differs between the sides apart from what was measured, and what of it makes a comparison meaningless.
+//! Differences between the sides apart from the measurements, and those that make a comparison meaningless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use zklockbench_stats::median;
 
 type Share = fn(&Trial) -> Option<f64>;
 
-/// What the load generator itself adds.
+/// Shares of metrics that the load generator itself contributes.
 const SHARES: [(&str, Share); 2] = [
     ("the share of a handoff that is the load generator's own lag", |trial| trial.health.lag_share),
     ("the share by which locks were held longer than intended", |trial| trial.health.hold_overshoot_share),
 ];
 
 const PART_OF_MARGIN: f64 = 0.5;
-/// From here on a difference is told.
+/// Smallest difference of shares that is reported.
 const APART: f64 = 0.05;
 
-/// That the generator's share is not the same on both sides, in the trials that count of a cell.
+/// A difference of the generator's share between the sides, in the valid trials of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ShareApart {
     pub what: &'static str,
@@ -52,7 +52,7 @@ impl ShareApart {
     }
 }
 
-/// What was found of a figure that takes time, unless it is worse and the generator's share grew by more than its part.
+/// The result for a metric that takes time, unless a regression may be due to the growth of the generator's share.
 pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compared {
     let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes) else { return found };
     let grew = shares.iter().find(|share| share.new - share.base > PART_OF_MARGIN * margin);
@@ -81,7 +81,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Of what is measured, and so never the same.
+    /// A difference of measured values, which never agree exactly.
     fn measured(what: &str, [base, new]: [String; 2]) -> Self {
         Self { what: what.into(), base, new, meaningless: false, of_servers: false }
     }
@@ -91,7 +91,7 @@ impl Difference {
     }
 }
 
-/// A fact of runs or of cells: what it is, how it is in each of them, and whether it must be the same.
+/// A fact of runs or cells: its name, its value in each, and whether it must agree.
 struct ComparedFact {
     what: String,
     values: Vec<String>,
@@ -124,7 +124,7 @@ pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     found
 }
 
-/// A run that is compared with itself is the same in everything, which shows nothing.
+/// A run compared with itself agrees in everything, which shows nothing.
 fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     let both = base.runs.iter().find_map(|one| {
         let is_same = |other: &&Loaded| other.stored.run.digest == one.stored.run.digest;
@@ -139,7 +139,7 @@ fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     })
 }
 
-/// Each fact once with all its values, in the order of the facts.
+/// Each fact once, with all its values, in the order of the facts.
 fn collected(facts: Vec<ComparedFact>) -> Vec<ComparedFact> {
     let mut all: Vec<ComparedFact> = Vec::new();
     for fact in facts {
@@ -162,7 +162,7 @@ fn apart(base: Vec<ComparedFact>, new: Vec<ComparedFact>) -> Vec<Difference> {
     let only_new = new.iter().filter(|one| find(&one.what, &base).is_none());
     let difference = |one: &ComparedFact| {
         let of = |all: &[ComparedFact]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
-        // What one side cannot know, such as where the data of other people's servers lies, need not agree.
+        // A fact that one side cannot know, such as the storage of remote servers, need not agree.
         let needed = |all: &[ComparedFact]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
         let must_agree = needed(&base) && needed(&new);
         let (was, is) = (of(&base), of(&new));
@@ -186,7 +186,7 @@ fn facts(side: &Side) -> Vec<ComparedFact> {
     side.runs.iter().flat_map(|run| of_run(&run.stored.run.run)).collect()
 }
 
-/// What differs between two parts of one run: where they were measured and by which program, what was asked apart.
+/// Differences between two parts of one run in host, ensemble and program, but not in the scenario.
 pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
     let mut found = apart(of_run(earlier), of_run(later));
     if could_be_same(&earlier.ensemble, &later.ensemble) {
@@ -237,11 +237,11 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
             format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of no commit")),
         ),
     ];
-    // A run that did not note what it replayed may have replayed the same.
+    // A run without a record of its replayed file may have replayed the same one.
     facts.extend(
         run.replayed.as_ref().map(|file| ComparedFact::needed("replayed arrivals (SHA-256)", &*file.sha256)),
     );
-    // The text says more than a line can; what it means for each trial is compared cell by cell.
+    // The full text does not fit on a line; its effect on each trial is compared cell by cell.
     let limit = ensemble.config.iter().find(|(key, _)| key == LIMITED);
     facts.push(ComparedFact::needed(LIMITED, limit.map_or("no rate", |(_, rate)| rate.as_str())));
     let configured = ensemble.config.iter().filter(|(key, _)| key != LIMITED && key != OTHERS);
@@ -257,13 +257,13 @@ fn listed(texts: &[String]) -> String {
     if texts.is_empty() { "none".into() } else { texts.join(", ") }
 }
 
-/// Whether a key of a server's configuration says only where it is, which another start changes.
+/// Whether a server's configuration key is only a location, which changes with each start.
 fn says_where(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     key.ends_with("port") || key.ends_with("dir") || key.starts_with("server.") || key.contains("address")
 }
 
-/// Where data lies, without the path: `ext4 on /dev/sda1: every write waits for an fsync`.
+/// Storage without the path: `ext4 on /dev/sda1: every write waits for an fsync`.
 fn without_path(placement: &str) -> String {
     match (placement.split_once(" ("), placement.rsplit_once("): ")) {
         (Some((kind, _)), Some((_, meaning))) => format!("{kind}: {meaning}"),
@@ -271,14 +271,14 @@ fn without_path(placement: &str) -> String {
     }
 }
 
-/// Of what a trial was asked, in the names of its file: what says which trial it is, and what is told in other words.
+/// Fields of a trial's specification that identify the trial, or are reported in other ways.
 const TOLD_APART: [&str; 8] =
     ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for", "fault_plan"];
-/// What asks something else of the lock, so that figures cannot be compared. A longer hold or a fault asks the same under worse
-/// conditions: what that costs is a result, and the output names it as a difference.
+/// Fields that change the question, so that metrics cannot be compared. A longer hold or a fault keeps the question but worsens
+/// the conditions; its cost is a result, and the output reports the difference.
 const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_timeout_us"];
 
-/// What the trials of the cells on both sides were asked to do, where that differs.
+/// Differences between the specifications of the cells on both sides.
 fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
     let (base, mut new) = (asked(base), asked(new));
     let both = base.into_iter().filter_map(|(key, was)| Some((was, new.remove(&key)?)));
@@ -311,7 +311,8 @@ fn without_unit(name: &str) -> &str {
     name.strip_suffix("_us").unwrap_or(name)
 }
 
-/// A value as people write it: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for `{"exponential":{"mean_us":10000}}`.
+/// A value as people write it: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for
+/// `{"exponential":{"mean_us":10000}}`.
 fn readable(name: &str, value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
@@ -331,7 +332,7 @@ fn readable(name: &str, value: &Value) -> String {
     }
 }
 
-/// The floors of a handoff on both sides, in microseconds: of each run the lower one, and of those the median.
+/// Handoff floors of both sides, in microseconds: the median over runs of each run's lower one.
 #[derive(Debug, Clone, Copy)]
 struct Floors {
     base: f64,
@@ -340,7 +341,7 @@ struct Floors {
 
 impl Floors {
     fn of(base: &Side, new: &Side) -> Option<Self> {
-        // Measured before the trials and after them: what disturbed one of the two was no longer there, or not yet.
+        // The floor is measured before and after the trials; the lower value is less likely to be disturbed.
         let lower = |run: &Loaded| {
             let run = &run.stored.run.run;
             let both = [&run.floor, &run.floor_after].into_iter().flatten();
@@ -358,7 +359,7 @@ impl Floors {
     }
 }
 
-/// Floors are measured, so they never agree; by so much they may differ without being mentioned.
+/// Measured floors never agree exactly; smaller ratios are not reported.
 const FLOORS_APART: f64 = 1.1;
 
 fn floors(base: &Side, new: &Side) -> Option<Difference> {
@@ -367,14 +368,14 @@ fn floors(base: &Side, new: &Side) -> Option<Difference> {
     apart.then(|| Difference::measured("floor of a handoff (median)", floors.told()))
 }
 
-/// That raw requests took longer on the new side, although both ran on servers that are said to be the same: then it is the
-/// host that got slower, or something on it, and what seems to be a regression of a lock may be no more than that.
+/// A rise of raw request times on the new side, although both ran on supposedly identical servers. It points to a slower or
+/// busier host, which may explain an apparent regression of a lock.
 #[derive(Debug, Clone, Copy)]
 pub struct FloorRise(Floors);
 
 impl FloorRise {
-    /// `None` where it did not rise, and where the servers differ on purpose: what they cost is then part of the answer.
-    /// `apart` is all in which the sides differ.
+    /// `None` if the floor did not rise, or if the servers differ on purpose, because their cost is then part of the answer.
+    /// `apart` lists all differences between the sides.
     pub fn between(base: &Side, new: &Side, apart: &[Difference]) -> Option<Self> {
         let rise = Self(Floors::of(base, new)?);
         let is_part_of_it = apart.iter().any(|one| one.of_servers);
@@ -389,9 +390,8 @@ impl FloorRise {
         self.0.base
     }
 
-    /// What was found, unless it is worse, grows or shrinks with what a request takes, and the floor rose by more than its
-    /// margin and by as much as explains it: `requests` is the share of such a figure that requests take; `None` where that is
-    /// not known.
+    /// The result, unless it is a regression that the floor may explain: the metric depends on request times, and the floor rose
+    /// beyond its margin and by enough. `requests` is the share of the metric that requests take; `None` if unknown.
     pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
         let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
         else {
@@ -411,7 +411,7 @@ impl FloorRise {
     }
 }
 
-/// Whether a figure grows or shrinks with what a request takes.
+/// Whether a metric depends on the time that a request takes.
 pub(super) fn takes_time(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(..)) || figure == THROUGHPUT.figure()
 }

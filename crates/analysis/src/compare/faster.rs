@@ -1,4 +1,4 @@
-//! Which strategy of one run is faster, and how many times: strategies of one repetition ran side by side, so they are pairs.
+//! Fastest strategy of a run, and by which factor. Strategies of one repetition ran side by side, so they are pairs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Faster {
 }
 
 impl Faster {
-    /// As people know it from hyperfine.
+    /// A sentence in the style of hyperfine.
     pub fn sentence(&self) -> String {
         format!(
             "at {} {} is {} ± {} times as fast as {}",
@@ -40,10 +40,10 @@ impl Faster {
     }
 }
 
-/// For each number of contenders in a closed load, how many times as fast the fastest strategy is as each of the others:
-/// only where the repetitions show that it is. A lock that did not exclude is not among them.
+/// For each number of contenders in a closed load, the speed-up of the fastest strategy over each of the others, if the
+/// repetitions prove it. Locks that did not exclude are left out.
 ///
-/// Which one is the fastest is seen only afterwards, so every pair of a group counts as a comparison.
+/// The fastest strategy is only known afterwards, so every pair of a group counts as a comparison.
 pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     let limits = Limits { alpha, ..Limits::default() };
     let groups = groups(side);
@@ -52,7 +52,7 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
         let blocks = Block::of_repetitions(readings(side, other), readings(side, fastest));
         let compared = Test::of_blocks(&blocks, Better::Higher, limits, family).judge(family);
         let ratio = compared.in_family?;
-        // Against one that stood still in a repetition there is no upper end.
+        // Against a strategy that stalled in a repetition, there is no upper bound.
         (ratio.low > 1.0 && ratio.high.is_finite()).then(|| Faster {
             strategy: fastest.clone(),
             than: other.strategy.clone(),
@@ -67,7 +67,7 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     groups.iter().flat_map(of_group).collect()
 }
 
-/// Cells with the same contenders and locks, fastest first; those of locks that did not exclude left out.
+/// Cells with the same contenders and locks, fastest first, without locks that did not exclude.
 fn groups(side: &Side) -> Vec<Vec<CellUnderLoad>> {
     let closed = side.trials().filter(|trial| trial.spec.load.name() == "closed");
     let keys = grouped(closed.map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
@@ -90,7 +90,7 @@ fn throughput(trial: &Trial) -> Option<Reading> {
     trial.is_sound().then(|| THROUGHPUT.of(trial).map(Reading::exact)).flatten()
 }
 
-/// What each sound repetition of a cell gave, by its run and its number.
+/// The reading of each valid repetition of a cell, by run and repetition.
 fn readings(side: &Side, cell: &CellUnderLoad) -> Vec<((usize, u32), Reading)> {
     let mut found = Vec::new();
     for (run, loaded) in side.runs.iter().enumerate() {

@@ -1,8 +1,7 @@
-//! Which figures are compared, and which of them decide: settled by the load, before anybody looks at a value; and how each is
-//! read of a cell.
+//! The metrics to compare, which of them decide (fixed by the load, before any value is seen), and how each is read from a cell.
 //!
-//! What acquisitions ended in instead of the lock is among them: with a slower lock that sheds load those that it still serves
-//! wait less, so that no other figure shows it.
+//! Unserved acquisitions are among them: a slower lock that sheds load has shorter waits for those it still serves, so that no
+//! other metric shows the problem.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +17,7 @@ use zklockbench_record::{
     Better, Counted, Figure, FigureEntry, Missing, Reading, Statistic, Trial, Unit, usual_samples,
 };
 
-/// Violations: any that is new is a regression, and no test is needed to say so.
+/// Violations: any new one is a regression, without a test.
 pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
 
 /// Whether what a figure comes to is part of the answer.
@@ -37,12 +36,12 @@ pub(super) struct Chosen {
     pub role: Role,
 }
 
-/// What a load is judged by first: what its contenders get.
+/// The primary metric of a load: what its contenders experience.
 ///
-/// In a batch, which ends with the last of its contenders, there is no throughput; in an open load it is the one that is
-/// offered. In a closed one a single long pause moves it, and not the median turn of a lock that is waited for.
+/// A batch, which ends with its last contender, has no throughput, and that of an open load is fixed by its arrivals. In a closed
+/// load a single long pause moves throughput, but not the median cycle of a contended lock.
 pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Figure {
-    // Versions that did not measure turns have none.
+    // Older versions did not measure cycles.
     let has_turns = |side: &[&Trial]| side.iter().any(|trial| trial.histograms.contains_key(&Measure::Turn));
     match key.load.as_str() {
         "batch" => Figure::Latency(Measure::Wait, Statistic::Mean),
@@ -54,17 +53,17 @@ pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> F
 
 const TURN: Figure = Figure::Latency(Measure::Turn, Statistic::percent(50));
 
-/// What was asked for more than once is one question.
+/// Removes duplicate metrics.
 pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
     let first = |at: &usize| !asked[..*at].contains(&asked[*at]);
     (0..asked.len()).filter(first).map(|at| asked[at]).collect()
 }
 
-/// What is compared in a cell, [`VIOLATIONS`] apart: what was asked for, which then decides, or the usual.
+/// Metrics to compare in a cell, apart from [`VIOLATIONS`]: the selected ones, all of which decide, or the usual ones.
 ///
-/// Of the usual, what contenders get decides, what an acquisition asks of the servers, and what was lost. The rest is shown:
-/// in a closed load the median wait says what the throughput does; handoffs differ from start to start of the servers;
-/// whatever is notified or listed more often takes more requests.
+/// Among the usual ones, the contenders' experience, the requests per acquisition and the losses decide. The others are only
+/// shown. In a closed load the median wait follows from throughput, handoffs differ between starts of the servers, and more
+/// notifications or listings already show in the requests.
 pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Chosen> {
     let decides = |figure| Chosen { figure, role: Role::Decides };
     let shown = |figure| Chosen { figure, role: Role::Shown };
@@ -72,7 +71,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
         return without_twins(asked).into_iter().map(decides).collect();
     }
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
-    // Alone there is no one to hand over to.
+    // A lone contender hands over to no other.
     let passed_on = if key.contenders > key.locks { Measure::Handoff } else { Measure::Uncontended };
     let leading = leading(key, base, new);
     let mut chosen = vec![decides(leading)];
@@ -95,7 +94,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     chosen
 }
 
-/// Whether the load determines a count in a trial, as its strategy's cost model says: nothing is then left to chance.
+/// Whether the load determines a count in a trial, according to its strategy's cost model, so that no chance is involved.
 pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     let is_one_of = |two: [&'static FigureEntry; 2]| two.iter().any(|entry| entry.figure() == figure);
     let is_of: fn(Counted) -> bool = if is_one_of([&REQUESTS_PER_ACQUISITION, &REQUESTS]) {
@@ -111,8 +110,8 @@ pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     trial.spec.load.name() == "batch" && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
 }
 
-/// The largest of some percentiles for which most repetitions of both sides have samples; the smallest where none has. It
-/// is chosen by how many samples there are, not by what they are.
+/// Largest percentile for which most repetitions of both sides have enough samples, or the smallest if none has. The choice
+/// depends on the number of samples, not on their values.
 fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
     const TAILS: [Statistic; 3] = [Statistic::percent(99), Statistic::percent(95), Statistic::percent(90)];
     let of = |statistic| Figure::Latency(measure, statistic);
@@ -126,11 +125,11 @@ fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoReadings {
     NothingSound(String),
-    /// In no sound repetition did anything of the kind happen, or it does not apply.
+    /// No valid repetition had such an event, or the metric does not apply.
     NotApplicable,
-    /// The samples of most repetitions are too few for the percentile.
+    /// Most repetitions have too few samples for the percentile.
     TooFew(String),
-    /// Some repetitions have it, and others do not. To leave these out would be to choose.
+    /// Only some repetitions have the metric; leaving out the others would bias the result.
     Gaps(String),
 }
 
@@ -143,9 +142,9 @@ impl NoReadings {
     }
 }
 
-/// The readings of a figure in the trials of a cell of one side, one for each sound repetition.
+/// The readings of a metric in one side's trials of a cell, one for each valid repetition.
 ///
-/// Where the queue grew, waits have no steady value: they count as longer than any.
+/// Waits whose queue grew have no steady value and are infinite.
 pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>, NoReadings> {
     let counting = sound(trials);
     if counting.is_empty() {
@@ -174,8 +173,8 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     Ok(found)
 }
 
-/// The reading of a figure in a trial, of what was lost the share of all that was asked for; `None` where it was not measured.
-/// Where the queue grew, a wait has no steady value and is infinite: longer than any.
+/// The reading of a metric in a trial; losses as a share of all requested acquisitions. `None` if it was not measured. A wait
+/// whose queue grew has no steady value and is infinite.
 pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
     match trial.reading(figure) {
         Ok(reading) if counts_losses(figure) => {
@@ -201,17 +200,17 @@ const LOSSES: [&FigureEntry; 5] = [
     &figures::SESSIONS_EXPIRED,
 ];
 
-/// Whether a figure counts what was lost, so that it is compared as a share of what was asked for.
+/// Whether a metric counts losses, and is therefore compared as a share of the requested acquisitions.
 pub fn counts_losses(figure: Figure) -> bool {
     LOSSES.iter().any(|entry| entry.figure() == figure)
 }
 
-/// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
+/// The better direction of a metric. More losses are always worse, even where the load determines the count.
 pub fn better_of(figure: Figure) -> Better {
     if counts_losses(figure) { Better::Lower } else { figure.better() }
 }
 
-/// The unit in which it is compared.
+/// The unit of the compared values.
 pub fn unit_of(figure: Figure) -> Unit {
     if counts_losses(figure) { Unit::Share } else { figure.unit() }
 }
@@ -220,18 +219,18 @@ pub fn losses() -> impl Iterator<Item = Figure> {
     LOSSES.iter().map(|entry| entry.figure())
 }
 
-/// Which are compared under that load: at the end of a closed one some contender always waits, which is no loss.
+/// The losses that are compared under this load. At the end of a closed load some contender always waits, which is no loss.
 pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
     let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
     losses().filter(move |figure| Some(*figure) != always_some)
 }
 
-/// Whether any of these trials lost something of the kind: zeros on both sides say nothing and are not compared.
+/// Whether any of these trials has such losses; zeros on both sides are not compared.
 fn any_lost<'a>(figure: Figure, trials: impl IntoIterator<Item = &'a &'a Trial>) -> bool {
     trials.into_iter().any(|trial| trial.reading(figure).is_ok_and(|reading| reading.value > 0.0))
 }
 
-/// How many acquisitions were asked for, at least one: those that were, and all that ended otherwise.
+/// Number of requested acquisitions (at least one): those acquired and those that ended otherwise.
 fn asked_for(trial: &Trial) -> f64 {
     let dropped = trial.arrived.map_or(0, |arrived| arrived.dropped);
     (trial.measured.acquired() + trial.timed_out() + trial.unserved() + dropped).max(1) as f64

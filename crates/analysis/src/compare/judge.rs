@@ -1,4 +1,4 @@
-//! What the comparison of one figure asks for, what its intervals decide, and what it comes to, in a word and in full.
+//! Verdict on one metric: its limits, the decision by intervals, and the result as a word and in full.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,7 +44,7 @@ impl Terms {
         self.with_margin(figure, usual_margin(figure))
     }
 
-    /// What is asked of its mean over all strategies.
+    /// Limits for the metric's mean over all strategies.
     pub fn of_all(&self, figure: Figure) -> Limits {
         self.with_margin(figure, OF_ALL_STRATEGIES)
     }
@@ -55,7 +55,7 @@ impl Terms {
     }
 }
 
-/// The margin of a figure unless another is chosen, as a share: by how much two equal runs may differ.
+/// Default margin of a metric, as a share: the difference expected between two equal runs.
 fn usual_margin(figure: Figure) -> f64 {
     match figure {
         Figure::Latency(Measure::Handoff | Measure::Uncontended, _) => 0.30,
@@ -70,16 +70,16 @@ fn usual_margin(figure: Figure) -> f64 {
     }
 }
 
-/// The same of the mean over all strategies, which differs less.
+/// Default margin of the mean over all strategies, which varies less.
 const OF_ALL_STRATEGIES: f64 = 0.05;
 
-/// What the comparison of one figure asks for.
+/// Limits of the comparison of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio it reaches from 1 / 1.05 to 1.05, so that
-    /// it is the same whichever side comes first.
+    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio it reaches from 1 / 1.05 to 1.05, so that the
+    /// order of the sides is irrelevant.
     pub margin: f64,
-    /// The greatest probability that any comparison of the family is found worse where nothing is, by more than its margin.
+    /// Maximum probability that any comparison of the family is wrongly found worse by more than its margin.
     pub alpha: f64,
 }
 
@@ -90,7 +90,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Each comparison's share of the error probability, of so many.
+    /// Each comparison's share of the error probability.
     pub fn share(self, comparisons: usize) -> f64 {
         self.alpha / comparisons.max(1) as f64
     }
@@ -121,7 +121,7 @@ impl Sample {
     }
 }
 
-/// What changed the most by its ratio, up or down; `None` where nothing did.
+/// The item whose ratio is farthest from 1, up or down; `None` without items.
 pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(T, f64)> {
     changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
 }
@@ -139,7 +139,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// That on which a figure is compared.
+    /// The scale on which a metric is compared.
     pub(super) fn fitting(figure: Figure) -> Self {
         if counts_losses(figure) { Self::SharesLost } else { Self::Values }
     }
@@ -152,7 +152,7 @@ impl Scale {
     }
 }
 
-/// A ratio of shares that were lost, in words.
+/// Description of a ratio of losses.
 pub fn more_lost(ratio: f64) -> String {
     format!("{} more of all", percent(ratio - 1.0))
 }
@@ -201,7 +201,7 @@ pub struct Compared {
     pub repetitions_needed: Option<usize>,
 }
 
-/// Compares counts that the load determines, so that each repetition of a side has the same: any difference is one.
+/// Compares counts that the load determines, which are equal in all repetitions of a side: any difference is real.
 pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
     let [was, is] = [base, new].map(Sample::of);
     let (Some(before), Some(after)) = (was.median, is.median) else {
@@ -239,7 +239,7 @@ impl Compared {
         }
     }
 
-    /// The same, of which nothing is concluded, for that reason.
+    /// The same result, made inconclusive for this reason.
     pub(super) fn inconclusive(self, why: String) -> Self {
         Self {
             verdict: ComparisonVerdict::Inconclusive,
@@ -304,7 +304,7 @@ pub enum ComparisonVerdict {
 }
 
 impl ComparisonVerdict {
-    /// All of them, in the order of tables.
+    /// All verdicts, in the order of tables.
     pub const ALL: [Self; 6] =
         [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
 
@@ -340,7 +340,7 @@ pub enum Regression {
 }
 
 impl Regression {
-    /// As a verdict, for that reason: what is not known is no evidence that nothing regressed.
+    /// The verdict, with this reason. An inconclusive result is no evidence against a regression, so it is unknown.
     pub fn verdict(self, why: &str) -> Verdict {
         match self {
             Self::No => Verdict::Held,
@@ -349,7 +349,7 @@ impl Regression {
         }
     }
 
-    /// The exit code, which tells no reason.
+    /// The exit code, which is independent of the reason.
     pub(super) fn exit(self) -> Exit {
         RunEnding::Complete.exit(&self.verdict(""))
     }

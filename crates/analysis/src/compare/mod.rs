@@ -1,8 +1,8 @@
-//! Was it really slower? Two sides of runs, cell by cell and figure by figure, with a verdict on each.
+//! Was it really slower? Two sides of runs, compared cell by cell and metric by metric, with a verdict on each.
 //!
-//! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the intervals,
-//! `test` makes one, `judge` decides by it, `figures` names those that are compared and which of them decide,
-//! `comparison` has the family of them; `docs/comparing-runs.md` says the same for users.
+//! The unit is the repetition, because samples within one do not show how much another differs. `stats` has the intervals, `test`
+//! makes one, `judge` decides by it, `figures` selects the metrics, and `comparison` handles their family.
+//! `docs/comparing-runs.md` explains it to users.
 
 mod both_sides;
 mod comparison;

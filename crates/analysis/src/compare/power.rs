@@ -1,4 +1,4 @@
-//! How many repetitions it takes to see a change: told from one side, before the other is measured.
+//! Number of repetitions needed to detect a change, estimated from one side before the other is measured.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,9 +13,9 @@ use super::test::MOST;
 use zklockbench_record::{Figure, Reading, Unit};
 use zklockbench_stats::Design;
 
-/// How often a change of that size is to be seen.
+/// Probability of detecting a change of that size.
 const SEEN: f64 = 0.8;
-/// How much of the sharpness of a t test the rank test has for normal values: 3/π.
+/// Efficiency of the rank test relative to a t test for normal values: 3/π.
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
 /// What it takes to see a change.
@@ -50,7 +50,7 @@ pub struct PowerRow {
     pub measured_in: Unit,
 }
 
-/// By how much the repetitions of each figure that decides differ on that side, and how many therefore see that change.
+/// Spread of each deciding metric over the repetitions of one side, and the number of repetitions that detects the change.
 pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
     let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = cells(base)
         .into_iter()
@@ -63,7 +63,7 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
         let trials = pair.base.trials();
         let deciding = chosen(&ask.figures, key, &trials, &trials).into_iter();
         for Chosen { figure, .. } in deciding.filter(|chosen| chosen.role == Role::Decides) {
-            // What takes no test is seen in one repetition; how often something is lost has no logarithm.
+            // An exact metric needs one repetition; a loss rate may be zero, which has no logarithm.
             let no_test = figure == VIOLATIONS
                 || counts_losses(figure)
                 || trials.iter().filter(|trial| trial.is_sound()).all(|trial| is_determined(figure, trial));
@@ -89,7 +89,7 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
     Power { change, seen: SEEN, family, rows: asked.into_iter().map(row).collect() }
 }
 
-/// The standard deviation of the logarithms; `None` of fewer than two values, or where one has none.
+/// Standard deviation of the logarithms; `None` for fewer than two values, or if a logarithm does not exist.
 fn spread(readings: &[Reading]) -> Option<f64> {
     if readings.len() < 2 || readings.iter().any(|reading| reading.at_least) {
         return None;
@@ -101,7 +101,7 @@ fn spread(readings: &[Reading]) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt()).filter(|spread| spread.is_finite())
 }
 
-/// As many as the sum of the errors of both kinds takes of normal values, and as many as the family demands.
+/// Repetitions needed for both kinds of error with normal values, and at least as many as the family requires.
 fn needed(spread: f64, change: f64, alpha: f64, family: usize) -> Option<usize> {
     let normal = Normal::new(0.0, 1.0).ok()?;
     let demanded = Design::Independent.fewest(alpha / family.max(1) as f64)?;

@@ -1,4 +1,4 @@
-//! The two sides of a comparison, the cells of each, and their repetitions: which count, and whether too many are lost.
+//! The two sides of a comparison, their cells and repetitions: which are valid, and whether too many are lost.
 
 use std::path::{Path, PathBuf};
 
@@ -20,17 +20,16 @@ pub struct Loaded {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
     pub path: PathBuf,
-    /// Its runs; at least one.
+    /// The runs; at least one.
     pub runs: Vec<Loaded>,
 }
 
 impl Side {
-    /// Reads a run directory, or all run directories in a directory, by their names. Hidden ones are of runs that are not
-    /// over. One that cannot be read is an error: a side of which something is missing would be another one.
+    /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to unfinished runs and
+    /// are skipped. An unreadable one is an error, because a side without it would be a different one.
     ///
-    /// # Errors
-    /// [`Error::Usage`] when a directory is no run, is not whole, is of another version, was changed, or contradicts itself;
-    /// [`Error::Environment`] when a file cannot be read.
+    /// # Errors [`Error::Usage`] if a directory is no run, is incomplete, has another version, was changed, or contradicts
+    /// itself; [`Error::Environment`] if a file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let within = layout::runs_in(path)?;
         let directories = if within.is_empty() { vec![path.to_owned()] } else { within };
@@ -39,7 +38,7 @@ impl Side {
         Ok(Self { path: path.to_owned(), runs })
     }
 
-    /// Its trials, run by run in the order of running.
+    /// The trials, run by run, in the order of running.
     pub(super) fn trials(&self) -> impl Iterator<Item = &Trial> {
         self.runs.iter().flat_map(|run| &run.stored.trials)
     }
@@ -58,14 +57,14 @@ impl Side {
         all
     }
 
-    /// The samples of all sound trials of a cell, pooled; of waits also those that were not served.
+    /// Pooled samples of all valid trials of a cell; waits include unserved ones.
     pub fn pooled(&self, cell: &CellUnderLoad, measure: Measure) -> Option<Survival> {
         Survival::of_pooled(measure, |part| {
             self.sound(cell).filter_map(|trial| trial.histograms.get(&part)).collect()
         })
     }
 
-    /// Whether the queue grew in any sound trial of a cell, so that its waits say how long the trial was.
+    /// Whether the queue grew in any valid trial of a cell, so that its waits depend on the length of the trial.
     pub fn queue_grew(&self, cell: &CellUnderLoad) -> bool {
         self.sound(cell).any(Trial::is_unstable)
     }
@@ -84,7 +83,7 @@ pub struct CellUnderLoad {
     pub locks: usize,
 }
 
-/// Labels and texts are no longer than these: a directory may have anything in it.
+/// Longest label or text, because a directory may contain anything.
 const LABEL: usize = 200;
 pub(super) const LINE: usize = 300;
 
@@ -108,20 +107,20 @@ pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
     trials.iter().copied().filter(|trial| trial.is_sound()).collect()
 }
 
-/// Why the figures of a trial do not count; `None` where they do.
+/// Why the metrics of a trial do not count; `None` if they do.
 pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
     let short = trial.cut_short.as_ref().map(|cut| format!("partial, {}", cut.why));
     let why = short.or_else(|| trial.health.invalid.as_ref().map(|why| format!("invalid, {why}")));
     why.map(|why| shown(&why, 500))
 }
 
-/// The repetitions of a cell of one side: those that were made, and how many there were to be.
+/// The repetitions of a cell on one side, and how many were planned.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repetitions<'a> {
-    /// Those that were made, sound or not, run by run.
+    /// Trials that ran, valid or not, by run.
     pub(super) runs: Vec<Vec<&'a Trial>>,
     asked: usize,
-    /// For how many of these there is a sound trial.
+    /// Number of repetitions with a valid trial.
     kept: usize,
 }
 
@@ -130,13 +129,13 @@ impl<'a> Repetitions<'a> {
         let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
         let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
         let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
-        // A run that ended before its first trial lacks every cell; where others are there, this is none of its own.
+        // A run that ended before its first trial lacks every cell. A run with other cells never had this one.
         let has_others = trials.is_empty() && !run.stored.trials.is_empty();
         let asked = if has_others { 0 } else { repetitions.len().max(planned(run)) };
         Self { runs: vec![trials], asked, kept }
     }
 
-    /// Those that were made, sound or not, in the order of running.
+    /// Trials that ran, valid or not, in the order of running.
     pub fn trials(&self) -> Vec<&'a Trial> {
         self.runs.concat()
     }
@@ -145,7 +144,7 @@ impl<'a> Repetitions<'a> {
         self.runs.get(run).into_iter().flatten().copied().filter(|trial| trial.is_sound())
     }
 
-    /// What there is one of for each sound repetition, by run; runs without any are left out.
+    /// Groups one item for each valid repetition by run, without runs that have none.
     pub(super) fn by_run<T: Clone>(&self, of_each: &[T]) -> Vec<Vec<T>> {
         let mut left = of_each;
         let of_run = |trials: &Vec<&Trial>| {
@@ -165,7 +164,7 @@ impl<'a> Repetitions<'a> {
         format!("{} of {}", self.lost(), counted(self.asked, "repetition", "repetitions"))
     }
 
-    /// Too many are lost for what is left to stand for all: more than every third, as in an A/B comparison.
+    /// Whether too many are lost for the rest to be representative: more than a third, as in an A/B comparison.
     fn are_too_few(&self) -> bool {
         3 * self.lost() > self.asked
     }
@@ -176,16 +175,16 @@ impl<'a> Repetitions<'a> {
     }
 }
 
-/// How many repetitions of each cell a run was to make: every cell has as many.
+/// Planned number of repetitions, the same for every cell.
 fn planned(run: &Loaded) -> usize {
     let ran = grouped(run.stored.trials.iter().map(|trial| (CellUnderLoad::of(trial), ()))).len();
     let cells = if ran == 0 { run.stored.run.strategies.len() } else { ran };
     run.stored.run.planned_trials.div_ceil(cells.max(1))
 }
 
-/// Why what is left of both sides shows of nothing that it is no worse; `None` where it may.
+/// Why the remaining repetitions cannot show that a metric is no worse; `None` if they can.
 ///
-/// What spoils a repetition may be what makes it slow: the new must not have lost more of them than the base.
+/// The cause of a spoiled repetition may also make it slow, so the new side must not have lost more of them than the base.
 pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<String> {
     if new.lost() * base.asked > base.lost() * new.asked {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! Two samples of one metric and their intervals: what the unit is, what the verdict is, and what it lacks.
+//! Tests of two samples of one metric: the unit, the intervals, the verdict, and what it lacks.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use zklockbench_core::units::{counted, percent};
 use zklockbench_record::{Better, Figure, Reading};
 use zklockbench_stats::{Design, Interval, median};
 
-/// The readings of both sides in one block, in which they were measured side by side.
+/// The readings of both sides in one block, measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
     pub base: Reading,
@@ -16,8 +16,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// The repetitions of which both sides have a reading, by what names a repetition. If a repetition was rerun, its first
-    /// reading counts; the caller leaves out invalid trials.
+    /// The repetitions for which both sides have a reading, matched by key. If a repetition was rerun, its first reading counts;
+    /// the caller leaves out invalid trials.
     pub fn of_repetitions<K: Ord>(
         base: impl IntoIterator<Item = (K, Reading)>,
         new: impl IntoIterator<Item = (K, Reading)>,
@@ -42,16 +42,16 @@ pub struct Runs {
     pub new: Vec<Vec<Reading>>,
 }
 
-/// The verdicts on a family of tests, in the order given. The family must be fixed before any reading is seen, so a test
-/// without readings stays in it.
+/// The verdicts on a family of tests, in the given order. The family must be fixed before any reading is seen, so a test without
+/// readings stays in it.
 pub fn judge_family(tests: &[Test]) -> Vec<Compared> {
     tests.iter().map(|test| test.judge(tests.len())).collect()
 }
 
-/// More repetitions than this are no advice.
+/// Largest number of repetitions worth recommending.
 pub(super) const MOST: usize = 500;
 
-/// Two samples to be compared.
+/// Two samples to compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Test {
     unit: Method,
@@ -61,7 +61,7 @@ pub struct Test {
     /// The readings of each side, for display.
     base: Sample,
     new: Sample,
-    /// One reading of each unit.
+    /// One reading for each unit.
     units: [Vec<Reading>; 2],
 }
 
@@ -91,9 +91,9 @@ impl Test {
         Self::of(Method::Pairs, base, new, better, limits, scale)
     }
 
-    /// A test of what was measured side by side: of pairs, if there are enough for a family of that size. Otherwise the sides
-    /// count as independent, for which fewer repetitions suffice. The choice depends on the number of blocks only, not on
-    /// their values.
+    /// A test of measurements that ran side by side: of pairs, if there are enough for a family of that size. Otherwise the sides
+    /// count as independent, for which fewer repetitions suffice. The choice depends only on the number of blocks, not on their
+    /// values.
     pub fn of_blocks(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Self {
         if Design::Pairs.least_outside(blocks.len(), blocks.len()) <= limits.share(family) {
             return Self::paired(blocks, better, limits);
@@ -102,9 +102,9 @@ impl Test {
         Self::unpaired(&base, &new, better, limits)
     }
 
-    /// A test of two sides of runs, each with its repetitions. Repetitions of a run have its servers and its minute of the host
-    /// in common, so the run is the unit. With too few runs to tell how much these differ, the repetition is, and the result
-    /// describes these runs only.
+    /// A test of two sides of runs with their repetitions. Repetitions of a run share its servers and host conditions, so the run
+    /// is the unit. If there are too few runs to estimate their spread, the repetition is the unit, and the result describes only
+    /// these runs.
     pub fn of_runs(runs: &Runs, better: Better, limits: Limits, scale: Scale) -> Self {
         let all = Self::of(Method::Repetitions, runs.base.concat(), runs.new.concat(), better, limits, scale);
         match (medians(&runs.base), medians(&runs.new)) {
@@ -127,7 +127,7 @@ impl Test {
         Self { unit, better, limits, scale, base: was, new: is, units: [base, new] }
     }
 
-    /// The verdict as one of so many comparisons.
+    /// The verdict as one of `family` comparisons.
     pub fn judge(&self, family: usize) -> Compared {
         let [base, new] = &self.units;
         let why_not = match (base.is_empty(), new.is_empty()) {
@@ -170,8 +170,8 @@ impl Test {
 
     /// The ratio of the units, some of which may be lower bounds.
     ///
-    /// A lower bound may be any larger value. The ratio is smallest if all of the base's are infinite, and largest if all of
-    /// the new's are. The interval reaches from the lower end of the former to the upper end of the latter.
+    /// A lower bound stands for any larger value. The ratio is smallest if all lower bounds of the base are infinite, and largest
+    /// if all those of the new side are. The interval reaches from the lower end of the former to the upper end of the latter.
     fn interval(&self, outside: f64) -> Option<Interval> {
         let [base, new] = &self.units;
         let values = |side: &[Reading], value: fn(&Reading) -> f64| -> Vec<f64> {
@@ -189,17 +189,17 @@ impl Test {
         Some(Interval { low: least.low, high: most.high, ..found })
     }
 
-    /// Units of the side with fewer of them.
+    /// Number of units on the smaller side.
     fn count(&self) -> usize {
         self.units[0].len().min(self.units[1].len())
     }
 
-    /// Estimated number of units that decide: as many as the family demands and, if the interval is too wide, as many as narrow
-    /// it enough if it narrows with the root of their number. `None` beyond [`MOST`].
+    /// Estimated number of units needed for a verdict: at least as many as the family requires. If the interval is too wide, it
+    /// is assumed to shrink with the square root of their number. `None` beyond [`MOST`].
     fn needed(&self, alone: &Interval, in_family: &Interval, family: usize) -> Option<usize> {
         let demanded = self.design().fewest(self.limits.share(family))? as f64;
         let (middle, margin) = (alone.value.ln().abs(), self.limits.margin.ln_1p());
-        // A ratio beyond the margin needs the interval of the family there.
+        // For a ratio beyond the margin, the interval of the family must lie there.
         let deciding = if middle > margin { in_family } else { alone };
         let by_width = if deciding.is_bounded() {
             let half = (deciding.high / deciding.low).ln() / 2.0;
@@ -207,7 +207,7 @@ impl Test {
         } else {
             demanded
         };
-        // An estimate of no more than there is would be wrong.
+        // The current number has proved insufficient.
         let needed = by_width.ceil().max(demanded).max(self.count() as f64 + 1.0);
         (by_width.is_finite() && needed <= MOST as f64).then_some(needed as usize)
     }
@@ -235,7 +235,7 @@ impl Test {
     }
 }
 
-/// With fewer runs of both sides together, their spread is unknown.
+/// Fewest runs of both sides together from which their spread is known.
 const FEWEST_RUNS: usize = 5;
 
 /// The median of each run; `None` if one is unknown, for example because a queue grew in half of its repetitions.
@@ -261,7 +261,7 @@ mod tests {
         values.iter().copied().map(Reading::exact).collect()
     }
 
-    /// Ten repetitions around that value, none like another.
+    /// Ten different readings around this value.
     fn around(value: f64) -> Vec<Reading> {
         readings(&(0..10).map(|at| value * (1.0 + f64::from(at) / 1_000.0)).collect::<Vec<_>>())
     }
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn pairs_show_what_the_drift_of_the_machine_hides() {
-        // Each block is slower than the one before; within each the new takes a tenth longer.
+        // Each block is slower than the one before; within each, the new side takes a tenth longer.
         let block = |at: u32| {
             let base = 100.0 * 1.5_f64.powi(i32::try_from(at).unwrap());
             let new = base * (1.1 + f64::from(at) / 1_000.0);

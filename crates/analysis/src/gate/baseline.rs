@@ -1,4 +1,4 @@
-//! Whether figures have become worse than a baseline's: all comparisons of a run's gates are one family.
+//! Regressions against a baseline: all comparisons of a run's gates form one family.
 
 use std::collections::BTreeSet;
 
@@ -15,28 +15,28 @@ use zklockbench_record::CellKey;
 use zklockbench_scenario::gate::Scope;
 use zklockbench_stats::Interval;
 
-/// A run, and those that it is compared with, whose repetitions are taken together.
+/// A run and its baseline runs, whose repetitions are pooled.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides<'a> {
     pub base: &'a Side,
     pub new: &'a Side,
 }
 
-/// All that gates compare with a baseline, to be corrected together: a run with more gates must not raise more false alarms.
+/// All comparisons of gates with a baseline, corrected together so that more gates do not raise more false alarms.
 pub struct GateFamily<'a> {
     sides: Sides<'a>,
     size: usize,
-    /// Why nothing can follow from any of it; empty where something can.
+    /// Why no comparison can mean anything; empty if they can.
     meaningless: Vec<String>,
     floor: Option<FloorRise>,
 }
 
 pub struct ComparedFigure {
-    /// `violated` where it has become worse by more than the margin.
+    /// `violated` if the metric has become worse by more than the margin.
     pub regression: Verdict,
-    /// How many times as bad it is.
+    /// Factor by which the metric has become worse.
     pub ratio: f64,
-    /// That in a sentence without a full stop.
+    /// The comparison as a sentence without a full stop.
     pub sentence: String,
 }
 
@@ -49,7 +49,7 @@ impl<'a> GateFamily<'a> {
         Self { sides, size, meaningless, floor }
     }
 
-    /// Whether that figure has become worse by more than so many percent.
+    /// Judges whether the metric has become worse by more than this many percent.
     pub fn judge(&self, figure: Figure, cell: &CellKey, percents: f64) -> ComparedFigure {
         let cannot = |why: &str| {
             let why = format!("it cannot be compared with the baseline: {why}");
@@ -74,7 +74,7 @@ impl<'a> GateFamily<'a> {
 
 fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
-    // Where no chance is in it, any difference is one; but a gate is about those beyond its margin.
+    // An exact metric has no noise, so that any difference is real; but the gate tolerates those within its margin.
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
     let regression = if is_small { Regression::No } else { compared.regression };
     let base = compared.base.median.filter(|median| median.is_finite());
@@ -87,7 +87,7 @@ fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     ComparedFigure { regression: regression.verdict(&sentence), ratio: times, sentence }
 }
 
-/// How many times as bad it is: below 1 where it is better.
+/// Factor by which the metric has become worse: below 1 if it is better.
 fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
     let ratio = compared.ratio.map_or(1.0, |ratio| ratio.value);
     match figure.better() {
@@ -115,10 +115,10 @@ fn ratio(compared: &Compared) -> Option<String> {
 }
 
 impl Outcome {
-    /// The text of the gate that a run has which is compared with a baseline and has no gate about that.
+    /// The text of the implicit gate of a run that is compared with a baseline and has no gate about it.
     pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
 
-    /// What that gate came to: as the comparison concluded, or unknown where there can be none.
+    /// Outcome of that gate: the comparison's conclusion, or unknown without a comparison.
     pub fn of_comparison(comparison: &Result<Comparison, Error>) -> Self {
         let (verdict, mut checks) = match comparison {
             Ok(comparison) => {

@@ -1,5 +1,4 @@
-//! From the gates of a scenario and the records of its run to what each gate came to; and, while the run goes on, whether each can
-//! still pass.
+//! Evaluates the gates of a scenario against the records of its run and, during the run, whether each can still pass.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +17,20 @@ use zklockbench_scenario::gate::{
 };
 use zklockbench_stats::{Design, Interval, Position};
 
-/// What a run was to show, and what it left.
+/// The gates of a run and its results.
 pub struct Evaluation<'a> {
     pub gates: &'a [Gate],
-    /// Every cell of its scenario, those among them that never ran.
+    /// Every cell of the scenario, including those that never ran.
     pub cells: &'a [CellKey],
-    /// How often each of them was to run at least.
+    /// Planned minimum number of repetitions of each cell.
     pub repetitions: usize,
     pub stored: &'a StoredRun,
-    /// The same run beside those that it is compared with; `None` where there is no baseline.
+    /// The run and its baseline; `None` without a baseline.
     pub baseline: Option<Sides<'a>>,
 }
 
 impl Evaluation<'_> {
-    /// What the gates came to, the worst first. The first that every run has, on exclusion, comes to `verdict`.
+    /// Outcomes of the gates, worst first. The first one is the implicit exclusion gate, with `verdict`.
     pub fn outcomes(&self, verdict: &Verdict) -> Vec<Outcome> {
         let mut outcomes = vec![self.exclusion(verdict)];
         let family = self.baseline.map(|sides| GateFamily::of(sides, self.compared()));
@@ -40,7 +39,7 @@ impl Evaluation<'_> {
         outcomes
     }
 
-    /// That every lock held is no matter of gates, but they are not the whole story without it.
+    /// Exclusion needs no gate, but the outcomes are incomplete without it.
     fn exclusion(&self, verdict: &Verdict) -> Outcome {
         let mut checks: Vec<Check> =
             self.cells.iter().filter_map(|cell| exclusion(cell, &self.stored.trials)).collect();
@@ -54,7 +53,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// How many figures of cells are compared with a baseline, each counted once.
+    /// Number of metrics in cells that are compared with a baseline, without duplicates.
     fn compared(&self) -> usize {
         let conditions = self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline());
         let cells = conditions.flat_map(|condition| {
@@ -88,7 +87,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// `None` of the very cell that others are compared with.
+    /// `None` for the cell that others are compared with.
     fn check(
         &self,
         condition: &Condition,
@@ -121,9 +120,9 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A relation between two cells of one run holds, or does not, only if it does beyond chance: by the interval of the ratio
-    /// of their repetitions, which ran side by side. Where each repetition of either gave the same, nothing is left to chance;
-    /// but two of a measured figure may well be the same by chance.
+    /// A relation between two cells of one run is decided only beyond chance: by the interval of the ratio of their repetitions,
+    /// which ran side by side. No interval is needed if all repetitions of a cell gave the same value: two of a count, three of a
+    /// measured metric, because two of those may agree by chance.
     fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
         let blocks = self.blocks(cells);
         let is_constant = |of: fn(&Block) -> f64| blocks.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
@@ -149,7 +148,7 @@ impl Evaluation<'_> {
         Block::of_repetitions(readings(&cells.other, cells.other_figure), readings(cells.cell, cells.figure))
     }
 
-    /// How many figures of cells are compared with others of the same run.
+    /// Number of metrics in cells that are compared with others of the same run.
     fn between_cells(&self) -> usize {
         let conditions = self.gates.iter().map(|gate| &gate.condition);
         let between = conditions
@@ -186,7 +185,7 @@ impl Evaluation<'_> {
         Weighed { check: check(cell, verdict, seen.observed, None, sentence), weight }
     }
 
-    /// What a figure of that cell is compared with; `None` where it would be compared with itself.
+    /// The limit for a metric of this cell; `None` if the cell would be compared with itself.
     fn bound(&self, figure: Figure, cell: &CellKey, limit: &Written) -> Option<Bound> {
         match limit {
             Written::Value(quantity) => Some(Bound::of(quantity.value())),
@@ -253,13 +252,13 @@ struct ComparedCells<'a> {
     other: CellKey,
     other_figure: Figure,
     relation: Relation,
-    /// How many times the other.
+    /// Factor on the other metric.
     factor: f64,
 }
 
 impl ComparedCells<'_> {
-    /// Whether the relation holds, by the interval of the ratio of so many repetitions; and that in words. What fails has to
-    /// by an interval that is widened for how many were compared.
+    /// Whether the relation holds, by the interval of the ratio over this many repetitions, with a description. A failure needs
+    /// an interval that is widened for the number of comparisons.
     fn decide(&self, compared: &Compared, repetitions: usize, family: usize) -> (Option<bool>, String) {
         let alone = compared.ratio.filter(Interval::is_bounded);
         let Some((alone, in_family)) = alone.zip(compared.in_family) else {
@@ -281,11 +280,11 @@ impl ComparedCells<'_> {
 
 struct Bound {
     limit: Option<f64>,
-    /// It may be larger.
+    /// Whether the limit is a lower bound.
     at_least: bool,
-    /// Where it comes from, when it is not the number that the gate says.
+    /// Description of the limit, if it is not the number in the gate.
     told: Option<String>,
-    /// Why nothing follows from it.
+    /// Reasons why the limit supports no verdict.
     doubts: Vec<String>,
 }
 
@@ -299,7 +298,7 @@ impl Bound {
     }
 }
 
-/// A check, and how near to failing or how far beyond it is, to sort by.
+/// A check with its closeness to failing, as a sort key.
 struct Weighed {
     check: Check,
     weight: f64,
@@ -310,7 +309,7 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let limit = bound.limit.map(|value| Limit { relation, value, at_least: bound.at_least });
     let both = seen.observed.zip(limit);
     let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
-    // One repetition on the wrong side is enough where each must meet it, however many are missing.
+    // One repetition on the wrong side fails a gate on every repetition, however many are missing.
     let is_lost = by_each && holds == Some(false);
     if !is_lost {
         doubts.splice(0..0, seen.missing);
@@ -331,7 +330,7 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     Weighed { check: check(cell, verdict, seen.observed, limit, sentence), weight }
 }
 
-/// What follows from whether it holds; `None` where that cannot be decided.
+/// The verdict; unknown for `None`.
 fn verdict(holds: Option<bool>, sentence: &str) -> Verdict {
     match holds {
         Some(true) => Verdict::Held,
@@ -350,12 +349,12 @@ fn check(
     Check { strategy: cell.strategy.clone(), contenders: cell.contenders, verdict, observed, limit, sentence }
 }
 
-/// Whether the relation holds whatever lower bounds really are; `None` where that depends on what they are.
+/// Whether the relation holds for any true value of the lower bounds; `None` if it depends on them.
 fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
     let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
     let highest = if limit.at_least { f64::INFINITY } else { limit.value };
     if relation == Relation::Equal {
-        // A lower bound below the limit may be it after all.
+        // The true value behind a lower bound below the limit may equal the limit.
         let open = observed.at_least && least <= limit.value;
         return (!open).then(|| relation.holds(least, limit.value));
     }
@@ -364,7 +363,7 @@ fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool
     holds.iter().all(|end| *end == holds[0]).then_some(holds[0])
 }
 
-/// How near a value is to what its gate does not allow: 1 at the limit, more beyond it.
+/// Closeness of a value to violating its limit: 1 at the limit, more beyond it.
 fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
     let share = match relation {
         Relation::Less | Relation::AtMost => value / limit,
@@ -383,7 +382,7 @@ fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     Some(timing?.p50_us)
 }
 
-/// What the trials of a cell are judged as together; `None` of a single contender, or where nothing ran.
+/// Combined exclusion check of a cell's trials; `None` for a single contender, or if nothing ran.
 fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
     let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());
@@ -407,15 +406,15 @@ impl Check {
     }
 }
 
-/// What the trials so far leave of the gates of a run.
+/// Gates of a run that its trials so far leave open.
 #[derive(Debug)]
 pub struct GateWatch {
     gates: Vec<Gate>,
-    /// How many repetitions of each cell there will be; `None` where more may be added: no median is known before the end.
+    /// Number of repetitions of each cell; `None` if more may be added, so that the median is open until the end.
     repetitions: Option<usize>,
-    /// The floor before the trials; `None` where none was measured.
+    /// The floor before the trials; `None` if it was not measured.
     floor: Option<Floor>,
-    /// How many repetitions are on the wrong side, by gate and cell.
+    /// Number of repetitions on the wrong side, by gate and cell.
     wrong: BTreeMap<(usize, CellKey), usize>,
     lost: Option<String>,
 }
@@ -425,12 +424,12 @@ impl GateWatch {
         Self { gates, repetitions, floor: None, wrong: BTreeMap::new(), lost: None }
     }
 
-    /// The same of a run on an ensemble with that floor. That it moves later makes no gate pass.
+    /// The same watch with the ensemble's floor. A later change of the floor never lets a gate pass.
     pub fn with_floor(self, floor: Option<Floor>) -> Self {
         Self { floor: floor.filter(|floor| floor.missing.is_none()), ..self }
     }
 
-    /// Takes a trial, with its histograms. Why some gate can no longer pass, whatever follows; `None` while all can.
+    /// Records a trial with its histograms. Returns why a gate can no longer pass; `None` while all can.
     pub fn note(&mut self, trial: &Trial) -> Option<String> {
         if self.lost.is_none() {
             self.lost = self.broken(trial).or_else(|| self.gate_lost(trial));
@@ -463,7 +462,7 @@ impl GateWatch {
     }
 }
 
-/// What a trial shows, where that is surely on the wrong side of the number, or of so many times the floor, that a gate names.
+/// The trial's value, if it is surely on the wrong side of the gate's number or multiple of the floor.
 fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &Trial) -> Option<String> {
     let figure = condition.subject.figure;
     let Rule::Compare(relation, limit) = &condition.rule else { return None };
@@ -479,7 +478,7 @@ fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &
         return None;
     }
     let reading = trial.reading(figure).ok().filter(|reading| reading.value.is_finite())?;
-    // What is only known to be so large at least may be larger.
+    // The true value behind a lower bound may be larger.
     let open = reading.at_least && matches!(relation, Relation::More | Relation::AtLeast | Relation::Equal);
     let wrong = !open && !relation.holds(reading.value, limit);
     wrong.then(|| figure.unit().show(reading.value))

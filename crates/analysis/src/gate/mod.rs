@@ -1,7 +1,7 @@
-//! Gates: what must be true of a run so that a build may go on. Three-valued: what cannot be decided never passes.
+//! Gates: conditions that a run must meet for a build to pass. They are three-valued, and an unknown gate never passes.
 //!
-//! How they are written is in [`zklockbench_scenario::gate`]. What they came to is plain data, which `summary.json` keeps and every
-//! output is made from.
+//! [`zklockbench_scenario::gate`] defines their syntax. Outcomes are plain data, stored in `summary.json`, and the source of
+//! every output.
 
 mod baseline;
 mod evaluate;
@@ -82,7 +82,7 @@ pub struct Limit {
 }
 
 impl Outcome {
-    /// The text of the gate that every run has: that the verdict on the run itself is `held`.
+    /// The text of the implicit gate of every run: the verdict on the run itself must be `held`.
     pub const EXCLUSION: &'static str = "every lock held";
 
     pub fn is_of_every_run(&self) -> bool {
@@ -93,7 +93,7 @@ impl Outcome {
         word(&self.verdict)
     }
 
-    /// Its name or, where it has none, the gate itself.
+    /// The gate's name or, without one, its text.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.gate)
     }
@@ -113,12 +113,12 @@ fn word(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Puts those first that call for a person.
+/// Sorts the outcomes that need attention first.
 pub fn worst_first(outcomes: &mut [Outcome]) {
     outcomes.sort_by_key(|outcome| rank(&outcome.verdict));
 }
 
-/// Where a verdict stands when the worst comes first.
+/// Sort key of a verdict, worst first.
 fn rank(verdict: &Verdict) -> u8 {
     match verdict {
         Verdict::Violated(_) => 0,
@@ -127,7 +127,7 @@ fn rank(verdict: &Verdict) -> u8 {
     }
 }
 
-/// What gates come to together: failed if one failed, else unknown if one is.
+/// Combined verdict: violated if any is, else unknown if any is.
 pub fn overall(outcomes: &[Outcome]) -> Verdict {
     let with_gate = |outcome: &Outcome| {
         let gate = outcome.title().to_owned();

@@ -1,4 +1,4 @@
-//! What a run shows of a figure in one cell, and what speaks against judging by it.
+//! The value of a metric in one cell of a run, and doubts about it.
 
 use zklockbench_core::measure::{Figure, Unit};
 use zklockbench_core::units::counted;
@@ -11,21 +11,21 @@ use super::Observed;
 
 pub struct CellReadings {
     pub observed: Option<Observed>,
-    /// Why nothing follows from it, each as a clause.
+    /// Reasons why the value supports no verdict, each as a clause.
     pub doubts: Vec<String>,
-    /// The same for repetitions that did not run or don't count, which change nothing if every repetition must meet
-    /// the limit and one misses it.
+    /// Repetitions that did not run or do not count, each as a clause. They are irrelevant if every repetition must meet the
+    /// limit and one misses it.
     pub missing: Vec<String>,
 }
 
 impl CellReadings {
-    /// In a run in which every cell was to run so many times at least. Where every repetition must meet it, the one that is
-    /// worst for the relation to this limit; otherwise the median over the sound repetitions.
+    /// Readings of a cell that was planned with at least this many repetitions. The value is the median over the valid
+    /// repetitions or, if every one must meet the limit, the worst.
     pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
         let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();
         let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
             ran.iter().copied().partition(|trial| trial.is_sound());
-        // Two inside at once are two inside at once, however the trial went on.
+        // A violation counts even in an invalid trial.
         let all_count = figure == figures::VIOLATIONS.figure();
         let counting = if all_count { &ran } else { &sound };
         let mut doubts = Vec::new();
@@ -59,8 +59,8 @@ impl CellReadings {
         }
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
-        // The percentile of a few samples is read too low, and the median of many such is no better. What each must meet rests
-        // on the one with the fewest.
+        // A percentile of few samples is biased low, and the median of many such is no better. If every repetition must meet the
+        // limit, the one with the fewest samples decides.
         let (fewest, of_them) = match worst {
             Worst::Median => (usual_samples(&readings), "half of them have at most"),
             Worst::Of(..) => (readings.iter().filter_map(|one| one.samples).min(), "one of them has only"),
@@ -77,7 +77,7 @@ impl CellReadings {
 #[derive(Clone, Copy)]
 pub enum Worst {
     Median,
-    /// The one farthest on the wrong side of the limit.
+    /// The value farthest on the wrong side of the limit.
     Of(Relation, f64),
 }
 
@@ -87,13 +87,13 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
     let (min, max) = (*values.first()?, *values.last()?);
     let (value, at_least) = match worst {
         Worst::Of(relation, limit) => {
-            // A lower bound among them could be farther on the wrong side, if that is above.
+            // A lower bound may be farther on the wrong side, if that side is above.
             let upwards = matches!(relation, Relation::Less | Relation::AtMost);
             let open = upwards && readings.iter().any(|reading| reading.at_least);
             (worst_of(min, max, relation, limit), is_cut || open)
         }
         Worst::Median => {
-            // Lower bounds leave the median as it is where they lie above it whatever they really are.
+            // Lower bounds above the median leave it unchanged, whatever their true values.
             let value = median(&values)?;
             let longest: Vec<f64> = readings.iter().map(Reading::at_most).collect();
             (value, is_cut || median(&longest)? > value)
@@ -113,7 +113,7 @@ fn worst_of(min: f64, max: f64, relation: Relation, limit: f64) -> f64 {
 }
 
 impl Observed {
-    /// Its value and, in parentheses, the spread of the repetitions; with enough digits to tell it from that limit.
+    /// The value and, in parentheses, the range of the repetitions, with enough digits to distinguish it from the limit.
     pub(super) fn describe(&self, limit: Option<f64>) -> String {
         let at_least = if self.at_least { "≥ " } else { "" };
         let value = apart(self.value, limit, self.unit);
@@ -128,7 +128,7 @@ impl Observed {
     }
 }
 
-/// A value in its unit, with more digits where it would look like the limit but is not.
+/// A value in its unit, with more digits if it would otherwise look equal to the limit.
 fn apart(value: f64, limit: Option<f64>, unit: Unit) -> String {
     let usual = unit.show(value);
     #[expect(clippy::float_cmp, reason = "what is the very limit is shown as such")]

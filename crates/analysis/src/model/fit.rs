@@ -1,4 +1,4 @@
-//! The handoff as a function of how many wait and of how much the ensemble has to do, fitted over trials.
+//! The handoff as a function of the number of waiters and the load on the ensemble, fitted over trials.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::Observation;
 use zklockbench_stats::eliminate;
 
-/// Fewer trials leave nothing to judge a fit by.
+/// Fewest trials from which the quality of a fit can be judged.
 const TRIALS_FEW: usize = 3;
-/// How far trials may lie from the fit, as a share of the handoff that it gives (standard deviation).
+/// Largest deviation of trials from the fit, as a share of the fitted handoff (standard deviation).
 const SPREAD_MOST: f64 = 0.35;
-/// A part is told from chance where it is so many standard errors from nothing. That is strict because a host that happens to
-/// be slow makes handoffs long and, in an open load, queues long by that: the one then seems to be due to the other.
+/// Number of standard errors from zero at which a part counts as real. It is strict because a slow host makes handoffs longer
+/// and, in an open load, queues longer too, so that one seems to cause the other.
 const TOLD_APART: f64 = 4.0;
-/// A release that wakes so many makes more work the more wait; one that wakes one does not.
+/// Smallest fan-out of a herd. Its handoffs grow with the number of waiters; those of a release that wakes one do not.
 const HERD: f64 = 2.0;
-/// How far beyond what was measured a prediction may reach, as a factor on the rate and on how many wait.
+/// Largest extrapolation beyond the measured range, as a factor on the rate and on the number of waiters.
 const BEYOND: f64 = 1.3;
 
 /// A part of the handoff's mean, in microseconds.
@@ -67,7 +67,7 @@ pub struct Fit {
 pub enum Unfit {
     #[error("{0} usable trials, of which a fit takes at least {TRIALS_FEW}")]
     TooFew(usize),
-    /// Trials do not agree with any such line.
+    /// The trials fit no such line.
     #[error("bad fit: trials scatter {0} % around it (standard deviation; limit {most} %), so the host is too noisy", most = (100.0 * SPREAD_MOST) as u32)]
     Bad(u32),
 }
@@ -79,15 +79,15 @@ struct FitShape {
 }
 
 impl Fit {
-    /// The handoff's mean where so many wait and the ensemble serves so many a second.
+    /// Mean handoff, in microseconds, with this many waiters and this many acquisitions a second on the ensemble.
     pub fn mean(&self, waiting: f64, rate: f64) -> f64 {
         let of = |part: Option<Part>| part.map_or(0.0, |part| part.us);
         let mean = self.first.us + of(self.each_more) * (waiting - 1.0).max(0.0) + of(self.by_rate) * rate;
-        // A line may cross zero outside of what was measured, a handoff does not.
+        // A line may cross zero outside the measured range; a handoff cannot.
         mean.max(0.2 * self.first.us.abs())
     }
 
-    /// The same where each handoff takes so many times as long.
+    /// The same fit with every handoff scaled by this factor.
     pub fn times(&self, factor: f64) -> Self {
         let part = |part: Part| Part { us: part.us * factor, error_us: part.error_us * factor };
         Self {
@@ -98,8 +98,8 @@ impl Fit {
         }
     }
 
-    /// How far the handoff of one more trial may lie from the fit where so many wait and the ensemble serves so many a second:
-    /// the standard deviation, as a share. The fit itself is the less sure the farther that is from the trials.
+    /// Expected deviation of a further trial's handoff from the fit at this load: the standard deviation, as a share. It grows
+    /// with the distance from the trials, because the fit itself becomes less certain.
     pub fn spread_at(&self, waiting: f64, rate: f64) -> f64 {
         let mut row = vec![1.0];
         row.extend(self.each_more.map(|_| (waiting - 1.0).max(0.0)));
@@ -115,18 +115,18 @@ impl Fit {
         self.spread * (1.0 + leverage.max(0.0)).sqrt()
     }
 
-    /// Whether so many wait that a herd's handoffs would be guessed: where each further one costs, no queue is predicted that
-    /// is much longer than those that were measured.
+    /// Whether predicting a queue this long would be a guess: handoffs grow with the queue, and it is much longer than any
+    /// measured.
     pub fn guesses_queue(&self, waiting: f64) -> bool {
         self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
     }
 
-    /// The highest rate of which something can be said.
+    /// Highest rate that can be predicted.
     pub fn rate_at_most(&self) -> f64 {
         BEYOND * self.range.rate_to
     }
 
-    /// Why nothing can be said of so high a rate; `None` where it can.
+    /// Why this rate is too high to predict; `None` if it is not.
     pub fn beyond(&self, rate: f64) -> Option<String> {
         (rate > self.rate_at_most()).then(|| {
             let most = self.range.rate_to;
@@ -150,7 +150,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     let (waiting_from, waiting_to, waiting) = spans(|one| one.waiting);
     let (rate_from, rate_to, rate) = spans(|one| one.rate);
     let range = FitRange { rate_from, rate_to, waiting_from, waiting_to };
-    // What a part of its own is worth: each costs a trial.
+    // Each further part costs a trial.
     let enough = trials.len() >= TRIALS_FEW + 2;
     let is_herd = trials.iter().any(|one| one.fan_out.is_some_and(|fan_out| fan_out >= HERD));
     let mut shape = FitShape { waiting: waiting && enough && is_herd, rate: rate && enough };
@@ -158,7 +158,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
         let found = solve(trials, shape, range)
             .or_else(|| solve(trials, FitShape { waiting: false, rate: false }, range));
         let Some(found) = found else { return Err(Unfit::TooFew(trials.len())) };
-        // Neither more who wait nor more to do make a handoff faster: where it seems so, it is chance.
+        // Neither more waiters nor a higher rate speeds up a handoff; an apparent speed-up is chance.
         let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
         let next =
             FitShape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
@@ -173,7 +173,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     Ok(fit)
 }
 
-/// Least squares of the relative error, by the normal equations: at most three parts.
+/// Least squares of the relative error, by the normal equations, with at most three parts.
 fn solve(trials: &[Observation], shape: FitShape, range: FitRange) -> Option<Fit> {
     let row = |one: &Observation| {
         let mut row = vec![1.0];
@@ -217,7 +217,7 @@ fn product(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// `None` of a matrix that has none.
+/// `None` if the matrix is singular.
 fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     for (at, row) in matrix.iter_mut().enumerate() {
@@ -290,7 +290,7 @@ mod tests {
         let (near, far) = (fit.spread_at(3.5, 100.0), fit.spread_at(12.0, 100.0));
         assert!(fit.spread < near && near < far, "{} {near} {far}", fit.spread);
         assert!(!fit.guesses_queue(7.0) && fit.guesses_queue(8.0));
-        // Where nothing but the mean was fitted, all that is not known is the mean
+        // If only the mean was fitted, only the mean is uncertain.
         let plain: Vec<_> = (1..=6).map(|n| trial(1.0, 100.0, noisy(n % 2 + 1))).collect();
         let plain = super::fit(&plain).unwrap();
         let expected = plain.spread * (1.0_f64 + 1.0 / 6.0).sqrt();

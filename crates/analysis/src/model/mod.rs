@@ -1,7 +1,7 @@
-//! From what runs measured of a strategy to what it would do under another load: what each trial says of its service, the parts
-//! of that, fitted over trials, and predictions by simulation, with what is not known of them.
+//! Model of a strategy's service: what each trial shows of it, a fit over the trials, and predictions by simulation, with their
+//! uncertainty.
 //!
-//! A fit that does not describe what was measured is called bad, and predicts nothing.
+//! A fit that does not describe its measurements is reported as bad and predicts nothing.
 
 mod fit;
 mod predict;
@@ -14,34 +14,34 @@ use zklockbench_stats::queueing::{Empirical, Pace};
 pub use fit::{Fit, FitRange, Part, Unfit, fit};
 pub use predict::{Coming, LoadCase, Predicted, Prediction, predict, simulate};
 
-/// Fewer handoffs say nothing of their mean.
+/// Fewest handoffs from which their mean is known.
 const HANDOFFS_FEW: u64 = 20;
 
-/// The service of a strategy as one trial saw it. Times are in microseconds.
+/// The service of a strategy as measured in one trial. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// Where it comes from: the run and the trial.
+    /// Run and trial.
     pub source: String,
     pub strategy: String,
-    /// How many waited at a release where anybody did, on average.
+    /// Mean number of waiters at releases that had any.
     pub waiting: f64,
     /// Acquisitions a second, over all locks.
     pub rate: f64,
-    /// From a release to the next entry, where there was a waiter.
+    /// Time from a release to the next entry, with at least one waiter.
     pub handoff: Empirical,
-    /// In which seconds handoffs took longer, and in which less.
+    /// Relative speed of handoffs, second by second.
     pub pace: Pace,
-    /// Entries of a free lock; `None` where there was none.
+    /// Time to enter a free lock; `None` if no free lock was entered.
     pub uncontended: Option<Empirical>,
     pub release: Empirical,
-    /// How much longer than meant locks were held.
+    /// Time for which locks were held beyond the intended hold.
     pub overshoot: Empirical,
-    /// How late acquires were called; `None` where none is ever late.
+    /// Delay of acquire calls; `None` if the load has no schedule.
     pub late: Option<Empirical>,
-    /// Notifications that a release causes, on average; `None` where they were not counted.
+    /// Mean number of notifications per release; `None` if they were not counted.
     pub fan_out: Option<f64>,
     pub requests_per_acquisition: Option<f64>,
-    /// Why its figures do not count; `None` where they do.
+    /// Why the trial's metrics do not count; `None` if they do.
     pub unsound: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Observation {
         let spec = &trial.spec;
         let source = format!("{run}, trial {}", spec.index);
         let refuse = |why: &str| Err(format!("{source}: {why}"));
-        // Round trips that are longer throughout are a property of the place; anything else is broken for a while.
+        // A permanently longer round trip is a property of the network; other faults are temporary.
         let added = spec.added_round_trip();
         if !spec.faults.is_empty() && added.is_none() {
             return refuse("something was broken on purpose");
@@ -83,7 +83,7 @@ impl Observation {
         let contended = handoffs as f64 / (handoffs + alone) as f64;
         let entering = contended * handoff.mean()
             + (1.0 - contended) * uncontended.as_ref().map_or(0.0, Empirical::mean);
-        // Little's law: how many wait behind a holder, not counting the one about to enter.
+        // Little's law: the number waiting behind a holder, without the one about to enter.
         let queued = rate / spec.locks as f64 * (wait.mean() - entering).max(0.0) / 1e6;
         let waiting = match &spec.load {
             load if load.open().is_some() => 1.0 + queued / contended,

@@ -1,4 +1,4 @@
-//! A prediction: the load simulated many times over, each time with a service that the trials leave possible.
+//! Predictions: a load is simulated many times, each time with a service that is consistent with the trials.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -29,7 +29,7 @@ impl Predicted {
         let Some(last) = values.len().checked_sub(1) else {
             return Self { low: f64::NAN, middle: f64::NAN, high: f64::NAN };
         };
-        // So that one more value lies beyond each end with a probability of a twentieth.
+        // A further value lies beyond each end with a probability of 5 %.
         let beyond =
             ((0.05 * values.len().saturating_add(1) as f64) as usize).saturating_sub(1).min(last / 2);
         Self { low: values[beyond], middle: values[last / 2], high: values[last - beyond] }
@@ -40,23 +40,23 @@ impl Predicted {
     }
 }
 
-/// Who comes when. Times are in microseconds.
+/// Sources of requests. Times are in microseconds.
 #[derive(Clone)]
 pub enum Coming<'a> {
-    /// Arrivals that come when they come, for each seed others.
+    /// Independent arrivals, different for each seed.
     Arrivals(&'a dyn Fn(u64) -> Vec<Arrival>),
-    /// Clients, as many in all as there are sessions, that come back some time after their release.
+    /// Clients, one for each session, that return some time after their release.
     Clients(Vec<AlikeClients>),
 }
 
-/// A load that is to be predicted. Times are in microseconds.
+/// A load to predict. Times are in microseconds.
 pub struct LoadCase<'a> {
     pub coming: Coming<'a>,
     pub locks: usize,
     pub sessions: usize,
     /// Arrivals a second, over all locks.
     pub rate: f64,
-    /// From when on waits count.
+    /// Start of the window in which waits count.
     pub from: f64,
     pub to: f64,
     pub order: Order,
@@ -126,7 +126,7 @@ pub fn predict(
     }
 }
 
-/// The same load at the rate that it comes to: what clients that come back ask for follows from what they get.
+/// The same load at the rate it settles at: the requests of returning clients depend on how quickly they are served.
 fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: u64) -> LoadCase<'a> {
     let rate = match &case.coming {
         Coming::Arrivals(_) => case.rate,
@@ -138,7 +138,7 @@ fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: 
     LoadCase { rate, coming: case.coming.clone(), ..*case }
 }
 
-/// Simulates a load with the service of one trial, as it was measured there.
+/// Simulates a load with the service measured in one trial.
 pub fn simulate(trial: &Observation, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     let handoff = Handoff { first: trial.handoff.mean(), ..shape(trial) };
     let mut locks = locks(trial, handoff, case, None);
@@ -155,7 +155,7 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
         }
         Coming::Clients(clients) => {
             let acquisitions = (case.rate * (case.to - case.from) / 1e6).ceil() as usize;
-            // Each client had a few turns by then.
+            // Each client has completed a few cycles by then.
             let warm_up = (acquisitions / 50).max(3 * case.sessions);
             let load = Closed { clients, acquisitions: acquisitions.max(1) + warm_up, warm_up };
             closed(locks, load, seed ^ 0x5eed)
@@ -163,8 +163,8 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     }
 }
 
-/// A service that the trials leave possible: its mean as far from the fit as a further trial's may be, its shape that of a
-/// trial under a similar load.
+/// A service that is consistent with the trials. Its mean deviates from the fit as a further trial's might, and its shape is
+/// taken from a trial under a similar load.
 fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut ChaCha8Rng) -> Locks {
     let factor = error(fit, case.rate, rng);
     let near = near(trials, case.rate);
@@ -174,34 +174,34 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     let handoff = Handoff { first: mean, each_more, ..shape(trial) };
     let alone = near.iter().find_map(|one| one.uncontended.as_ref());
     let mut locks = locks(trial, handoff, case, alone);
-    // Whatever makes handoffs slower than in that trial makes the rest slower, too.
+    // Conditions that slow down handoffs beyond those of that trial slow down the rest, too.
     let own = trial.handoff.mean() / fit.mean(trial.waiting, trial.rate).max(1e-9);
     let slower = mean / (fit.mean(1.0, trial.rate) * own).max(1e-9);
     locks.uncontended = locks.uncontended.scaled(slower);
     locks.release = locks.release.scaled(slower);
     locks.overshoot = locks.overshoot.scaled(slower);
-    // Slow moments come when they come.
+    // Slow moments start at a random time.
     let steps = locks.pace.steps().max(1);
     locks.pace = locks.pace.beginning(STEP_US * rng.random_range(0..steps) as f64);
     locks
 }
 
-/// The shape of a trial's handoffs within a second: what seconds differ by is the pace's.
+/// Shape of a trial's handoffs within a second; the pace covers the differences between seconds.
 fn shape(trial: &Observation) -> Handoff {
     let (all, seconds) = (trial.handoff.relative_variance(), trial.pace.variance());
     Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
-/// By which factor the handoff of one more trial may differ from the fit: Student's t, as the spread is an estimate.
+/// Random factor between the handoff of a further trial and the fit: Student's t, because the spread is an estimate.
 fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
-    // How many will wait is what the simulation is to tell: no more than were measured, or nothing is predicted.
+    // The number of waiters is a result of the simulation. The measured maximum bounds it, because nothing is predicted beyond.
     let spread = fit.spread_at(fit.range.waiting_to, rate);
     let Ok(student) = StudentT::new(fit.freedom.max(1) as f64) else { return 1.0 };
     let drawn: f64 = student.sample(rng);
     (drawn.clamp(-4.0, 4.0) * spread).exp()
 }
 
-/// The half of the trials whose load is the most like that one.
+/// The half of the trials with the most similar load.
 fn near(trials: &[Observation], rate: f64) -> Vec<&Observation> {
     let mut sorted: Vec<&Observation> = trials.iter().collect();
     let distance = |one: &Observation| (one.rate.max(0.1) / rate.max(0.1)).ln().abs();

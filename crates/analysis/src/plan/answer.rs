@@ -13,15 +13,15 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Bound;
 use zklockbench_stats::median;
 
-/// Locks that a load is spread over at most, as a multiple of those asked for.
+/// Largest factor on the number of locks when a load is spread over more of them.
 const SPREAD_MOST: usize = 64;
 
-/// What an answer is made from.
+/// What an answer is based on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Evidence {
     pub trials: Vec<Observation>,
     pub failures: Vec<MeasuredFailure>,
-    /// Synced writes a second that the ensemble takes, where a calibration says so.
+    /// Synced writes a second that the ensemble sustains, if a calibration measured it.
     pub writes_per_s: Option<f64>,
     pub watches: bool,
 }
@@ -31,8 +31,7 @@ impl Evidence {
         self.failures.iter().filter(|failure| failure.hits_servers)
     }
 
-    /// The trials that count, if there are enough of them; otherwise all, which still say more than none, although no
-    /// verdict rests on them. Whether they count.
+    /// The valid trials, if there are enough; otherwise all of them, which support no verdict. The flag is true for valid trials.
     pub fn usable(&self) -> (Vec<Observation>, bool) {
         let sound: Vec<Observation> =
             self.trials.iter().filter(|trial| trial.unsound.is_none()).cloned().collect();
@@ -40,13 +39,13 @@ impl Evidence {
         if counts { (sound, true) } else { (self.trials.clone(), false) }
     }
 
-    /// What it says of a service, if its trials agree.
+    /// Fit over the usable trials, if they agree.
     pub(super) fn fitted(&self) -> Option<(Fit, Vec<Observation>)> {
         let trials = self.usable().0;
         Some((fit(&trials).ok()?, trials))
     }
 
-    /// Why the trials disagree too much to predict anything from; `None` where they don't.
+    /// Why the trials disagree too much for a prediction; `None` if they agree.
     pub fn disagrees(&self) -> Option<Unfit> {
         fit(&self.usable().0).err().filter(|unfit| matches!(unfit, Unfit::Bad(_)))
     }
@@ -64,7 +63,7 @@ pub struct VariableHolds {
 }
 
 impl VariableHolds {
-    /// Of a search with holds that vary.
+    /// The outcome of a search with varying holds.
     fn of(search: &Search<'_>) -> Self {
         let prediction = search.predict(search.fit, search.load.clone(), search.effort.simulations);
         let demand = Demand::of(&prediction, search.load);
@@ -123,7 +122,7 @@ pub struct Answer {
     pub missing: Vec<String>,
 }
 
-/// A lock is entered and left by a write each: its node is created and deleted.
+/// Writes per acquisition: the lock's node is created and deleted.
 const WRITES: f64 = 2.0;
 
 impl Answer {
@@ -149,7 +148,7 @@ impl Answer {
         let mut beyond = if load.is_closed() { None } else { fitted.beyond(load.rate()) };
         let search = Search { fit: &fitted, trials, load, objective, effort };
         let predicted = beyond.is_none().then(|| search.predict(&fitted, load.clone(), effort.simulations));
-        // Clients that come back ask for what they get.
+        // The rate of returning clients is the rate at which they are served.
         let got = predicted.as_ref().filter(|_| load.is_closed()).map(|one| one.throughput.middle);
         beyond = beyond.or_else(|| fitted.beyond(got?));
         let prediction = match (predicted, beyond) {
@@ -241,14 +240,14 @@ impl Answer {
         }
     }
 
-    /// What is predicted of the objective's figure, with its interval.
+    /// Predicted value of the objective's metric, with its interval.
     pub fn expected(&self, objective: &Objective) -> Option<String> {
         let Predicted { low, middle, high } = predicted(objective.figure, self.prediction.as_ref()?)?;
         let [low, middle, high] = [low, middle, high].map(|value| objective.figure.unit().show(value));
         Some(format!("{} {middle} (90 %: {low} to {high})", objective.figure))
     }
 
-    /// For how long it holds, where that matters.
+    /// Duration for which the prediction is valid, where it matters.
     fn horizon(&self) -> String {
         let told = |seconds: f64| format!(" for {} of this load", format_micros((1e6 * seconds) as u64));
         self.horizon_s.map(told).unwrap_or_default()
@@ -286,27 +285,27 @@ impl Answer {
     }
 }
 
-/// How busy the busiest lock is by what is asked of it: 1 is as much as it can do.
+/// Utilisation that the load asks of the busiest lock: 1 is its capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Demand {
     lock: &'static str,
     low: f64,
     middle: f64,
-    /// The upper end of the share of time in which it is busy.
+    /// Upper end of the share of time for which the lock is busy.
     high: f64,
 }
 
-/// From here on the waits of a load depend on how long it lasts: what a queue takes to become steady grows with the square of
-/// how close its lock is to its limit.
+/// Utilisation from which waits depend on the duration of the load. The time until a queue is steady grows with the inverse
+/// square of the lock's distance from its limit.
 const DEPENDS_ON_TIME: f64 = 0.95;
-/// From here on one lock is busier than others.
+/// Unevenness from which one lock counts as busier than the others.
 const UNEVEN: f64 = 1.05;
-/// A lock that is simulated for a while is not busy before its first holder.
+/// Measured utilisation that counts as full: a simulated lock is idle before its first holder.
 const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
-    /// A lock is never busier than all the time; what it is asked for beyond that it does not serve. Clients that come back after
-    /// their release ask for no more than they get.
+    /// The simulated utilisation never exceeds 1, so demand beyond the served rate is added. Returning clients never ask for more
+    /// than they get.
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
         if load.is_closed() {
@@ -326,7 +325,7 @@ impl Demand {
         self.middle >= DEPENDS_ON_TIME
     }
 
-    /// Whether a queue grows for as long as the load lasts.
+    /// Whether the queue grows for as long as the load lasts.
     fn grows(self) -> bool {
         self.middle >= 1.0
     }
@@ -361,7 +360,7 @@ fn unsound(trials: &[Observation], counts: bool) -> Verdict {
     Verdict::unknown(format!("{count} of {all} trials do not count, the first of them because it is {why}"))
 }
 
-/// What holds if holds are constant and if they vary: where that is not the same, it is not known.
+/// Combines the verdicts for constant and for varying holds; unknown where they differ.
 fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     match (constant, varied) {
         (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {

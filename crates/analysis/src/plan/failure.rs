@@ -1,4 +1,4 @@
-//! What failures cost: each kind measured several times, under the load that was asked about.
+//! Cost of failures: each kind is measured several times under the planned load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,14 +13,14 @@ use zklockbench_stats::median;
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredFailure {
     pub(super) record: FaultRecord,
-    /// The share of the trial's locks that it interrupted.
+    /// Share of the trial's locks that it interrupted.
     interrupted: f64,
-    /// Whether it was one of servers, and not of a contender.
+    /// Whether it hit servers rather than a contender.
     pub(super) hits_servers: bool,
 }
 
 impl MeasuredFailure {
-    /// What a fault of a trial did, if it was seen to have an effect.
+    /// The effect of a fault in a trial; `None` if none was detected.
     pub fn of(trial: &Trial, record: &FaultRecord, hits_servers: bool) -> Option<Self> {
         let locks = record.disturbance.map_or(0.0, |of| of.locks as f64);
         let interrupted = locks / trial.spec.locks as f64;
@@ -95,7 +95,7 @@ pub struct FailureCost {
 }
 
 impl FailureCost {
-    /// What each kind of failure costs a load over so many locks, in the order in which they were measured.
+    /// The cost of each kind of failure for a load over this many locks, in the order measured.
     pub fn of_each(failures: &[MeasuredFailure], locks: usize, objective: &Objective) -> Vec<Self> {
         let kinds = grouped(failures.iter().map(|failure| (failure.record.label.as_str(), failure)));
         kinds.into_iter().map(|(fault, all)| Self::of(fault, &all, locks, objective)).collect()
@@ -124,7 +124,7 @@ impl FailureCost {
         }
     }
 
-    /// What it does to the load, in a sentence without a full stop; `None` where nothing was noticed of it.
+    /// Effect on the load, in a sentence without a full stop; `None` if none was noticed.
     pub fn sentence(&self) -> Option<String> {
         let gap = self.gap?.in_words();
         let come = self
@@ -134,7 +134,7 @@ impl FailureCost {
         let wait = self
             .wait_mean
             .map(|wait| format!("wait {}{} on average", least(wait), format_micros(wait.median_us as u64)));
-        // Of waits that were still going on only their beginning is known.
+        // Waits that had not ended are lower bounds.
         let tail = self.wait_p99.map(|wait| match wait.at_least {
             true => format!("one in a hundred at least {}", format_micros(wait.most_us)),
             false => format!("99 % of them less than {}", format_micros(wait.most_us)),
@@ -145,14 +145,14 @@ impl FailureCost {
         Some(format!("{} stops everybody for {gap}{queue}", self.fault))
     }
 
-    /// The share of a year's requests that it delays if it happens once a week, at that rate.
+    /// Share of a year's requests delayed by one such failure a week, at this rate.
     pub fn yearly_share(&self, rate: f64) -> Option<f64> {
         const WEEK_S: f64 = 7.0 * 86_400.0;
         self.requests.map(|requests| requests / (rate * WEEK_S))
     }
 }
 
-/// Whether the objective held while failures lasted, by the one that shows the least.
+/// Combined verdict on the objective while the failures lasted.
 fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict> {
     let figure = objective.figure;
     let read: fn(&ArrivalWaits) -> Bound = match figure {

@@ -1,4 +1,4 @@
-//! `plan.json`: the question, the answers, what they rest on, and how they were verified.
+//! `plan.json`: the question, the answers, their evidence and their verification.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -64,7 +64,7 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Whether the load will be carried: a strategy is recommended, and what was to be tried was tried and kept the objective.
+    /// Whether the load can be carried: a strategy is recommended, and every attempt to verify it met the objective.
     pub fn verdict(&self) -> Verdict {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
         match &self.recommendation {
@@ -74,7 +74,7 @@ impl PlanFile {
         }
     }
 
-    /// What trying came to; held where nothing was to be tried.
+    /// Verdict of the verifications; held if none was planned.
     fn tried(&self) -> Verdict {
         let with_strategy = |one: &Verification| {
             one.verdict().with_reasons(|why| format!("when {} was tried, {why}", one.strategy))
@@ -88,7 +88,7 @@ impl PlanFile {
         tried.and(Verdict::unknown_if(not))
     }
 
-    /// On what it was measured, in a sentence without a full stop; `None` where that is not known.
+    /// Ensemble that was measured, in a sentence without a full stop; `None` if it is not known.
     pub fn place(&self) -> Option<String> {
         let ensemble = self.ensemble.as_ref()?;
         let servers = counted(ensemble.servers.len() as u64, "server", "servers");
@@ -101,7 +101,7 @@ impl PlanFile {
         Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", ensemble.versions().join(", ")))
     }
 
-    /// What must be known of that place, in full sentences.
+    /// Caveats about the ensemble and its host, in full sentences.
     pub fn caveats(&self) -> Vec<String> {
         let servers = self.ensemble.as_ref().map_or(0, EnsembleInfo::on_generators_host);
         let together = (servers > 1).then(|| {

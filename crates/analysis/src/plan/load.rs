@@ -1,4 +1,4 @@
-//! A load as the simulation takes it: the arrivals that the generator itself would draw.
+//! A load as the simulation takes it: the same arrivals that the generator would draw.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use zklockbench_core::clock::micros;
 use zklockbench_scenario::{Arrivals, ClientKind, Distribution, Stop, TrialSpec, schedule};
 use zklockbench_stats::queueing::{AlikeClients, Arrival, Empirical, Order};
 
-/// So many arrivals are simulated at a time, and so many a trial takes that is to verify a percentile.
+/// Number of arrivals in a simulation, and in a trial that verifies a percentile.
 pub const SIMULATED: f64 = 20_000.0;
 
-/// The load of a trial, for a strategy that has that order.
+/// The load of a trial, for a strategy with this order.
 #[derive(Debug, Clone)]
 pub struct PlannedLoad {
     spec: TrialSpec,
     order: Order,
     lasts: Duration,
-    /// Of the holds nothing but the mean is known.
+    /// Only the mean of the holds is known.
     knows_mean_only: bool,
 }
 
 impl PlannedLoad {
-    /// Of a trial of an open or a closed load that ends by the clock; `None` of any other.
+    /// The load of an open or closed trial that ends by the clock; `None` for any other.
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
         let Stop::After(lasts) = spec.stop else { return None };
         if spec.load == zklockbench_scenario::Load::Batch {
@@ -33,12 +33,12 @@ impl PlannedLoad {
         Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false })
     }
 
-    /// The same, of whose holds nothing but the mean is known.
+    /// The same load, with only the mean of its holds known.
     pub fn knowing_mean_only(self) -> Self {
         Self { knows_mean_only: true, ..self }
     }
 
-    /// The same with holds as variable as an exponential's, where nothing but their mean is known.
+    /// The same load with exponentially distributed holds, if only their mean is known.
     pub fn varied(&self) -> Option<Self> {
         let mean = self.spec.mean_hold();
         self.knows_mean_only.then(|| {
@@ -51,9 +51,9 @@ impl PlannedLoad {
         Self { order, ..self }
     }
 
-    /// The same for as long as it takes that many to arrive.
+    /// The same load, lasting until this many requests have arrived.
     pub fn with_arrivals(mut self, count: f64) -> Self {
-        // A file of arrivals has as many as it has.
+        // The number of arrivals in a file is fixed.
         if self.spec.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_))) {
             return self;
         }
@@ -64,19 +64,19 @@ impl PlannedLoad {
         self
     }
 
-    /// Whether it is one of clients that come back some time after their release, and not of arrivals.
+    /// Whether the load consists of returning clients rather than arrivals.
     pub fn is_closed(&self) -> bool {
         self.spec.load == zklockbench_scenario::Load::Closed
     }
 
-    /// The same with so many times the rate or, of a closed one, the clients.
+    /// The same load with the rate (or, if closed, the number of clients) multiplied by this factor.
     pub fn times(mut self, factor: f64) -> Self {
         if self.is_closed() {
             self.spec.contenders = ((self.spec.contenders as f64 * factor).round() as usize).max(1);
         }
         if let zklockbench_scenario::Load::Open(open) = &mut self.spec.load {
             match &open.arrivals {
-                // What a file says comes as often in less time.
+                // Arrivals from a file are compressed in time.
                 Arrivals::Replay(_) => {
                     open.arrivals = open.arrivals.clone().scaled(1.0 / factor);
                     self.lasts = self.lasts.div_f64(factor);
@@ -102,7 +102,7 @@ impl PlannedLoad {
         self
     }
 
-    /// The same with holds so many times as long.
+    /// The same load with holds multiplied by this factor.
     pub fn holding(mut self, factor: f64) -> Self {
         self.spec.hold = self.spec.hold.scaled(factor);
         for kind in &mut self.spec.clients {
@@ -115,12 +115,12 @@ impl PlannedLoad {
         self.spec.locks
     }
 
-    /// How many times as much is asked of the busiest lock as of one on average.
+    /// Demand on the busiest lock relative to the mean over locks.
     pub fn unevenness(&self) -> f64 {
         (self.spec.hottest_share() * self.spec.locks as f64).max(1.0)
     }
 
-    /// Arrivals a second; of a closed load the most there can be, since a client thinks and holds, and a lock has one holder.
+    /// Arrivals a second. For a closed load it is the maximum that think times, holds and locks permit.
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {
             Some(open) => open.arrivals.mean_rate(self.lasts),
@@ -128,7 +128,7 @@ impl PlannedLoad {
         }
     }
 
-    /// Has something done with it as the model takes it: with the arrivals of the trial, or others for each simulation.
+    /// Calls `then` with the load as the model takes it. Arrivals are the trial's own, or different ones for each simulation.
     pub fn with_case<T>(&self, is_its_own: bool, then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
         let warm_up = self.spec.warm_up;
         let whole = warm_up + self.lasts;
@@ -158,7 +158,7 @@ impl PlannedLoad {
     }
 }
 
-/// How many acquisitions a second the clients of a closed load come to at most, with locks that take no time.
+/// Upper bound on the acquisitions a second of a closed load, with locks that take no time.
 fn most_acquisitions(spec: &TrialSpec) -> f64 {
     let by_kind = spec.kinds().into_iter().zip(spec.contenders_by_kind());
     let turn = |kind: &ClientKind| (kind.hold.mean() + kind.think.mean()).as_secs_f64().max(1e-6);
@@ -176,7 +176,7 @@ fn alike(spec: &TrialSpec) -> Vec<AlikeClients> {
     by_kind.map(of).collect()
 }
 
-/// A distribution as many of its values, in microseconds.
+/// Samples of a distribution, in microseconds.
 fn drawn(distribution: &Distribution) -> Empirical {
     const VALUES: usize = 10_000;
     let mut rng = ChaCha8Rng::seed_from_u64(1);

@@ -1,5 +1,4 @@
-//! Will it carry my load? A question, an answer for each strategy with what it rests on, and how the answer stood up to being
-//! tried.
+//! Will it carry my load? A question, an answer for each strategy with its evidence, and the verification of that answer.
 
 mod answer;
 mod failure;

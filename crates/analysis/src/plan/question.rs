@@ -1,4 +1,4 @@
-//! The question: a load, with the scenario that asks it of an ensemble, and an objective, with what a plan can say of it.
+//! The question: a load with its scenario, and an objective that a plan can predict.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub struct QuestionLoad {
 }
 
 impl Question {
-    /// Refuses what can't be answered, before anything is measured.
+    /// Rejects a question that cannot be answered, before anything is measured.
     pub fn check(&self) -> Result<(), String> {
         let held = self.rate * self.hold.as_secs_f64();
         if self.clients == 0 || self.locks == 0 {
@@ -92,7 +92,7 @@ impl Question {
         Ok(())
     }
 
-    /// The same load over so many times as many locks: each lock has as much to do, the ensemble that many times as much.
+    /// The same load on each of several groups of locks: every lock has the same load, the ensemble `copies` times as much.
     pub fn copies(&self, copies: f64) -> QuestionLoad {
         let locks = ((self.locks as f64 * copies).round() as usize).max(1);
         let copies = locks as f64 / self.locks as f64;
@@ -159,10 +159,10 @@ impl Question {
     }
 }
 
-/// Sessions that a trial of several copies has at most, unless the question itself has more.
+/// Most sessions in a trial of several copies, unless the question itself has more.
 const CLIENTS_MOST: usize = 200;
 
-/// A rate such as `50/s` or `3000/min`.
+/// Parses a rate such as `50/s` or `3000/min`.
 pub fn rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{}` is no rate; write e.g. 50/s or 3000/min", shown(text, 40));
     let (digits, seconds) = match text.trim().split_once('/') {
@@ -179,7 +179,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads an objective that a plan can predict: a wait below a limit, or throughput above one.
+/// Parses an objective that a plan can predict: a wait below a limit, or throughput above one.
 pub fn objective(text: &str) -> Result<Objective, String> {
     const EXAMPLE: &str = "write e.g. 'wait.p99 < 200ms'";
     let objective: Objective = text.parse()?;
@@ -201,12 +201,12 @@ pub fn objective(text: &str) -> Result<Objective, String> {
     ))
 }
 
-/// What is predicted of a figure; `None` of one that is not predicted.
+/// The prediction for a metric; `None` if the metric is not predicted.
 pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
     reader(figure).map(|read| read(prediction))
 }
 
-/// Whether a prediction keeps the objective: with all of its interval, or with nothing of it, or it can't be told.
+/// Whether a prediction meets the objective: held if all of its interval does, violated if none of it does, otherwise unknown.
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let Objective { figure, limit, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
@@ -221,7 +221,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     }
 }
 
-/// The wait that a curve over the rate shows: the objective's or, where that is something else, the 99th percentile.
+/// The wait that a curve over the rate shows: the objective's or, if it is about something else, the 99th percentile.
 pub fn wait_of(objective: &Objective) -> Figure {
     match objective.figure {
         figure @ Figure::Latency(Measure::Wait, _) => figure,

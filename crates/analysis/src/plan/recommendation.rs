@@ -1,4 +1,4 @@
-//! Which strategy to take, and why; and what to take under other loads than the one that was asked about.
+//! The recommended strategy with its reason, and the choices under other loads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use crate::objective::Objective;
 use zklockbench_core::units::{listed, number};
 use zklockbench_core::verdict::Verdict;
 
-/// Rooms that differ by less than this factor are as good as each other: no two measurements are closer.
+/// Factor within which two maximum rates are considered equal; measurements are no more precise.
 const SAME_ROOM: f64 = 1.15;
-/// The same for requests, which differ by what happens to be in a trial.
+/// The same for requests per acquisition, which vary with the content of a trial.
 const SAME_COST: f64 = 1.05;
 
 /// Which strategy to take.
@@ -41,11 +41,11 @@ pub enum Because {
     FirstOf(Vec<String>),
 }
 
-/// The strategy to take; `None` where none holds. Of those with the most room that is proven it is the one with the fewest requests, and
-/// of those the first by name, so that noise decides nothing.
+/// The strategy to take; `None` if none meets the objective. Among those with the most proven headroom, it is the one with the
+/// fewest requests, and then the first by name, so that noise decides nothing.
 pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
-    // Up to which rate it holds for sure, and not up to which it probably does.
+    // The proven maximum rate, not the probable one.
     let room = |answer: &Answer| {
         let proven = answer.headroom.and_then(|room| Some(room.low? * room.factor / room.rate));
         proven.unwrap_or(1.0)
@@ -100,13 +100,13 @@ impl Recommendation {
     }
 }
 
-/// Multiples of the rate that was asked for.
+/// Multiples of the rate in question.
 const RATES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
-/// Multiples of the clients.
+/// Multiples of the number of clients.
 const CLIENTS: [f64; 3] = [0.25, 1.0, 4.0];
-/// How many arrivals a cell is simulated with: it says about how long a wait is.
+/// Arrivals simulated for a cell, enough for a rough wait.
 const ARRIVALS: f64 = 4_000.0;
-/// As many more locks as a load is spread over at most.
+/// Largest factor on the number of locks when a load is spread over more of them.
 const SPREAD_MOST: usize = 16;
 
 /// One cell of the map.
@@ -140,7 +140,7 @@ pub enum MapChoice {
     NotKnown,
 }
 
-/// A strategy of which something can be predicted.
+/// A strategy that can be predicted.
 pub struct Candidate<'a> {
     strategy: &'a str,
     fit: Fit,
@@ -149,7 +149,7 @@ pub struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// `None` of one of which nothing can be predicted.
+    /// `None` if nothing can be predicted for the strategy.
     pub fn of(answer: &'a Answer, evidence: &Evidence, load: &PlannedLoad) -> Option<Self> {
         let (fit, trials) = evidence.fitted()?;
         answer.prediction.as_ref()?;
@@ -157,8 +157,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// What to take at other rates and with other numbers of clients, from the same measurements, by rates and within a rate by
-/// clients: to decide with before a load is known exactly.
+/// The best choice at other rates and numbers of clients, from the same measurements, ordered by rate and then by clients. It
+/// supports a decision before the load is known exactly.
 pub fn map(candidates: &[Candidate<'_>], objective: &Objective, effort: Effort) -> Vec<MapCell> {
     let Some(first) = candidates.first().filter(|first| !first.load.is_closed()) else { return Vec::new() };
     let effort = Effort { arrivals: ARRIVALS.min(effort.arrivals), ..effort };

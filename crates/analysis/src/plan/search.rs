@@ -1,5 +1,4 @@
-//! What a load comes to that is not the one that was asked about: at other rates, over other numbers of locks, with other
-//! services; and by that, where the objective breaks.
+//! Predictions for other rates, numbers of locks and service times; from them, the limit at which the objective is missed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,11 +12,11 @@ use zklockbench_core::verdict::Verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Arrivals of a simulation: those of the trial whose chance the interval has.
+    /// Arrivals in a simulation, as many as in the trial whose variation the interval covers.
     pub arrivals: f64,
-    /// How often a load is simulated for an interval.
+    /// Simulations for an interval.
     pub simulations: usize,
-    /// The same for each further rate: of the curve, and where the objective breaks.
+    /// Simulations for each further rate of the curve or the search for the limit.
     pub for_curve: usize,
     pub seed: u64,
 }
@@ -28,17 +27,17 @@ impl Effort {
     }
 }
 
-/// The fewest simulations whose smallest and largest are the ends of a 90 % interval: one more lies outside once in ten times.
+/// Fewest simulations whose smallest and largest are the ends of a 90 % interval: a further one lies outside once in ten times.
 const ENDS: usize = 19;
-/// How often a load is simulated where only the middle is asked for.
+/// Simulations when only the middle is needed.
 const FEW: usize = 5;
-/// Steps that halve where the limit lies.
+/// Number of bisection steps towards the limit.
 const STEPS: u32 = 7;
-/// Multiples of the rate from which on it is looked for a rate that keeps the objective for sure.
+/// Multiples of the rate at which the search for a rate that surely meets the objective starts.
 const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
-/// As many times the clients of a closed load are tried at most.
+/// Largest factor on the clients of a closed load.
 const CLIENTS_MOST: f64 = 16.0;
-/// How much longer and shorter services are tried.
+/// Factors on service times for the sensitivity analysis.
 const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
 
 /// Up to which rate the objective holds.
@@ -91,7 +90,7 @@ pub(super) struct Search<'a> {
     pub effort: Effort,
 }
 
-/// How much of a prediction's interval has to keep the objective.
+/// How much of a prediction's interval must meet the objective.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum By {
     All,
@@ -99,11 +98,11 @@ pub(super) enum By {
     Any,
 }
 
-/// The largest multiple of a rate that keeps the objective.
+/// The largest factor on the rate that meets the objective.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     factor: f64,
-    /// It may be larger: nothing was measured beyond.
+    /// Whether it may be larger, because nothing was measured beyond.
     is_open: bool,
 }
 
@@ -113,7 +112,7 @@ impl Search<'_> {
         load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
     }
 
-    /// Whether the objective is kept by that much of a prediction.
+    /// Whether this much of a prediction meets the objective.
     pub fn keeps(&self, prediction: &Prediction, by: By) -> bool {
         let Some(Predicted { low, middle, high }) = predicted(self.objective.figure, prediction) else {
             return false;
@@ -126,7 +125,7 @@ impl Search<'_> {
         }
     }
 
-    /// Unknown where queues get longer than any that was measured and each who waits costs.
+    /// Unknown if queues are longer than any measured and handoffs grow with the queue.
     pub fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
         let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
         if !self.fit.guesses_queue(waiting) {
@@ -143,7 +142,7 @@ impl Search<'_> {
         self.keeps_at(load, by) == Some(true)
     }
 
-    /// Whether a load keeps the objective; `None` where its queues are longer than those that were measured.
+    /// Whether a load meets the objective; `None` if its queues are longer than those measured.
     fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
         let (locks, is_closed, uneven) = (load.locks(), load.is_closed(), load.unevenness());
         let prediction = self.predict(self.fit, load, self.effort.for_curve);
@@ -154,12 +153,13 @@ impl Search<'_> {
             By::Any => low,
         };
         let waiting = 1.0 + at_the_busiest(&prediction, locks, uneven);
-        // A queue that grows has short waits only at first; that of a closed load does not.
+        // A growing queue has short waits at first; a closed load's queue cannot grow.
         let is_steady = is_closed || uneven * busy < 0.98;
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 
-    /// The wait at rates below what was asked for, there, and up to where the objective breaks: closer where waits rise faster.
+    /// Predicted waits from rates below the one in question up to the limit of the objective, with points closer together where
+    /// waits rise faster.
     pub fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
         let rate = self.load.rate();
         let point = |factor: f64, prediction: &Prediction| {
@@ -190,7 +190,7 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Up to which rate the objective holds; the error says up to which it does where that is below what was asked for.
+    /// Headroom up to the limit of the objective. The error names the limit if it is below the rate in question.
     pub fn room(&self) -> Result<Headroom, String> {
         if self.holds(self.load.clone(), By::Middle) {
             return Ok(self.headroom());
@@ -205,7 +205,7 @@ impl Search<'_> {
         Err(format!("the limit is about {limit}, below what is asked for"))
     }
 
-    /// Where the objective breaks, given that it holds at the rate that was asked for.
+    /// The limit of the objective, given that the rate in question meets it.
     fn headroom(&self) -> Headroom {
         let middle = self.last_that_holds(1.0, By::Middle);
         let low = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::All));
@@ -223,11 +223,11 @@ impl Search<'_> {
         }
     }
 
-    /// The largest multiple of the rate that keeps the objective, from one that does.
+    /// The largest factor on the rate that meets the objective, starting from one that does.
     fn last_that_holds(&self, from: f64, by: By) -> Last {
         let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
         let (mut holds, mut breaks) = (from, 2.0 * from);
-        // Whether it is known that it breaks there.
+        // Whether the objective is known to be missed there.
         let mut is_known = loop {
             if self.load.is_closed() && breaks > CLIENTS_MOST {
                 return Last { factor: holds, is_open: true };
@@ -258,12 +258,12 @@ impl Search<'_> {
         }
     }
 
-    /// What is expected of a load, by a few simulations.
+    /// Rough prediction for a load, from a few simulations.
     pub fn about(&self, load: PlannedLoad) -> Prediction {
         self.predict(self.fit, load, FEW)
     }
 
-    /// The fewest locks with which the objective is kept, those that were asked for or more, as a multiple of these at most.
+    /// Fewest locks that meet the objective, at least as many as planned and at most `most` times as many.
     pub fn fewest_locks(&self, most: usize) -> Option<usize> {
         let few = Search { effort: Effort { for_curve: FEW, ..self.effort }, ..*self };
         match few.holds(self.load.clone(), By::Middle) {
@@ -272,7 +272,7 @@ impl Search<'_> {
         }
     }
 
-    /// The fewest locks, more than those that were asked for, with which the objective is kept.
+    /// Fewest locks that meet the objective, more than planned.
     pub fn spread_over(&self, most: usize) -> Option<usize> {
         let asked = self.load.locks();
         let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
@@ -292,8 +292,8 @@ impl Search<'_> {
     }
 }
 
-/// How many wait at the busiest of these locks, of which so many times as much is asked as of one on average: as in a queue of
-/// one server, which grows with how busy that is, and as if the others were alike. With those as uneven it would be less.
+/// Number of waiters at the busiest lock, whose demand is `uneven` times the mean. It assumes a single-server queue and an equal
+/// load on the other locks; if theirs were uneven as well, it would be lower.
 fn at_the_busiest(prediction: &Prediction, locks: usize, uneven: f64) -> f64 {
     let (all, locks) = (prediction.waiting.middle, locks as f64);
     if locks <= 1.0 {

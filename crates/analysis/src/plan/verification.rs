@@ -1,4 +1,4 @@
-//! How a prediction stood up to the load itself.
+//! Verification: a prediction compared with the measured load.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,11 @@ use zklockbench_record::{Reading, Trial};
 use zklockbench_stats::queueing::SimulationOutcome;
 
 const SIMULATIONS: usize = 60;
-/// Simulations with the service that the verifying trial had itself.
+/// Simulations with the service of the verifying trial itself.
 const AGAIN: u64 = 5;
-/// How far these may lie from what was measured.
+/// Largest deviation of these simulations from the measurement, as a share.
 const WITHIN: f64 = 0.15;
-/// How far waits around a failure may lie from what was predicted of them: elections take half as long again at times.
+/// Largest deviation of waits around a failure from their prediction: elections sometimes take half as long again.
 const FAILURES_WITHIN: f64 = 0.3;
 
 /// One figure, predicted and measured; waits in microseconds.
@@ -58,7 +58,7 @@ pub struct CheckedFailure {
 }
 
 impl CheckedFailure {
-    /// Compares what each kind of failure was to cost with what it did cost, where both are known.
+    /// Compares the predicted and measured costs of each kind of failure, where both are known.
     pub fn of_each(predicted: &[FailureCost], again: &[FailureCost]) -> Vec<Self> {
         let compared = |seen: &FailureCost| {
             let predicted = predicted.iter().find(|one| one.fault == seen.fault)?.wait_p99?;
@@ -120,7 +120,7 @@ pub struct Unverified {
     pub why: String,
 }
 
-/// A trial that was to show whether a prediction is right, and what was predicted from.
+/// A trial that verifies a prediction, with the basis of that prediction.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     pub run: PathBuf,
@@ -130,7 +130,7 @@ pub struct Attempt<'a> {
     pub fitted: &'a [Observation],
 }
 
-/// Compares a trial with what was predicted for its load.
+/// Compares a trial with the prediction for its load.
 pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Verification, String> {
     let Attempt { run, trial, load, fit, fitted } = attempt;
     let observed = Observation::of(&run.display().to_string(), trial)?;
@@ -140,7 +140,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let waits = trial.latencies().get(&Measure::Wait).copied().ok_or("no wait was measured")?;
     let measured = |figure: Figure, fallback: f64| match trial.reading(figure) {
         Ok(reading) => (reading.value, reading.at_least),
-        // A queue that grew goes on growing.
+        // A queue that has grown keeps growing.
         Err(_) => (fallback, figure != THROUGHPUT.figure()),
     };
     let mean =
@@ -175,7 +175,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     }
     let objective = &question.objective;
     let (value, at_least) = measured(objective.figure, waits.mean_us);
-    // Over more locks than were asked for, a throughput is that of all.
+    // Throughput covers all locks, which may be more than the question has.
     let all = objective.figure == THROUGHPUT.figure();
     let value = if all { value * question.rate / load.rate() } else { value };
     let held = objective.holds(value);
@@ -195,7 +195,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     })
 }
 
-/// What a trial shows of the objective. Neither that it held nor that it broke follows from one that says nothing of the lock.
+/// Verdict of a trial on the objective. It is unknown if the trial says nothing about the lock.
 fn judge(objective: &Objective, measured: Reading, exclusion: &Verdict, unsound: Option<String>) -> Verdict {
     let Reading { value, at_least, samples } = measured;
     let samples = samples.unwrap_or_default();
@@ -238,7 +238,7 @@ mod tests {
     fn a_measurement_decides_only_if_it_says_something_about_the_lock() {
         assert_eq!(word(100_000.0, false, 20_000, None), "held");
         assert_eq!(word(300_000.0, false, 20_000, None), "violated");
-        // A lower bound breaks a limit, and keeps none
+        // A lower bound can violate a limit, but not meet it.
         assert_eq!(word(300_000.0, true, 20_000, None), "violated");
         assert_eq!(word(100_000.0, true, 20_000, None), "unknown");
         assert_eq!(word(100_000.0, false, 999, None), "unknown");

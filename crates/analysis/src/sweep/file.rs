@@ -1,7 +1,6 @@
-//! `sweep.json`: what was swept, how far it got, and what was found; `sweep.csv`: its points as rows.
+//! `sweep.json`: the variable, progress and findings of a sweep; `sweep.csv`: its points as rows.
 //!
-//! Both are written anew after every run, beside the old ones, which they then replace: a killed sweep leaves all runs
-//! that had ended.
+//! Both are rewritten after every run and replaced atomically, so that a killed sweep leaves all finished runs.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -139,7 +138,7 @@ pub struct SweepFile {
 }
 
 impl SweepFile {
-    /// Whether the locks held, as far as their points are known.
+    /// Exclusion verdict over the known points.
     pub fn judged(&self) -> Verdict {
         let any = |state| self.samples.iter().any(|sample| sample.state == state);
         match self.ending {
@@ -168,7 +167,7 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     if !(1..=2).contains(&file.over.len()) {
         return Some(format!("it sweeps {} variables, and there can be one or two", file.over.len()));
     }
-    // What is written of it must be what the command line would take.
+    // The stored text must be valid on the command line.
     if let Some(over) = file.over.iter().find(|over| over.to_string().parse::<Over>().is_err()) {
         return Some(format!("`{over}` cannot be swept"));
     }
@@ -185,7 +184,7 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     (!positive).then(|| "it has a point at a value that is not positive".to_owned())
 }
 
-/// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.
+/// Writes a row for each point: its values, intervals, decision and state. An empty cell was not measured.
 fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];

@@ -1,4 +1,4 @@
-//! Findings of a sweep for each strategy: the edge of the objective, and the collapse.
+//! Findings of a sweep for each strategy: the limit of its objective, and the collapse.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub struct Finding {
     pub collapse: Collapse,
 }
 
-/// What these samples come to.
+/// Findings from these samples.
 pub fn find(ask: &Ask, samples: &[Sample]) -> Vec<Finding> {
     let found = |series: Series| Finding {
         objective: ask.objective.as_ref().map(|_| edge(&series)),
@@ -120,7 +120,7 @@ fn edge(series: &Series) -> Edge {
                 Edge::Between { kept, missed, undecided }
             };
             if least_missed > *least_kept {
-                // The first that misses ends it, whatever luck keeps it above.
+                // The first miss is the limit, even if a higher value meets the objective by luck.
                 let below = kept.iter().copied().filter(|x| *x < least_missed).fold(*least_kept, f64::max);
                 between(below, least_missed)
             } else if most_missed < *most_kept {
@@ -133,7 +133,7 @@ fn edge(series: &Series) -> Edge {
     }
 }
 
-/// To which share of its best throughput must have fallen for that to be a collapse.
+/// Share of its best throughput below which a strategy has collapsed.
 const COLLAPSED: f64 = 0.5;
 
 fn collapse(variable: Variable, series: &Series) -> Collapse {
@@ -146,7 +146,7 @@ fn collapse(variable: Variable, series: &Series) -> Collapse {
     let mut best = 0.0;
     for (x, found) in measured {
         best = found.low.max(best);
-        // A longer hold or round trip lowers it by itself.
+        // A longer hold or round trip lowers throughput even without a collapse.
         let is_crowd = matches!(variable, Variable::Contenders | Variable::Rate);
         if is_crowd && found.high < COLLAPSED * best {
             let why = "throughput is less than half of its best".to_owned();

@@ -1,7 +1,7 @@
-//! Sweep: a scenario over a range of one or two of its variables, measured closest around the edge of an objective.
+//! Sweep: a scenario over a range of one or two variables, with the most measurements around the limit of an objective.
 //!
-//! This is the part that starts nothing: what can be swept, which point is measured next, what the points come to (the
-//! objective's edge, the collapse), and the file that is left. `cli` runs the points.
+//! This part starts nothing. It defines the variables, chooses the next point, derives the findings (the objective's limit and
+//! the collapse), and defines the resulting file. `cli` runs the points.
 
 mod file;
 mod findings;

@@ -1,6 +1,6 @@
-//! Which point is measured next: first the whole range for all strategies, then where it says most.
+//! Choice of the next point: first the whole range for all strategies, then the most informative one.
 //!
-//! The same samples always lead to the same step, so a sweep that was interrupted goes on as if it had not been.
+//! The same samples always give the same step, so that an interrupted sweep continues exactly where it stopped.
 
 use super::over::Over;
 use super::series::{AT_LEAST, AT_MOST, At, Decision, Point, Sample, Series};
@@ -11,18 +11,18 @@ use zklockbench_stats::Interval;
 pub struct Ask {
     pub over: Over,
     pub grid: Vec<f64>,
-    /// The values of the second variable; one that is `None` where there is no second.
+    /// Values of the second variable; a single `None` if there is none.
     pub beside: Vec<Option<f64>>,
     pub strategies: Vec<String>,
     pub objective: Option<Objective>,
-    /// Values of the first variable at most, of each strategy.
+    /// Most values of the first variable for each strategy.
     pub points_at_most: usize,
-    /// Half the range of a point's throughputs, as a share, from which on there are more repetitions.
+    /// Relative half width of a point's throughput above which it is repeated.
     pub precise: f64,
 }
 
 impl Ask {
-    /// What these samples come to: of each strategy, at each value of the second variable.
+    /// One series for each strategy and value of the second variable.
     pub(super) fn series(&self, samples: &[Sample]) -> Vec<Series> {
         let each =
             self.beside.iter().flat_map(|beside| self.strategies.iter().map(move |one| (one, *beside)));
@@ -34,10 +34,10 @@ impl Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Cover,
-    /// To see how far repetitions lie apart.
+    /// Measures the spread of repetitions.
     Repeat,
     Objective,
-    /// To find where it breaks down.
+    /// Locates the collapse.
     Collapse,
     Precision,
 }
@@ -54,7 +54,7 @@ impl Why {
     }
 }
 
-/// A run: one repetition of some strategies at one place.
+/// A run: one repetition of some strategies at one point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub at: At,
@@ -65,26 +65,27 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     Run(Step),
-    /// Nothing: all is known that was asked for.
+    /// Stop: every question is answered.
     Enough,
-    /// Nothing that fits into the time that is left, though there is more to learn.
+    /// Stop: no further step fits into the remaining time.
     NoTime {
         covered: bool,
     },
 }
 
-/// How near to each other values are brought around the objective's edge.
+/// Ratio up to which neighbouring values around the objective's limit are close enough.
 const NEAR_EDGE: f64 = 1.1;
-/// The same around the collapse.
+/// The same ratio around the collapse.
 const NEAR: f64 = 1.35;
 
-/// What follows from these samples. `cost` is what a step is expected to take in seconds, `left` what is left.
+/// The next step for these samples. `cost` estimates the seconds that a step takes, and `left` is the remaining time.
 pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Next {
     let all = ask.series(samples);
     let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
     let mut each: Vec<(Wish, Option<f64>)> =
         wanted.iter().flat_map(|(series, wishes)| wishes.iter().map(|wish| (*wish, series.beside))).collect();
-    // The most important first; of those series by series, so that servers seldom change, and from below.
+    // The most important wish comes first. Equally important ones go series by series, so that servers rarely change, from the
+    // lowest value up.
     each.sort_by(|(one, beside_one), (other, beside_other)| {
         let beside = |beside: Option<f64>| beside.unwrap_or(0.0);
         let by_series = beside(*beside_one).total_cmp(&beside(*beside_other));
@@ -115,7 +116,7 @@ pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f6
     if too_long { Next::NoTime { covered } } else { Next::Enough }
 }
 
-/// A value of the first variable at which one more repetition is wanted.
+/// A value of the first variable that needs one more repetition.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     x: f64,
@@ -127,7 +128,7 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
     let wish = |x: f64, why| Wish { x, why, repetitions: series.at(x).map_or(0, |point| point.repetitions) };
     let is_burden = ask.over.variable.is_burden();
     let last = series.last().filter(|_| is_burden);
-    // What broke down at once is asked again before anything above it.
+    // A breakdown is repeated before any higher value is measured.
     let doubtful =
         series.points.iter().find(|point| point.sound == 0 && point.repetitions < point.asked_at_least());
     if let Some(point) = doubtful.filter(|_| is_burden) {
@@ -156,8 +157,8 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
 
 type Placed<'a> = &'a dyn Fn(f64, f64, f64) -> Option<f64>;
 
-/// Around where the side of the objective changes: one more repetition where they disagree, a value between, or one more
-/// repetition of what has too few for a decision.
+/// Next value around a change of side of the objective: a repetition where the side is undecided, else a value in between, else a
+/// repetition of a point with too few for a decision.
 fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let leaning: Vec<(&Point, Decision)> =
         series.points.iter().filter_map(|point| Some((point, point.leaning?))).collect();
@@ -169,7 +170,7 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     };
     let mut changes = leaning.windows(2).filter(|pair| pair[0].1 != pair[1].1).peekable();
     if changes.peek().is_none() {
-        // All are on one side: the end that is nearest to the other decides.
+        // All points are on one side, so the end nearest to the other side decides.
         let end = match leaning.first()?.1 {
             Decision::Missed => leaning.first(),
             Decision::Kept | Decision::Undecided => leaning.last(),
@@ -191,14 +192,14 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     None
 }
 
-/// Between the last point that held and the first that broke down.
+/// Next value between the last valid point and the first breakdown.
 fn collapse(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let dead = series.points.iter().position(Point::is_dead)?;
     let alive = series.points.get(dead.checked_sub(1)?)?;
     placed(alive.at.x, series.points[dead].at.x, NEAR)
 }
 
-/// The point whose throughput is least certain, if it is not certain enough.
+/// The point with the least precise throughput, if it is not precise enough.
 fn widest(ask: &Ask, series: &Series) -> Option<f64> {
     let width = |point: &Point| point.throughput.as_ref().and_then(Interval::half_width);
     let open = series.points.iter().filter(|point| point.repetitions < AT_MOST && point.sound > 0);

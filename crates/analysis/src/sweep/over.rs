@@ -1,4 +1,4 @@
-//! What a sweep goes over: a variable of the scenario, and its values.
+//! The variable of a sweep and its values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,7 +57,7 @@ impl Variable {
         matches!(self, Self::Contenders | Self::Locks | Self::Servers)
     }
 
-    /// Whether more of it is harder for the lock, so that beyond a value that fails all others fail as well.
+    /// Whether higher values are harder for the lock, so that all values above a failing one fail as well.
     pub const fn is_burden(self) -> bool {
         matches!(self, Self::Contenders | Self::Rate | Self::Hold | Self::Delay)
     }
@@ -74,7 +74,7 @@ impl Variable {
         }
     }
 
-    /// The nearest value that it can have: a whole number, or one of three digits, which people can write down.
+    /// The nearest permitted value: a whole number, or one with three significant digits.
     pub fn round(self, value: f64) -> f64 {
         let digits = if self.is_whole() { 0 } else { 2 - value.log10().floor() as i32 };
         let factor = 10_f64.powi(digits);
@@ -134,13 +134,13 @@ pub enum Values {
     List(Vec<f64>),
 }
 
-/// Values of the second variable when a range is given for it.
+/// Number of values of the second variable, if it is given as a range.
 const SERIES: usize = 4;
-/// Points on a decade of the first.
+/// Points per decade of the first variable.
 const PER_DECADE: f64 = 2.0;
 
 impl Over {
-    /// The values to begin with: all that are listed or, of a range, a few geometrically spaced ones.
+    /// Initial values: all listed ones or, for a range, a few with geometric spacing.
     pub fn grid(&self) -> Vec<f64> {
         match &self.values {
             Values::List(values) => values.clone(),
@@ -151,12 +151,12 @@ impl Over {
         }
     }
 
-    /// The values of the second variable: each is a series of its own.
+    /// The values of the second variable, one series for each.
     pub fn few(&self) -> Vec<f64> {
         self.spaced(SERIES)
     }
 
-    /// All that are listed or, of a range, so many values geometrically spaced, as far as they are different.
+    /// All listed values or, for a range, this many with geometric spacing, without duplicates.
     pub fn spaced(&self, count: usize) -> Vec<f64> {
         let Values::Range { from, to } = self.values else { return self.grid() };
         let last = count.max(2) - 1;
@@ -170,7 +170,7 @@ impl Over {
         values
     }
 
-    /// The value half way between two, by their ratio; `None` where the values are listed, or none lies between.
+    /// The geometric mean of two values, rounded; `None` if values are listed, or none lies between them.
     pub fn between(&self, low: f64, high: f64) -> Option<f64> {
         let Values::Range { .. } = self.values else { return None };
         let middle = self.variable.round((low * high).sqrt());

@@ -1,4 +1,4 @@
-//! What each repetition of a point showed of a strategy, what all of them come to, and whether the point keeps the objective.
+//! Samples of a strategy at each point, their summary, and whether the point meets the objective.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// Whether the lock or its ensemble broke down, and not the generator.
+    /// Whether the lock or its ensemble broke down, rather than the generator.
     pub const fn is_broken(self) -> bool {
         matches!(self, Self::Unstable | Self::Failed | Self::Violated)
     }
@@ -77,9 +77,9 @@ pub struct Sample {
     pub objective: Option<Reading>,
 }
 
-/// Texts from files are no longer than this.
+/// Longest text taken from a file.
 const WHY: usize = 300;
-/// Of so many sessions lost, as a share of all, the ensemble did not carry the load.
+/// Share of lost sessions from which the ensemble failed to carry the load.
 const SESSIONS_LOST: f64 = 0.1;
 
 pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {
@@ -127,7 +127,7 @@ fn state(trial: &Trial) -> (State, Option<String>) {
 
 pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
-/// A range of this coverage decides. It is on the wrong side of a limit with at most half the rest: 5 %.
+/// Coverage of an interval that decides. It is wrongly on one side of the limit with a probability of at most half the rest: 5 %.
 const DECIDES: f64 = 0.9;
 
 /// Whether a point keeps the objective.
@@ -187,18 +187,18 @@ pub struct Point {
 }
 
 impl Point {
-    /// Whether the lock broke down there, in every one of two repetitions at least.
+    /// Whether the lock broke down in every repetition, of which there must be at least two.
     pub fn is_dead(&self) -> bool {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
 
-    /// Whether there is nothing to be learnt above it: it is dead, or the generator could not keep up. That may be a moment's
-    /// noise, so it is asked once more.
+    /// Whether higher values add nothing: the lock broke down, or the generator could not keep up. The latter may be noise, so it
+    /// is repeated once more.
     pub(super) fn is_last(&self) -> bool {
         self.sound == 0 && self.repetitions >= self.asked_at_least()
     }
 
-    /// How often it is measured in any case.
+    /// Minimum number of repetitions.
     pub(super) fn asked_at_least(&self) -> usize {
         if self.sound == 0 && self.state == State::Saturated { AT_LEAST + 1 } else { AT_LEAST }
     }
@@ -245,8 +245,8 @@ impl Series {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
 
-    /// The lowest value above which there is nothing to be learnt. A generator that could not keep up may have been disturbed by
-    /// something else, so that takes two values in a row.
+    /// Lowest value above which nothing can be learnt. A generator that cannot keep up may be disturbed by something else, so it
+    /// takes two such values in a row.
     pub(super) fn last(&self) -> Option<f64> {
         let mut below = false;
         let ends = |point: &&Point| {
@@ -272,7 +272,7 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
     };
     let counting = sound(group).count();
     let first_unsound = group.iter().find(|sample| sample.state != State::Sound);
-    // One violation is one too many; otherwise what counts decides, if anything does.
+    // A single violation decides; otherwise the majority does.
     let violated = group.iter().find(|sample| sample.state == State::Violated);
     let state = match (violated, first_unsound) {
         (Some(violated), _) => violated.state,
@@ -301,7 +301,7 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
     }
 }
 
-/// The decision by a range of at least that coverage.
+/// The decision by a range with at least this coverage.
 fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
     if broken == group.len() && broken >= AT_LEAST {
@@ -321,7 +321,7 @@ fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     }
 }
 
-/// Whether a percentile would rest on enough samples to say that it is small, with so many times these repetitions.
+/// Whether the samples, at `times` as many repetitions, suffice to show that a percentile is small.
 fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
     let Figure::Latency(_, statistic) = figure else { return true };
     let all: u64 = readings.iter().filter_map(|reading| reading.samples).sum();

@@ -1,30 +1,30 @@
-//! Times as they were measured: a distribution of which no shape is assumed, and in which seconds all took longer.
+//! Measured times: an empirical distribution of any shape, and the seconds in which everything took longer.
 
 use hdrhistogram::Histogram;
 use rand::Rng;
 
-/// How many cells the table has that says where a search begins.
+/// Number of cells in the table of search start positions.
 const GUIDES: usize = 1_024;
 
-/// Times to draw from, each as often as it was measured. In microseconds.
+/// Empirical distribution of times in microseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Empirical {
     values: Vec<f64>,
-    /// Of each value, the share of all that is at most as large.
+    /// Cumulative share of each value.
     below: Vec<f64>,
-    /// Of each cell of equal probability, the first value that may lie in it.
+    /// First candidate value for each cell of equal probability.
     guide: Vec<u32>,
     mean: f64,
     square: f64,
 }
 
 impl Empirical {
-    /// Of the samples of a histogram; `None` of an empty one.
+    /// The distribution of a histogram; `None` if it is empty.
     pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
         let weighted: Vec<(f64, f64)> = histogram
             .iter_recorded()
             .map(|step| {
-                // The end of a bucket: the middle is closer to what was recorded.
+                // The iterator reports the end of a bucket; its middle is closer to the recorded value.
                 let value = histogram.median_equivalent(step.value_iterated_to());
                 (value as f64, step.count_at_value() as f64)
             })
@@ -32,7 +32,7 @@ impl Empirical {
         Self::weighted(&weighted)
     }
 
-    /// Of single values, all equally probable; `None` of none.
+    /// The distribution of single values with equal weights; `None` without values.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -49,7 +49,7 @@ impl Empirical {
         }
     }
 
-    /// Of values in rising order, each with its weight.
+    /// The distribution of weighted values, in ascending order.
     fn weighted(weighted: &[(f64, f64)]) -> Option<Self> {
         let all: f64 = weighted.iter().map(|(_, weight)| weight).sum();
         if all <= 0.0 {
@@ -89,7 +89,7 @@ impl Empirical {
         self.at(rng.random::<f64>())
     }
 
-    /// The value below which that share lies.
+    /// The quantile at this share.
     pub fn at(&self, share: f64) -> f64 {
         let cell = ((share * GUIDES as f64) as usize).min(GUIDES - 1);
         let mut at = self.guide[cell] as usize;
@@ -104,7 +104,7 @@ impl Empirical {
         (self.square / (self.mean * self.mean).max(f64::MIN_POSITIVE) - 1.0).max(0.0)
     }
 
-    /// The same shape drawn together around its mean, until its relative variance is no more than that.
+    /// The same shape, narrowed around its mean to at most this relative variance.
     pub fn narrowed(&self, relative_variance: f64) -> Self {
         let powered = |power: f64| {
             let mut before = 0.0;
@@ -143,21 +143,21 @@ impl Empirical {
     }
 }
 
-/// How long a step lasts, in microseconds: a second.
+/// Duration of a step, in microseconds.
 pub const STEP_US: f64 = 1e6;
 
-/// Slow moments and fast ones, which all locks of an ensemble have together: by which factor things take longer, step by step,
-/// over and over. On average it is 1.
+/// Slow and fast moments shared by all locks of an ensemble: a factor on durations for each step, repeated cyclically. Its mean
+/// is 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pace {
     factors: Vec<f64>,
-    /// When the first step begins, in microseconds.
+    /// Start of the first step, in microseconds.
     from: f64,
 }
 
 impl Pace {
-    /// From the mean times of each second, each with how many samples it has, and the variance of single samples relative to
-    /// the square of their mean. What of the differences between seconds is due to few samples is left out.
+    /// The pace from the mean time and sample count of each second. `relative_variance` is the variance of single samples
+    /// relative to the square of their mean. The part of the differences between seconds that is sampling noise is removed.
     pub fn of(seconds: &[(f64, u64)], relative_variance: f64) -> Self {
         let samples: f64 = seconds.iter().map(|(_, count)| *count as f64).sum();
         let mean = seconds.iter().map(|(mean, count)| mean * *count as f64).sum::<f64>() / samples.max(1.0);
@@ -189,7 +189,7 @@ impl Pace {
         self.factors.iter().map(|factor| (factor - 1.0).powi(2)).sum::<f64>() / count
     }
 
-    /// The factor at a time, in microseconds.
+    /// The factor at this time, in microseconds.
     pub fn at(&self, now: f64) -> f64 {
         let steps = self.factors.len();
         if steps == 0 {

@@ -1,7 +1,7 @@
 //! Locks as servers: a simulation that draws from measured times.
 //!
-//! A lock serves one client at a time; a service is the hold and the handoff to the next in line. A lock that no client
-//! waits for is entered by an uncontended acquire instead, which takes another time. Times are microseconds.
+//! A lock serves one client at a time; a service is the hold and the handoff to the next waiter. A lock without waiters is
+//! entered by an uncontended acquire instead, which takes a different time. Times are in microseconds.
 
 mod measured;
 mod simulator;

@@ -1,4 +1,4 @@
-//! Locks with their clients, event by event: who comes when, who waits, who is next, and what each step takes.
+//! Discrete-event simulation of locks and their clients.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,27 +10,27 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Empirical, Pace};
 
-/// In which order those who wait get the lock.
+/// Order in which waiters get the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Fifo,
-    /// In any: the first to look. A newcomer may get a free lock before those who wait.
+    /// Any order. A newcomer may take a free lock before the waiters notice.
     Unordered,
 }
 
-/// How long it takes from a release call to the next holder's entry, where there is a waiter.
+/// Time from a release call to the next holder's entry, with at least one waiter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Handoff {
-    /// Around its mean, which is 1.
+    /// Distribution around the mean, scaled to a mean of 1.
     pub shape: Empirical,
-    /// The mean where one waits.
+    /// Mean with one waiter.
     pub first: f64,
-    /// How much longer for each further one that waits.
+    /// Additional mean time for each further waiter.
     pub each_more: f64,
 }
 
 impl Handoff {
-    /// One whose length does not depend on how many wait.
+    /// A handoff whose length does not depend on the number of waiters.
     pub fn of(times: &Empirical) -> Self {
         let mean = times.mean();
         let shape = if mean > 0.0 { times.scaled(1.0 / mean) } else { Empirical::fixed(0.0) };
@@ -46,20 +46,20 @@ impl Handoff {
     }
 }
 
-/// Equal locks, and what each step of one takes.
+/// Identical locks and the duration of each step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Locks {
     pub count: usize,
     pub order: Order,
-    /// From asking for a free lock to entering it.
+    /// Time from requesting a free lock to entering it.
     pub uncontended: Empirical,
-    /// From a release to the next entry, where there is a waiter.
+    /// Time from a release to the next entry, with at least one waiter.
     pub handoff: Handoff,
-    /// From the release call to its return: until then the session is not free.
+    /// Time from the release call to its return; the session is busy until then.
     pub release: Empirical,
-    /// How much longer than meant a lock is held.
+    /// Time for which a lock is held beyond the intended hold.
     pub overshoot: Empirical,
-    /// How late an arrival asks. Where others hold and wait already it delays no one.
+    /// Delay of an arrival's request. It has no effect while others hold and wait.
     pub late: Empirical,
     pub pace: Pace,
 }
@@ -67,7 +67,7 @@ pub struct Locks {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrival {
     pub at: f64,
-    /// Which lock it asks for, counted from 0.
+    /// Index of the requested lock.
     pub lock: usize,
     pub hold: f64,
 }
@@ -75,9 +75,9 @@ pub struct Arrival {
 #[derive(Debug, Clone, Copy)]
 pub struct Open<'a> {
     pub arrivals: &'a [Arrival],
-    /// How many can be served or wait at the same time; the others wait until a session is free.
+    /// Number of clients that can be served or wait at the same time; the others wait for a free session.
     pub sessions: usize,
-    /// From when on waits count.
+    /// Start of the window in which waits count.
     pub from: f64,
     pub to: f64,
 }
@@ -85,35 +85,35 @@ pub struct Open<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlikeClients {
     pub count: usize,
-    /// From a release to the next time that one asks.
+    /// Time from a client's release to its next request.
     pub think: Empirical,
     pub hold: Empirical,
 }
 
-/// Clients that come back some time after their release. The clients share the locks evenly, each its own for good.
+/// Clients that return some time after their release. They are spread evenly over the locks, and each keeps its lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed<'a> {
     pub clients: &'a [AlikeClients],
     pub acquisitions: usize,
-    /// How many of them come before any count.
+    /// Number of acquisitions before any count.
     pub warm_up: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SimulationOutcome {
-    /// Every wait that counts, from coming to entering, in the order of coming.
+    /// Every wait that counts, from arrival to entry, in order of arrival.
     pub waits: Vec<f64>,
     pub entries: usize,
     pub lasted: f64,
-    /// Of it, for how long a lock was held or handed over, over all locks.
+    /// Time within the window during which a lock was held or handed over, summed over all locks.
     pub busy: f64,
-    /// The most sessions in use at the same time.
+    /// Most sessions in use at the same time.
     pub sessions: usize,
     pub starved: usize,
 }
 
 impl SimulationOutcome {
-    /// The quantile of the waits; `None` where there was no arrival.
+    /// A quantile of the waits; `None` without arrivals.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut waits = self.waits.clone();
         let at = ((quantile * waits.len() as f64).ceil() as usize).clamp(1, waits.len().max(1)) - 1;
@@ -128,7 +128,7 @@ impl SimulationOutcome {
         if self.lasted > 0.0 { self.entries as f64 / self.lasted } else { 0.0 }
     }
 
-    /// How many wait at a time, on average: Little's law.
+    /// Mean number of waiters, by Little's law.
     pub fn waiting(&self) -> f64 {
         self.throughput() * self.mean().unwrap_or(0.0)
     }
@@ -215,7 +215,7 @@ struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// It enters, unless the lock went to another in the meantime: then the number is not that of the lock any more.
+    /// The client enters, unless the lock went to another in the meantime and its number has changed.
     Enters {
         client: usize,
         number: u32,
@@ -253,9 +253,9 @@ impl Ord for ScheduledEvent {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LockPhase {
     Idle,
-    /// It is held, or about to be: a client enters a lock that was idle.
+    /// Held, or about to be: a client is entering a lock that was idle.
     Taken,
-    /// It was released, and this waiter will enter at that time.
+    /// Released; this waiter will enter at that time.
     HandedTo {
         client: usize,
         enters: f64,
@@ -264,7 +264,7 @@ enum LockPhase {
 
 struct Lock {
     state: LockPhase,
-    /// Grows with each entry that is announced.
+    /// Number of the last announced entry.
     number: u32,
     queue: VecDeque<usize>,
 }
@@ -274,14 +274,14 @@ struct Simulation<'a> {
     lock: Vec<Lock>,
     events: BinaryHeap<Reverse<ScheduledEvent>>,
     clients: Vec<Client>,
-    /// Of a closed load: which of its clients each turn was of.
+    /// Client of each cycle, in a closed load.
     who: Vec<usize>,
-    /// Waits by client, of those that have entered.
+    /// Waits of the clients that have entered, by client.
     waits: Vec<f64>,
     backlog: VecDeque<usize>,
     sessions: usize,
     in_use: usize,
-    /// Of which turn the session became free, until that is asked for.
+    /// Cycle whose session was just freed, until it is taken.
     freed: Option<usize>,
     window: (f64, f64),
     rng: ChaCha8Rng,
@@ -333,7 +333,7 @@ impl<'a> Simulation<'a> {
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
-                    // It is quicker than those who have not noticed yet that it is free.
+                    // It is quicker than the waiters, which have not yet noticed that the lock is free.
                     self.lock[at].queue.push_back(waiter);
                     self.lock[at].state = LockPhase::Taken;
                     self.announce(client, at, enters_first);
@@ -357,7 +357,7 @@ impl<'a> Simulation<'a> {
         self.events.push(Reverse(ScheduledEvent { at: enters, what }));
     }
 
-    /// The next event; false when there is none.
+    /// Processes the next event; returns false if there is none.
     fn step(&mut self) -> bool {
         let Some(Reverse(ScheduledEvent { at: now, what })) = self.events.pop() else { return false };
         match what {
