@@ -1,4 +1,4 @@
-//! The eight checks. Each returns what it has seen.
+//! The eight checks. Each returns its observations.
 
 use std::cell::Cell;
 use std::pin::pin;

@@ -346,11 +346,10 @@ impl UnderWay<'_> {
 
 const TIMES_AT_MOST: usize = 3;
 
-/// Limits for rerunning trials that the generator spoiled, at the end of the run, when the disturbance may be
-/// over.
+/// Limits for rerunning trials that the generator spoiled, at the end of the run, when the disturbance may be over.
 ///
-/// No value decides that: a trial is invalid by what was seen of the generator and its host. (`ab` replaces
-/// blocks by the same rule.) If a host spoils too many trials, some stay invalid and count as such.
+/// No measured value influences this: a trial is invalid only because of the generator and its host. (`ab` replaces blocks by the
+/// same rule.) If a host spoils too many trials, some stay invalid and count as such.
 struct Again {
     times: usize,
     trials: usize,
