@@ -86,7 +86,7 @@ impl SortedDirectories {
     }
 }
 
-/// The given directory if it is a run or a calibration; otherwise its subdirectories, sorted by whether they are.
+/// The given directory if it is a run or a calibration; otherwise its subdirectories, separated into usable ones and others.
 fn directories(given: &Path) -> Result<SortedDirectories, Error> {
     if is_one(given) {
         return Ok(SortedDirectories { usable: vec![given.to_owned()], others: Vec::new() });

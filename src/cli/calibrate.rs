@@ -120,7 +120,7 @@ async fn measure(
     if let Some(probing) = probing {
         probing.end().await;
     }
-    // Local servers take them along.
+    // On local servers, the nodes disappear with the servers.
     if opened.started.is_none() {
         NearEnd::told(environment.workspace.counters_near_end().await).into_iter().for_each(output::warn);
         opened.clear(&environment.workspace).await;

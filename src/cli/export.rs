@@ -1,5 +1,4 @@
-//! Reports for CI: where the options of several commands want them, and how they are written; and `export`, which writes them for
-//! a completed run.
+//! `export` and the reports for CI: which options request them, how they are written, and how to write them for a completed run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -138,8 +137,8 @@ impl Prepared {
         Ok(written)
     }
 
-    /// Writes that the command failed before anything was measured, because a missing file looks like a step that did not run.
-    /// Formats for figures stay away, as there are none.
+    /// Reports a failure before anything was measured, because a missing file looks like a step that did not run. Formats for
+    /// figures are skipped, as there are none.
     pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
         let figures =
             Outputs { benchmark_action: None, bencher: None, openmetrics: None, ..self.outputs.clone() };

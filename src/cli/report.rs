@@ -35,7 +35,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         (None, [run]) => run.join(layout::REPORT),
         (None, _) => PathBuf::from(layout::REPORT),
     };
-    // A directory's own page is replaced only if it is a file.
+    // At the default path, a special file such as a pipe is replaced.
     if args.output.is_none() && output.exists() && !output.is_file() && !output.is_dir() {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }

@@ -180,7 +180,7 @@ pub struct InstallArgs {
     pub zookeeper_home: Option<PathBuf>,
 }
 
-/// Identification and encryption.
+/// Variable with identity and password.
 const IDENTITY: &str = "ZKLOCKBENCH_AUTH";
 static HAD_IDENTITY: AtomicBool = AtomicBool::new(false);
 
@@ -308,7 +308,7 @@ pub fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Parses a duration between two limits, which are also durations as text.
+/// Parses a duration between two limits, which are also written as durations.
 pub fn duration_within(
     least: &'static str,
     most: &'static str,

@@ -43,7 +43,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Replaces placeholders for files in the generated bash script: completes files and built-in scenarios instead.
+/// Bash functions that complete files and built-in scenarios instead of the generated script's placeholders.
 const BASH_FILES: &str = r#"
 _zklockbench_files() {
     _zklockbench "$@"

@@ -218,7 +218,6 @@ pub struct Form {
     pub doc: String,
 }
 
-/// The arrival processes.
 pub fn processes() -> Vec<Form> {
     forms::<Process>()
 }

@@ -1,4 +1,4 @@
-//! Gates as they are written: what a run must show so that a build may go on.
+//! The syntax of gates: conditions that a run must meet for a build to continue.
 //!
 //! ```text
 //! condition = [ "every" | "median" ] subject ( relation limit | "not" "regressed" "by" percent "against" "baseline" )
@@ -11,7 +11,7 @@
 //! strategy  = word | '"' label '"' | "'" label "'"
 //! ```
 //!
-//! Whether it holds is decided by the module `gate`, which reads runs.
+//! The module `gate` of the analysis judges conditions by the results of runs.
 
 mod parse;
 
@@ -40,7 +40,7 @@ pub struct Condition {
     pub rule: Rule,
 }
 
-/// Which value over the repetitions is compared with a limit.
+/// The value over the repetitions that is compared with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Across {
     Every,
@@ -167,7 +167,7 @@ pub struct Written {
     pub text: &'static str,
     /// Units of the figures that can be compared with a number in this unit.
     fits: &'static [Unit],
-    /// Factor and divisor for converting a number to the figure's unit.
+    /// Factor for converting a number to the figure's unit; `per` is the divisor.
     times: f64,
     per: f64,
 }
@@ -180,7 +180,7 @@ impl Written {
         Self::of("us", &[Unit::Micros], 1.0),
         Self::of("ms", &[Unit::Micros], 1e3),
         Self::of("s", &[Unit::Micros], 1e6),
-        // The units that scenarios use.
+        // Durations as in scenarios.
         Self::of("m", &[Unit::Micros], 6e7),
         Self::of("h", &[Unit::Micros], 3.6e9),
         Self::of("/s", &[Unit::PerSecond], 1.0),

@@ -39,7 +39,7 @@ impl EnsembleChoice {
         matches!(self, Self::Local { .. })
     }
 
-    /// Whether the suite did not start the ensemble.
+    /// Whether the ensemble is external, not started by the suite.
     pub fn is_external(&self) -> bool {
         matches!(self, Self::Connect(_))
     }

@@ -76,7 +76,7 @@ fn one_of_each(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSp
             round.push(trial(scenario, strategy, load, *contenders, repetition));
         }
     }
-    // Numbered as written, not as shuffled: reordering keeps each trial's seed.
+    // Numbered as written, not as shuffled, so that reordering does not change a trial's seed.
     let first = u64::from(repetition).saturating_mul(round.len() as u64);
     for (position, trial) in (0..).zip(&mut round) {
         trial.seed = stream(scenario.seed, Purpose::Trial, first.saturating_add(position)).next_u64();
@@ -232,7 +232,7 @@ const DRAIN_S: f64 = 0.001;
 /// Time to create a lock's directory, and to list and delete it after the trial, with 63 others under way.
 const CREATE_S: f64 = 0.000_1;
 const REMOVE_S: f64 = 0.000_15;
-/// Requests of a queue lock: create, list, watch, delete, and one more for extras of some locks.
+/// Requests of a queue lock: create, list, watch, delete, and one as an allowance for others.
 const REQUESTS_PER_ACQUISITION: f64 = 5.0;
 /// Time from one holder to the next, if nothing better is known.
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);

@@ -38,7 +38,7 @@ enum Purpose {
     Rank = 5,
     /// Lengths of bursts and of the pauses between them.
     Burst = 6,
-    /// Which candidates a changing rate accepts.
+    /// Candidates that a changing rate accepts.
     Thinning = 7,
     Kind = 8,
 }

@@ -32,7 +32,6 @@ pub(super) fn wrong_type(expected: &str, found: &Value, help: &str) -> Wrong {
     wrong(format!("expected {expected}, found {article} {kind}: `{}`", shown(&found.to_string(), 40)), help)
 }
 
-/// A kind of values.
 pub(super) trait Kind {
     type Value;
 
@@ -396,7 +395,6 @@ pub(super) fn processes(value: &Value) -> Result<DriverProcesses, Wrong> {
 /// Bounds of poll intervals; a shorter one would measure a busy loop.
 pub(super) type PollInterval = Time<1, 3_600_000>;
 
-/// A parameter's value.
 pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wrong> {
     match param.kind {
         ParamKind::Duration if param.name == super::fields::POLL_INTERVAL_PARAM => {

@@ -113,8 +113,8 @@ fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
 
-/// Terms of the comparison. Figures of losses have the margins of `compare` unless a margin is given, because 5 % of a few lost
-/// trials is too strict.
+/// Terms of the comparison. Figures of losses have the margins of `compare` unless a margin is given: 5 % would be a single one
+/// of twenty losses.
 fn terms(judging: &Judging) -> Terms {
     let mut terms = judging.terms(Some(MARGIN));
     if !judging.has_margin_of_all() {

@@ -1,5 +1,5 @@
-//! The two sides: what each runs, where, with which binary and options; whether the declarations of their own drivers are
-//! comparable; and the default figures, depending on the load.
+//! The two sides: what each runs, where, and with which binary and options. Also compares what their drivers declare, and chooses
+//! the default figures by the load.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -14,9 +14,9 @@ use zklockbench_record::{EnsembleInfo, HostInfo};
 use zklockbench_results::layout;
 use zklockbench_scenario::each_way;
 
-/// How many levels below a named directory are searched: a store has sweeps, a sweep has points, a point is a run.
+/// Levels below a named directory that are searched: a store has sweeps, a sweep has points, a point is a run.
 const DEPTH: usize = 4;
-/// Suffix, before the number, in the names of runs that verify a plan.
+/// Part, before the number, of the names of runs that verify a plan.
 pub const VERIFIES: &str = "verify-";
 
 #[derive(Default)]

@@ -175,7 +175,7 @@ pub async fn lose_leaders(
     runs.run_apart(&name, &text).await
 }
 
-/// Description of the measurement, and why it differs from the question.
+/// Description of the measured load, and how busy its locks are compared with the question's.
 fn said(question: &Question, ask: &QuestionLoad) -> String {
     let locks = counted(ask.locks, "lock", "locks");
     let load = match question.think {

@@ -237,8 +237,9 @@ fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
 /// Offset of the seed, so that a verification is another draw.
 const VERIFIES_BY: u64 = 1_000;
 
-/// Length of a warm-up as heavy as the calibration before the measurements, which saturates the servers. A JVM's compiler counts
-/// calls, so under a light load new servers are slower for minutes, by half for a free lock.
+/// Length of the warm-up before a verification: as much work as the calibration, which saturates the servers, did before the
+/// measurements. A JVM's compiler counts calls, so under a light load new servers stay slower for minutes (by half for a free
+/// lock).
 const WARMS: Duration = Duration::from_secs(25);
 
 /// Runs the load itself, and records which strategies could not be verified.

@@ -224,7 +224,7 @@ fn requests(plan: &TrialPlan) -> String {
     told.unwrap_or_default()
 }
 
-/// Adds the time and a random part, because two machines may start runs of one scenario within a second.
+/// Adds a random suffix, because two machines may start runs of one scenario within a second.
 fn unique(name: &str) -> String {
     format!("{name}-{:04x}", rand::random::<u16>())
 }

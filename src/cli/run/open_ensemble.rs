@@ -139,7 +139,7 @@ impl OpenEnsemble {
 
     pub async fn describe(&self) -> EnsembleInfo {
         let mut roles = roles(&self.addresses).await;
-        // A busy server may miss one question, and its version belongs in the record of the run.
+        // A busy server may miss one request, and its version belongs in the record of the run.
         for role in roles.iter_mut().filter(|role| role.version.is_none()) {
             *role = Role::ask(&role.address).await;
         }

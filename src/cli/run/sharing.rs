@@ -17,7 +17,7 @@ const SLOWER: f64 = 3.0;
 /// The limits of a run's load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
-    /// `None` for a local ensemble.
+    /// The ensemble's other clients; `None` for a local ensemble.
     pub others: Option<OtherClients>,
     /// Requests per second.
     pub at_most: Option<f64>,
@@ -56,7 +56,7 @@ impl Sharing {
         }
     }
 
-    /// Refuses open loads that would exceed the rate: delaying an arrival would make it late.
+    /// Refuses open loads that would exceed the rate, because delayed arrivals would count as late.
     pub fn check(&self, plan: &TrialPlan, slice: Slice) -> Result<(), Error> {
         let (Some(at_most), true) = (self.at_most, slice.leads()) else { return Ok(()) };
         let open = plan.trials.iter().filter(|trial| trial.load.open().is_some());

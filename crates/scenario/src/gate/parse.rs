@@ -450,7 +450,7 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// A mistake for an unexpected token, or for the end of the text, described by `missing`.
+    /// A mistake for an unexpected token; `missing` describes the end of the text.
     fn unexpected(&self, found: Option<(Lexeme<'t>, Range<usize>)>, missing: &str, help: &str) -> Mistake {
         let end = self.text.trim_end().len();
         let (message, span) = match found {
@@ -524,8 +524,8 @@ fn decided(figure: Figure, relation: Relation, limit: Quantity) -> Option<(Strin
         return Some((format!("`{figure}` is a whole number"), "write a whole number"));
     }
     let most = if figure.unit() == Unit::Share { 1.0 } else { f64::INFINITY };
-    // Values range from 0 to `most`: a relation that holds at both ends always holds, and one that holds nowhere between never
-    // does.
+    // Values range from 0 to `most`. A relation that holds at both ends always holds; one that holds at neither end nor in
+    // between never does.
     let always = match relation {
         Relation::Less => value > most,
         Relation::AtMost => value >= most,
