@@ -1,4 +1,4 @@
-//! Every command, option and argument: the one clap definition.
+//! Every command, option and argument: the single clap definition.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -421,7 +421,7 @@ pub struct DriverCheckArgs {
     /// How many contenders want the lock at once where its exclusion is checked
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
-    // A local ensemble has one server unless --servers says more.
+    // A local ensemble has one server unless --servers says otherwise.
     #[command(flatten)]
     pub place: PlaceArgs,
     #[command(flatten)]
@@ -508,13 +508,13 @@ impl Command {
         )
     }
 
-    /// Whether it only prints a text that is made for other programs.
+    /// Whether the command only prints a text for other programs.
     pub fn has_no_outcome(&self) -> bool {
         matches!(self, Self::Schema(_) | Self::Completions(_) | Self::Man(_))
     }
 }
 
-/// Takes any text, and lets shells complete these names: a wrong one is told by the command, with the nearest.
+/// Accepts any text, and offers these names for completion; the command itself rejects a wrong name and suggests the nearest.
 #[derive(Debug, Clone, Copy)]
 struct KnownNames(fn() -> Vec<&'static str>);
 

@@ -1,4 +1,4 @@
-//! `articles`: which claims of five articles on ZooKeeper locks hold, by stored runs.
+//! `articles`: which claims of five articles on ZooKeeper locks hold, according to stored runs.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     output::tell("articles", Exit::Held, &found, || output::text(&text(&decisions)))
 }
 
-/// The decisions that lie beside what is left of the runs that they were made from.
+/// Decisions, stored beside what is left of the runs that they are based on.
 const DECISIONS: &str = "decisions.json";
 const DECISIONS_FILE: VersionedFile = VersionedFile {
     of: "decision on claims",
@@ -86,7 +86,7 @@ impl SortedDirectories {
     }
 }
 
-/// The directory itself, or, where it is neither a run nor a calibration, those in it that are.
+/// The given directory if it is a run or a calibration; otherwise its subdirectories, separated into usable ones and others.
 fn directories(given: &Path) -> Result<SortedDirectories, Error> {
     if is_one(given) {
         return Ok(SortedDirectories { usable: vec![given.to_owned()], others: Vec::new() });

@@ -66,10 +66,10 @@ fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
     })
 }
 
-/// What CI services call the commit that is built.
+/// Variables in which CI services provide the commit that is built.
 const COMMIT_VARIABLES: [&str; 4] = ["GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT"];
 
-/// The commit of the repository that the command is given in: what a pipeline measures is its own, and this program a tool.
+/// Commit of the repository in the current directory: a pipeline measures its own code, and this program is only a tool.
 fn measured_commit() -> Option<String> {
     let by_service =
         COMMIT_VARIABLES.iter().filter_map(|name| std::env::var(name).ok()).find(|one| !one.is_empty());
@@ -108,7 +108,7 @@ fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string().chars().take(10).collect()
 }
 
-/// Each column as wide as its widest text, below its heading.
+/// A table whose columns are as wide as their widest text, headings included.
 fn aligned(rows: &[[String; 5]]) -> String {
     let headings = ["commit", "date", "scenario", "host", "size"].map(str::to_owned);
     let all = || std::iter::once(&headings).chain(rows);
@@ -137,7 +137,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
         Ask { figures: args.judging.figures.clone(), terms: args.judging.terms(None), force: args.force };
     let compared = bases.iter().map(|base| compare(base, &new, &ask));
     let mut compared = compared.collect::<Result<Vec<Comparison>, Error>>()?;
-    // The worst first: it decides the exit code.
+    // The worst first, because it decides the exit code.
     compared.sort_by_key(|one| std::cmp::Reverse(one.conclusion.regression));
     let exit = compared.first().map_or(Exit::Unknown, |worst| worst.conclusion.exit());
     output::tell("baseline check", exit, &json!({ "comparisons": compared }), || match compared.as_slice() {
@@ -152,7 +152,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     })
 }
 
-/// The earlier run of that directory's name or commit or, failing that, the run at that path.
+/// The earlier run with that directory name or commit or, failing that, the run at that path.
 fn reference(earlier: &[&Baseline], named: &Path) -> Result<Side, Error> {
     let name = named.to_string_lossy();
     let is_named = |one: &&&Baseline| one.dir.ends_with(named) || one.commit.starts_with(&*name);
@@ -177,7 +177,7 @@ fn comparable<'a>(
     sides.find(|side| side.as_ref().map_or(true, is_comparable)).transpose()
 }
 
-/// The one asked for or, where the store has runs of one only, that.
+/// The requested scenario or, if the store has runs of only one, that one.
 fn scenario(baselines: &[Baseline], store: &Path, asked: Option<&str>) -> Result<String, Error> {
     let all: BTreeSet<&str> = baselines.iter().map(|one| one.run.scenario.as_str()).collect();
     let listed = || all.iter().map(|name| shown(name, 60)).collect::<Vec<_>>().join(", ");

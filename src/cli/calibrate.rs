@@ -80,7 +80,7 @@ fn budget(args: &CalibrateArgs) -> Duration {
     args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET })
 }
 
-/// Measures, and removes its nodes however that ends.
+/// Measures, and removes its nodes however the measurement ends.
 async fn measure(
     opened: &OpenEnsemble,
     args: &CalibrateArgs,
@@ -120,7 +120,7 @@ async fn measure(
     if let Some(probing) = probing {
         probing.end().await;
     }
-    // On servers of our own they go with these.
+    // On local servers, the nodes disappear with the servers.
     if opened.started.is_none() {
         NearEnd::told(environment.workspace.counters_near_end().await).into_iter().for_each(output::warn);
         opened.clear(&environment.workspace).await;

@@ -1,5 +1,5 @@
-//! `check`: judge what was recorded: a history, or the trials of a run. What was judged is shown to people, as a table of the
-//! locks and the lines that show what went wrong; on a page; or to programs.
+//! `check`: judges a recorded history, or the trials of a run. The result is a table of the locks with the lines that show what
+//! went wrong, a page, or JSON for programs.
 
 use std::path::Path;
 
@@ -35,10 +35,10 @@ fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if args.path.is_dir() { judge_run(args, stopped) } else { judge_history(args, stopped) }
 }
 
-/// Lines of a kind, unless all are asked for.
+/// Lines of a kind, unless all are requested.
 const LINES: usize = 3;
 
-/// The first of these lines, or all of them, and how many are left out.
+/// The first of these lines, or all of them, and the number of omitted ones.
 fn first_lines(lines: &[String], style: Style) -> String {
     let most = if style.all { lines.len() } else { LINES };
     let said: String = lines.iter().take(most).map(|line| format!("{line}\n")).collect();
@@ -54,11 +54,11 @@ fn conclusion(verdict: &Verdict, style: Style) -> String {
     format!("verdict: {}\n{}", verdict.word(), first_lines(&reasons, style))
 }
 
-/// After how many events it looks whether it should stop.
+/// Number of events between checks whether to stop.
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
-    // Its lines are looked up again, which standard input cannot do.
+    // Its lines are read a second time, which standard input does not allow.
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;
@@ -172,10 +172,10 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
     })
 }
 
-/// A trial whose history shows something else than its record.
+/// A trial whose history contradicts its record.
 struct Differing {
     what: String,
-    /// Whether the history shows a violation that the record does not have.
+    /// Whether the history shows a violation that the record lacks.
     is_violated: bool,
 }
 
@@ -196,7 +196,7 @@ fn differing(run: &Path, trials: &[Trial], stopped: impl Fn() -> bool) -> Result
 }
 
 fn counts(trials: &[Trial]) -> String {
-    // A single contender has no other to exclude, so that it is not known whether it would be.
+    // A single contender has no other to exclude, so its verdict is unknown.
     let (alone, contended): (Vec<&Trial>, Vec<&Trial>) = trials
         .iter()
         .partition(|trial| trial.spec.contenders == 1 && matches!(trial.judged.verdict, Verdict::Unknown(_)));
@@ -253,13 +253,13 @@ impl ShownFinding<'_> {
     }
 }
 
-/// How many locks the table has at most; those that went wrong come first then.
+/// Most locks in the table; if there are more, those with problems come first.
 const ROWS: usize = 40;
-/// Rows unless all are asked for.
+/// Rows of the table unless all are requested.
 const FEW_ROWS: usize = 10;
-/// How many findings of each kind are shown with their lines.
+/// Findings of each kind that are shown with their lines.
 const SHOWN: usize = 3;
-/// Width of the table unless all are asked for.
+/// Width of the table unless all columns are requested.
 const WIDTH: u16 = 80;
 
 fn text_of_history(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>], style: Style) -> String {
@@ -324,7 +324,7 @@ fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
 
 fn row(lock: &LockReport) -> Vec<document::Value> {
     use document::Value;
-    // What was not looked at is no 0.
+    // Anything that was not checked is not a 0.
     let of = |count: u64, looked_at: bool| if looked_at { Value::Count(count) } else { Value::NotMeasured };
     let writes = &lock.writes;
     let written = writes.accepted + writes.stale_rejected + writes.other_rejected > 0;
@@ -346,7 +346,7 @@ fn row(lock: &LockReport) -> Vec<document::Value> {
     ]
 }
 
-/// The first finding or, if all are asked for, the first few of each kind, with only the lines that show them.
+/// The first finding, or the first few of each kind if all are requested, with only the lines that show it.
 fn excerpts(shown: &[ShownFinding<'_>], style: Style) -> String {
     let (of_a_kind, in_all) = if style.all { (SHOWN, usize::MAX) } else { (1, 1) };
     let mut said = String::new();
@@ -400,7 +400,7 @@ fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section>
     ]
 }
 
-/// `changed` are the verdicts that came out otherwise than they were recorded.
+/// Sections of the page on a run; `changed` are verdicts that differ from the recorded ones.
 fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
     let columns =
         vec![words("trial"), words("strategy"), numbers("contenders", 0), words("verdict"), words("why")];

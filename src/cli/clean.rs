@@ -84,7 +84,7 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
     Ok(run)
 }
 
-/// A run's leftovers for programs; `newest` is the wall time of their newest sign of life.
+/// A run's leftovers as JSON; `newest` is the wall time of their latest sign of life.
 fn machine(run: &Leftover, removed: bool) -> Value {
     let state = match (removed, run.alive(SystemTime::now())) {
         (true, _) => "removed",

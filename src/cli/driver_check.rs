@@ -1,4 +1,4 @@
-//! `driver check`: whether a program that takes locks for contenders keeps the protocol of drivers.
+//! `driver check`: whether a lock driver follows the drivers' protocol.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -105,7 +105,7 @@ async fn on(
     findings?
 }
 
-/// Where sessions are at home. What is under way when it is interrupted is dropped, and with it the driver.
+/// Runs on a thread with a runtime for sessions. On an interrupt, unfinished work is dropped, including the driver.
 async fn on_its_own_thread<T: Send + 'static, F: Future<Output = T>>(
     stop: &CancellationToken,
     work: impl FnOnce() -> F + Send + 'static,
@@ -229,7 +229,7 @@ mod tests {
             "Nothing here says what becomes of a lock under faults. Next: zklockbench run faults/leader-killed --driver \
              my='python3 my-lock.py' --strategies my:Lock"
         );
-        // Faults that break servers do not touch what is not ZooKeeper's.
+        // Faults that break servers do not affect locks that are not ZooKeeper's.
         let mut other = ready();
         other.system = "redis".into();
         let last = next(&other, &["Lock".to_owned()], "drivers/redis/run");

@@ -1,5 +1,5 @@
-//! `--driver`: programs of others whose locks can be contenders. Only the command line names them, and never a scenario: what
-//! they do is up to them.
+//! `--driver`: external programs whose locks can be contenders. Only the command line names them, never a scenario, because they
+//! can do anything.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -14,16 +14,16 @@ use zklockbench_locks::driver::{DriverCommand, Process};
 use zklockbench_locks::{DrivenLock, DrivenLocks, Program};
 use zklockbench_scenario::Scenario;
 
-/// Drivers by name, one on each line, as `--driver` takes them.
+/// Variable with drivers by name, one per line, in the form of `--driver`.
 const VARIABLE: &str = "ZKLOCKBENCH_DRIVERS";
 
-/// All that were named, for processes that this one starts.
+/// All named drivers, for processes that this one starts.
 static ALL: OnceLock<String> = OnceLock::new();
 
-/// Those of the command line, as options for another one; each after a space.
+/// Drivers of the command line, as options for another one, each after a space.
 static OPTIONS: OnceLock<String> = OnceLock::new();
 
-/// A driver as it is named: `NAME=COMMAND`, the command as a shell would take it.
+/// Parses a driver, `NAME=COMMAND`, with the command as a shell would take it.
 pub fn named(text: &str) -> Result<DriverCommand, String> {
     const AS_IN: &str = "my='python3 my-lock.py'";
     let how = || format!("write NAME=COMMAND, as in --driver {AS_IN}");
@@ -41,7 +41,7 @@ pub fn named(text: &str) -> Result<DriverCommand, String> {
     Ok(DriverCommand { name, program, arguments: arguments.to_vec() })
 }
 
-/// Starts each driver once, to learn what locks it has. From then on they are strategies.
+/// Starts each driver once to learn its locks, which can then be used as strategies.
 pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
     let option = |driver: &DriverCommand| format!(" --driver {}", as_a_word(&written(driver)));
     let _ = OPTIONS.set(given.iter().map(option).collect());
@@ -55,12 +55,12 @@ pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a command line says of drivers that goes on with what this one began: the same.
+/// Options for a command line that continues this one with the same drivers.
 pub fn options() -> &'static str {
     OPTIONS.get().map_or("", String::as_str)
 }
 
-/// Those of the command line, and what of the variable's have other names.
+/// Drivers of the command line, and those of the variable that have other names.
 fn with_those_of(given: &[DriverCommand], variable: &str) -> Result<Vec<DriverCommand>, Error> {
     let mut all: Vec<DriverCommand> = Vec::new();
     for driver in given {
@@ -92,7 +92,7 @@ fn written(driver: &DriverCommand) -> String {
     format!("{}={}", driver.name, command_of(driver))
 }
 
-/// A driver for people: by which name, how it is started, and what it says of itself.
+/// A driver as text: its name, its command, and its description of itself.
 pub fn told(program: &Program) -> String {
     format!("{} ({})", written(&program.command), program.said())
 }
@@ -102,19 +102,19 @@ pub fn command_of(driver: &DriverCommand) -> String {
     words.map(|word| as_a_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Tells a run of its own which drivers there are. By a variable, because older binaries pass over one that they don't know.
+/// Passes the drivers to a separate run through a variable, because older binaries ignore unknown variables.
 pub fn pass_on(command: &mut Command) {
     command.envs(ALL.get().map(|all| (VARIABLE, all)));
 }
 
-/// The drivers of some runs only: those that were named for them, and what others all runs have.
+/// Drivers for some runs only: those named for them, and others that all runs have.
 #[derive(Debug)]
 pub struct OwnDrivers {
-    /// Those that were named for these runs, as they describe themselves.
+    /// Drivers named for these runs, as they describe themselves.
     pub own: Vec<Program>,
-    /// The locks of all.
+    /// Locks of all drivers.
     pub locks: DrivenLocks,
-    /// All, as the variable has them.
+    /// All drivers, in the form of the variable.
     lines: String,
 }
 
@@ -126,13 +126,13 @@ impl OwnDrivers {
         Ok(Self { own, locks, lines: lines(&all) })
     }
 
-    /// Tells such a run of them instead.
+    /// Passes these drivers to such a run instead.
     pub fn pass_on(&self, command: &mut Command) {
         command.env(VARIABLE, &self.lines);
     }
 }
 
-/// What strategies of these names use of drivers' locks.
+/// The drivers' locks that strategies of these names use.
 fn used<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
@@ -144,7 +144,7 @@ pub fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
     scenario.strategies.iter().map(|one| one.name.as_str())
 }
 
-/// Refuses, before anything is started, locks of drivers that have said that they can't encrypt connections.
+/// Refuses, before anything starts, drivers' locks that cannot encrypt connections.
 pub fn check_tls<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
@@ -154,7 +154,7 @@ pub fn check_tls<'a>(
     unfit.filter(|_| wants_tls).map_or(Ok(()), |why| Err(Error::usage(why)))
 }
 
-/// Refuses what a driver has said that it can't do.
+/// Refuses features that a driver declares it cannot provide.
 pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     for (name, lock) in used(names(scenario), driven) {
         if scenario.acquire_timeout.is_some() && !may_time_out(lock) {
@@ -185,7 +185,7 @@ pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     if lock.program.ready.system == LockCard::ZOOKEEPER {
         return None;
     }
-    // It would not touch it, and seem to do it no harm.
+    // The fault would not affect the lock, which would then seem immune.
     let what = match fault.needs {
         Capability::Contenders if fault.name == "expire" => "a session of ZooKeeper's",
         Capability::Contenders => return None,
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_driver_without_encryption_is_refused_on_an_encrypted_ensemble() {
-        // Given a driver that can, and one that says nothing of it
+        // Given a driver that can, and one that does not declare it
         let program = |name: &str, tls: bool| {
             let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });
             let ready = serde_json::json!({ "t": "ready", "v": 1, "driver": name, "tls": tls, "locks": { "L": lock } });

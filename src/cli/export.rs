@@ -1,5 +1,4 @@
-//! What CI reads: where the options of several commands want it, and how it is written there; and `export`, which writes it of
-//! a run that is over.
+//! `export` and the reports for CI: which options request them, how they are written, and how to write them for a completed run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -23,7 +22,7 @@ pub struct ExportArgs {
     pub outputs: Outputs,
 }
 
-/// Writes the outputs that were asked for. It judges nothing: the exit code says whether they were written.
+/// Writes the requested outputs. It judges nothing: the exit code shows only whether they were written.
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     if !args.outputs.is_any() {
         return Err(Error::usage(
@@ -70,7 +69,7 @@ impl Outputs {
         self.github || !self.files().is_empty()
     }
 
-    /// Finds out whether all can be written, and removes an earlier run's files so that none is taken for this run's outcome.
+    /// Checks that all outputs can be written, and removes an earlier run's files so that none is mistaken for this run's.
     pub fn prepare(&self) -> Result<Prepared, Error> {
         let files = self.files();
         for (at, file) in files.iter().enumerate() {
@@ -89,7 +88,7 @@ impl Outputs {
         Ok(Prepared { outputs: self.clone(), summary })
     }
 
-    /// The files that are to be written, but for GitHub's.
+    /// The output files, except GitHub's.
     fn files(&self) -> Vec<PathBuf> {
         let named = [&self.junit, &self.bencher, &self.openmetrics].into_iter().flatten().cloned();
         let both = self
@@ -138,8 +137,8 @@ impl Prepared {
         Ok(written)
     }
 
-    /// Writes that it broke off before anything was measured: a file that is missing looks like a step that was not run.
-    /// Formats of figures have nothing to say then, so they stay away.
+    /// Reports a failure before anything was measured, because a missing file looks like a step that did not run. Formats for
+    /// figures are skipped, as there are none.
     pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
         let figures =
             Outputs { benchmark_action: None, bencher: None, openmetrics: None, ..self.outputs.clone() };
@@ -161,7 +160,7 @@ fn step_summary() -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Appends the summary as far as GitHub takes it, beside what the step has put there already.
+/// Appends the summary to the step's existing text, up to GitHub's limit.
 fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
     let there = fs::metadata(path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX));
     let text = github::summary(document, github::SUMMARY_AT_MOST.saturating_sub(there));
@@ -172,10 +171,10 @@ fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
     to_append(path)?.write_all(text.as_bytes()).map_err(cannot_write(path))
 }
 
-/// Removes the file, having found out that it could be written.
+/// Removes the file after checking that it can be written.
 fn clear(path: &Path) -> Result<(), Error> {
     to_append(path)?;
-    // A device or a pipe is no file of an earlier run.
+    // A device or a pipe is not a file of an earlier run.
     if !path.is_file() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What `--help` shows beside the options: the commands in groups, and examples of each.
+//! Additions to the options in `--help`: the commands in groups, and examples of each.
 
 use std::fmt::Write as _;
 
@@ -97,7 +97,7 @@ const GROUPS: [Group; 5] = [
             entry("schema", &["> scenario.schema.json", "run"]),
             entry("completions", &["bash > zklockbench.bash", "zsh"]),
             entry("man", &["| man -l -", "--out man"]),
-            // Clap's own.
+            // Clap's own command.
             entry("help", &[]),
         ],
     },
@@ -129,9 +129,9 @@ pub fn completed(command: Command) -> Command {
     ))
 }
 
-/// As wide as clap makes help at most.
+/// Maximum width of clap's help.
 const WIDTH: usize = 100;
-/// Of the column with the commands' names.
+/// Width of the column with the commands' names.
 const NAMES: usize = 15;
 
 fn groups(command: &Command, width: usize) -> String {

@@ -1,4 +1,4 @@
-//! `strategies`, `faults` and `scenarios`: all of a kind in a row each, or all about the one that was named.
+//! `strategies`, `faults` and `scenarios`: lists all of a kind, one per row, or describes the named one.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use zklockbench_scenario::did_you_mean;
 trait Listing: Sized {
     const NOUN: &'static str;
 
-    /// The command that lists them, and the field that holds them for programs.
+    /// The command that lists them, and the JSON field that holds them.
     const COMMAND: &'static str;
 
     /// Whether its description may be broken into lines.
@@ -74,10 +74,10 @@ fn params(params: &[Param]) -> Vec<Value> {
     params.iter().map(one).collect()
 }
 
-/// The width of a list where that of the terminal isn't known.
+/// Width of a list if the terminal's width is unknown.
 const WIDTH: u16 = 80;
 
-/// One row for each, below a heading, no wider than the terminal: what the second column says continues below.
+/// One row for each below a heading, no wider than the terminal: long text in the second column continues below.
 fn table<const COLUMNS: usize>(
     heading: [&str; COLUMNS],
     rows: impl Iterator<Item = [String; COLUMNS]>,

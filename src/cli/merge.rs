@@ -1,4 +1,4 @@
-//! `merge`: the parts that workers left become one run, judged and shown as any other.
+//! `merge`: joins the parts of several workers into one run, judged and shown like any other.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     MeasuredRun { showing, baseline, file, writer, run, ran }.conclude(&outputs)
 }
 
-/// Reads the parts of one run, all of them, in the order of their numbers.
+/// Reads all parts of one run, in the order of their numbers.
 fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
     let mut dirs = Vec::new();
     for dir in named {
@@ -67,7 +67,7 @@ fn read_part(dir: PathBuf) -> Result<StoredPart, Error> {
     Ok(StoredPart { index: part.index, dir, workers, stored })
 }
 
-/// Refuses parts that are not all the parts of one run.
+/// Refuses parts that are not exactly the parts of one run.
 fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     let Some(first) = parts.first() else { return Err(Error::usage("there is no part to merge")) };
     for part in parts {
@@ -109,7 +109,7 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     }
 }
 
-/// What is true of the whole run: what worker 0 says, with what is true of each part.
+/// Facts about the whole run: those of worker 0, and those of each part.
 fn merged_run(parts: &[StoredPart]) -> Run {
     let first = &parts[0].stored.run.run;
     let broke_off = parts.iter().find(|part| part.stored.run.outcome.ending != RunEnding::Complete);
@@ -138,7 +138,7 @@ fn numbers(parts: &[StoredPart]) -> Vec<usize> {
     all.filter(|index| parts.iter().all(|part| made(part, *index))).collect()
 }
 
-/// One trial, judged as a whole. Its history is written into that directory.
+/// One trial, judged as a whole. Its history is written into `dir`.
 fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial, Error> {
     let of = |part: &StoredPart| part.stored.trials.iter().find(|trial| trial.spec.index == index).cloned();
     let seen: Vec<Trial> = parts.iter().filter_map(of).collect();

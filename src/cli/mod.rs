@@ -1,4 +1,4 @@
-//! The door: arguments in, a command run, an exit code out.
+//! The entry point: arguments in, a command run, an exit code out.
 
 mod ab;
 mod args;
@@ -53,7 +53,7 @@ use zklockbench_ensemble::leave_for_own_network;
 use zklockbench_results::recorded_run;
 use zklockbench_scenario::Scenario;
 
-/// The clap definition: completions, the man page and the documentation are made from it.
+/// The clap definition, from which completions, the man page and the documentation are made.
 pub fn definition() -> clap::Command {
     help::completed(Cli::command())
 }
@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// The command, e.g. `run` or `ensemble up`.
+/// The requested command, e.g. `run` or `ensemble up`.
 fn asked_for(matches: &ArgMatches) -> String {
     let Some((name, below)) = matches.subcommand() else { return String::new() };
     format!("{name} {}", asked_for(below)).trim_end().to_owned()
@@ -92,7 +92,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     if cli.json && cli.command.has_no_outcome() {
         return Err(Error::usage(format!("`{name}` does not take --json")));
     }
-    // It is to be reached from this machine's own network.
+    // Taken now, because the port must be reachable from this machine's own network.
     let port = match &cli.command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,
         _ => None,
@@ -104,7 +104,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     start(cli, port)
 }
 
-/// A command line that could not be understood; for programs, too, if that much of it could.
+/// Reports a command line that could not be parsed; as JSON, too, if `--json` was recognisable.
 fn refuse(error: &clap::Error) -> Exit {
     let words: Vec<String> = runs::words().skip(1).collect();
     if words.iter().any(|word| word == "--json") {
@@ -116,11 +116,10 @@ fn refuse(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Before there are threads: moves to a network of its own where the scenario cuts servers off from each other and the
-/// command is not run by root.
+/// Moves to a separate network, before there are threads, if the scenario cuts servers off from each other and the user is not
+/// root.
 ///
-/// Whatever is wrong with the scenario is told later. One that comes through a pipe can be read only once, so it is
-/// left alone here.
+/// Mistakes in the scenario are reported later. A scenario from a pipe can be read only once, so it is left alone here.
 fn move_to_own_network(command: &Command) {
     leave_for_own_network(|| match command {
         Command::Run(args) => match (&args.scenario, &args.resume) {
@@ -131,7 +130,7 @@ fn move_to_own_network(command: &Command) {
             (None, None) => false,
         },
         Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
-        // Its rounds are processes that are where this one is.
+        // Its rounds are child processes, which inherit the network.
         Command::Torture(args) => args.compose.is_none(),
         _ => false,
     });
@@ -142,9 +141,9 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
     Source::lasts(scenario) && read().is_some_and(|file| is_cut_off(&file.parsed.scenario))
 }
 
-/// Whether it cuts servers of its own off from each other.
+/// Whether the scenario cuts local servers off from each other.
 fn is_cut_off(scenario: &Scenario) -> bool {
-    // Containers have networks of Docker's, which only this machine's own network leads to.
+    // Containers have Docker's networks, which only this machine's own network can reach.
     scenario.ensemble.is_local() && Needs::of(scenario).links()
 }
 
@@ -161,7 +160,7 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
     });
-    // Not dropped, which would wait for whatever is still being read.
+    // Not dropped, which would wait for pending reads.
     runtime.shutdown_background();
     ended
 }
@@ -195,10 +194,11 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
     }
 }
 
-/// How long work that only reads may go on after a signal: what it may have begun to write is then whole or removed.
+/// Time that read-only work may continue after a signal, to complete or remove a file that it has begun to write.
 const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
-/// Runs what only reads beside the thread that listens for Ctrl-C: results may be large, on a disk that doesn't answer.
+/// Runs read-only work on another thread than the one that listens for Ctrl-C: results may be large, on a disk that does not
+/// respond.
 async fn reading<T: Send + 'static>(
     stop: &CancellationToken,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -215,14 +215,14 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
     result.unwrap_or_else(|error| {
         output::complain(&error);
         if output::as_json() {
-            // It has no reader where it can't be written; the exit code says as much.
+            // If stdout is gone, the exit code still shows the failure.
             let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
         }
         error.exit()
     })
 }
 
-/// The ZooKeeper client's own log, to see below the session: `ZKLOCKBENCH_LOG=debug`.
+/// Enables the ZooKeeper client's own log, for problems below the session: `ZKLOCKBENCH_LOG=debug`.
 fn log_if_asked() {
     let filter = std::env::var("ZKLOCKBENCH_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
     if let Some(filter) = filter {
@@ -231,14 +231,14 @@ fn log_if_asked() {
     }
 }
 
-/// Ctrl-C, SIGTERM and a closed terminal: once to stop in order, twice to stop at once.
+/// Ctrl-C, SIGTERM and a closed terminal: the first signal stops in order, the second at once.
 struct Interrupt {
     token: CancellationToken,
     signals: [Signal; 3],
 }
 
 impl Interrupt {
-    /// Begins to listen; from now on the signals no longer end the process by themselves.
+    /// Starts listening; from now on, the signals no longer end the process by themselves.
     fn listen() -> Result<Self, Error> {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::environment(format!("cannot listen to signals: {error}")))

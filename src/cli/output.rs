@@ -1,4 +1,4 @@
-//! Where text goes: data on stdout, everything else on stderr.
+//! Output: data on stdout, everything else on stderr.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use zklockbench_core::units;
 use zklockbench_report::Style;
 use zklockbench_scenario::MachineDiagnostic;
 
-/// What the command line said about all output, before anything was done.
+/// Output options of the command line, set before anything else.
 static CHOSEN: OnceLock<Chosen> = OnceLock::new();
 
 pub(in crate::cli) struct Chosen {
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Chosen {
 }
 
 pub(in crate::cli) fn choose(chosen: Chosen) {
-    // It is chosen once.
+    // Set only once.
     let _ = CHOSEN.set(chosen);
 }
 
@@ -34,7 +34,7 @@ pub(in crate::cli) fn as_json() -> bool {
     CHOSEN.get().is_some_and(|chosen| chosen.as_json)
 }
 
-/// Writes data to stdout. A reader that went away (`| head`) is no error.
+/// Writes data to stdout. A reader that has gone away (`| head`) is not an error.
 pub fn data(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let text = harmless(text, may_colour(&out));
@@ -47,12 +47,12 @@ pub fn data(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Writes text for people to stdout; lines that are wider than the terminal are broken between words.
+/// Writes text to stdout, with lines wider than the terminal broken between words.
 pub fn text(text: &str) -> Result<(), Error> {
     data(&wrapped(text, width()))
 }
 
-/// Writes an outcome for people to stdout: its first line alone where they want quiet.
+/// Writes an outcome as text to stdout: only its first line with `--quiet`.
 pub(in crate::cli) fn outcome(
     is_quiet: bool,
     first_line: &str,
@@ -61,7 +61,7 @@ pub(in crate::cli) fn outcome(
     if is_quiet { text(first_line) } else { text(&whole()) }
 }
 
-/// The text with every line that is too wide broken between words; what continues one is indented as it is.
+/// The text with overlong lines broken between words; continuation lines keep the indent.
 fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| *width > 20) else { return text.to_owned() };
     let broken = |line: &str| {
@@ -76,16 +76,15 @@ fn wrapped(text: &str, width: Option<u16>) -> String {
     text.split('\n').map(broken).collect::<Vec<_>>().join("\n")
 }
 
-/// The version of the shape of what `--json` prints. A field may be added without a new one.
+/// Version of the `--json` format. New fields do not change it.
 const ANSWER_VERSION: u32 = 1;
 
-/// What `--json` prints of every command: an object that begins with the fields of [`Envelope`], followed by the command's
-/// own.
+/// Output of every command with `--json`: an object with the fields of [`Envelope`], followed by the command's own.
 #[derive(Serialize)]
 struct JsonAnswer<'a, T> {
     #[serde(flatten)]
     envelope: Envelope<'a>,
-    /// What the command found; nothing where it could not.
+    /// The command's findings; `None` if it failed.
     #[serde(flatten)]
     found: Option<T>,
 }
@@ -129,8 +128,8 @@ enum Kind {
     Interrupted,
 }
 
-/// Tells what a command came to: programs what it found, an object none of whose fields is one that every answer has; people what
-/// is printed for them. Gives the exit code.
+/// Prints a command's outcome and returns its exit code. With `--json`, that is `found`, whose fields must not clash with those
+/// of [`Envelope`]; otherwise, `to_people` prints it.
 pub(in crate::cli) fn tell(
     command: &str,
     exit: Exit,
@@ -140,8 +139,7 @@ pub(in crate::cli) fn tell(
     conclude(command, exit, None, || found, to_people)
 }
 
-/// The same of a command that something may have cut short: such an error stands beside what was found, and is told to people,
-/// too.
+/// Like [`tell`], for a command that may have been cut short: the error is reported in addition to the findings.
 pub(in crate::cli) fn conclude<T: Serialize>(
     command: &str,
     exit: Exit,
@@ -163,8 +161,8 @@ pub(in crate::cli) fn conclude<T: Serialize>(
     Ok(error.exit())
 }
 
-/// Prints why a command could not do what was asked as JSON: the mistakes of a file if it is about those, and what was found
-/// all the same. [`complain`] tells it to people.
+/// Prints as JSON why a command failed: the mistakes of a file, if any, and what was found all the same. [`complain`] reports the
+/// error as text.
 pub fn answer_error(
     command: &str,
     error: &Error,
@@ -188,7 +186,7 @@ pub fn json(value: &impl Serialize) -> Result<(), Error> {
     data(&ascii_controls(&text))
 }
 
-/// The same JSON with what a terminal would obey as JSON escapes it: the library leaves whatever is not ASCII as it is.
+/// The same JSON with control characters escaped; the library escapes only those in ASCII.
 fn ascii_controls(json: &str) -> String {
     let escaped = |c: char| match c {
         '\n' => c.to_string(),
@@ -202,22 +200,22 @@ pub fn file(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(Error::cannot("write", path))
 }
 
-/// Writes a line for the person who watches to stderr, broken between words where the terminal is too narrow.
+/// Writes a message to stderr, broken between words if the terminal is too narrow.
 pub fn note(text: &str) {
     let width = console::Term::stderr().size_checked().map(|(_, columns)| columns);
     verbatim(&wrapped(text, width));
 }
 
-/// Tells the person who watches of what went wrong and costs nothing that was asked for.
+/// Reports a problem that does not affect the requested result.
 pub fn warn(what: impl std::fmt::Display) {
     note(&format!("warning: {what}"));
 }
 
-/// Writes to stderr what has its own layout.
+/// Writes preformatted text to stderr.
 pub fn verbatim(text: &str) {
     let mut out = io::stderr().lock();
     let text = harmless(text, may_colour(&out));
-    // There is no one left to tell when stderr is gone.
+    // If stderr is gone, there is nowhere to report it.
     let _ = writeln!(out, "{text}");
 }
 
@@ -226,8 +224,8 @@ pub fn complain(error: &Error) {
     note(&format!("{word}: {}", harmless(&error.to_string(), false)));
 }
 
-/// The text without what would do something to a terminal, whatever it quotes: lines, tabs and, where there may be
-/// colours, those that the program uses, are left.
+/// The text without terminal control sequences, whatever it quotes. Line breaks and tabs stay, and the program's own colours if
+/// `coloured`.
 fn harmless(text: &str, coloured: bool) -> String {
     let letter = |letter: char| match letter {
         '\n' | '\t' => letter.to_string(),
@@ -259,8 +257,8 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The sequence at the beginning of a text that sets a colour of the foreground or its weight, or sets them back: nothing that
-/// hides text, and nothing that moves.
+/// The sequence at the start of a text that sets or resets the foreground colour or weight. Sequences that hide text or move the
+/// cursor do not match.
 fn colour_at(text: &str) -> Option<&str> {
     let codes = text.strip_prefix("\u{1b}[")?.split_once('m')?.0;
     let is_number =
@@ -272,7 +270,7 @@ fn colour_at(text: &str) -> Option<&str> {
     is_ours.then(|| &text[..codes.len() + 3])
 }
 
-/// Whether a stream may be coloured: as --color says or, by default, a terminal and no `NO_COLOR` in the environment.
+/// Whether a stream may be coloured: as --color says or, by default, on a terminal without `NO_COLOR` in the environment.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
     match CHOSEN.get().map(|chosen| chosen.colour) {
         Some(ColorChoice::Always) => return true,
@@ -294,7 +292,7 @@ pub fn style() -> Style {
     }
 }
 
-/// How many columns of characters stdout shows; `None` when it is no terminal.
+/// Width of stdout in columns; `None` if it is not a terminal.
 pub fn width() -> Option<u16> {
     console::Term::stdout().size_checked().map(|(_, columns)| columns)
 }

@@ -1,4 +1,4 @@
-//! `report`: prints what a stored run, plan, sweep, A/B comparison or calibration came to, and writes its page again.
+//! `report`: prints the outcome of a stored run, plan, sweep, A/B comparison or calibration, and rewrites its page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use zklockbench_report::{Gated, RunReport, View, html};
 use zklockbench_results::layout;
 
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
-    // One after the other: of what is stored only what the page shows stays in memory.
+    // One after the other, so that only the contents of the page stay in memory.
     let mut documents = Vec::new();
     let mut tables = Vec::new();
     let mut texts = Vec::new();
@@ -28,14 +28,14 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         tables.extend(figures);
         give_back_memory();
     }
-    // Runs can be compared with each other, and with nothing else.
+    // Only runs can be compared with each other.
     let between = if tables.len() == documents.len() { side_by_side(tables) } else { None };
     let output = match (&args.output, args.runs.as_slice()) {
         (Some(path), _) => path.clone(),
         (None, [run]) => run.join(layout::REPORT),
         (None, _) => PathBuf::from(layout::REPORT),
     };
-    // Anything else in the place of a run's page is replaced.
+    // At the default path, a special file such as a pipe is replaced.
     if args.output.is_none() && output.exists() && !output.is_file() && !output.is_dir() {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
@@ -46,11 +46,11 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     })
 }
 
-/// What the page and the terminal show of a directory.
+/// The contents of a directory, as shown on the page and the terminal.
 struct Shown {
     document: Document,
     text: String,
-    /// The name of a run and its main figures; `None` for anything else.
+    /// Name of a run and its main figures; `None` for anything else.
     figures: Option<(String, Table)>,
 }
 
@@ -75,7 +75,7 @@ impl Shown {
             return other(of_calibration(&calibration), zklockbench_report::calibration(&calibration, style));
         }
         let stored = zklockbench_results::read(path)?;
-        // `.` and `..` are no names.
+        // `.` and `..` are not names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let gated = Gated::of_stored(path)?;
@@ -88,7 +88,7 @@ impl Shown {
     }
 }
 
-/// Gives the charts that were drawn. What was measured is worth as much without them.
+/// The charts, or none after a warning: the results are valid without them.
 pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     charts.unwrap_or_else(|error| {
         output::warn(format!("charts could not be drawn: {error}"));
@@ -96,8 +96,8 @@ pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     })
 }
 
-/// Writes the page of what lies in a directory into it. What was measured is worth as much without it; but an older page would
-/// tell of something else, so where the new one can't be written, there is none.
+/// Writes the page of a directory into it. The results are valid without a page, but an outdated one would mislead, so it is
+/// removed if the new one cannot be written.
 pub fn write_into(directory: &Path, document: Document) {
     let page = directory.join(layout::REPORT);
     if let Err(error) = write(&[document], None, &page, None) {
@@ -106,8 +106,8 @@ pub fn write_into(directory: &Path, document: Document) {
     }
 }
 
-/// Writes the page of these beside where it is to be and moves it there, so that half of it can't be opened. `between` is what
-/// stands before the first of several, and `option` the one that named the file, if one can.
+/// Writes a temporary file beside the page and renames it, so that no incomplete page can be opened. `between` precedes the first
+/// of several documents; `option` is the option that named the file, if any.
 pub fn write(
     documents: &[Document],
     between: Option<&Section>,
@@ -124,7 +124,7 @@ pub fn write(
     if path.is_dir() {
         return Err(Error::usage(format!("{} is a directory{}", path.display(), help("name a file"))));
     }
-    // What is no plain file, such as /dev/stdout, is written to and not replaced.
+    // Anything but a regular file, such as /dev/stdout, is written to and not replaced.
     if path.exists() && !path.is_file() {
         return fs::write(path, page).map_err(cannot);
     }

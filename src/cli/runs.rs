@@ -1,5 +1,5 @@
-//! What commands share that measure by many runs: the ensemble that is kept for all of them, what each run is told (the words
-//! that one would give to `run` by hand), about how long it takes, and how they are resumed.
+//! Shared by commands that measure with many runs: the ensemble for all of them, the options of each run (as one would give to
+//! `run` by hand), its expected duration, and how it is resumed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,16 +24,16 @@ use zklockbench_record::{EnsembleInfo, Floor};
 use zklockbench_scenario::{Scenario, TrialPlan, TrialSpec};
 use zklockbench_zk::{Access, Target, keep_awake, reactor};
 
-/// An ensemble that is started or found once, warmed up, and kept for all of several runs.
+/// An ensemble that is started or found once, warmed up, and shared by several runs.
 pub struct ReadyEnsemble {
     pub opened: OpenEnsemble,
     pub ensemble: EnsembleInfo,
-    /// What its raw requests cost, measured once.
+    /// Cost of its raw requests, measured once.
     pub floor: Floor,
-    /// What its runs are told, to be let in.
+    /// Credentials for its runs.
     pub access: AccessArgs,
     sharing: Sharing,
-    /// Ends the reads that keep its servers awake.
+    /// Stops the reads that keep its servers awake.
     _awake: Option<DropGuard>,
 }
 
@@ -72,7 +72,7 @@ impl ReadyEnsemble {
         job: Option<JobOptions>,
         more: Vec<OsString>,
     ) -> Command {
-        // Servers of ours are there to be broken.
+        // Local servers are there to be broken.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
         match &job {
@@ -92,7 +92,7 @@ impl ReadyEnsemble {
         self.command(program, words)
     }
 
-    /// A command that measures on it. Secrets stand in no list of processes.
+    /// A command that measures on this ensemble. Secrets are passed in the environment, not in the list of processes.
     pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
         let mut command = Command::new(program);
         let (target, access) = (&self.opened.target, &self.access);
@@ -115,8 +115,8 @@ impl ReadyEnsemble {
     }
 }
 
-/// Reads that keep servers of ours awake which could forget a request. Runs that are told a connect string take the
-/// servers for those of others, and send none.
+/// Reads that keep awake local servers that could forget a request. Runs with a connect string take the servers for external
+/// ones, and send none.
 fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     let stop = CancellationToken::new();
     let target = |connect| Target { connect, access: opened.target.access.clone() };
@@ -131,10 +131,10 @@ fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     Ok(stop.drop_guard())
 }
 
-/// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
+/// Time of a run beside its trials: the process, its directory on the ensemble, its results.
 pub const AROUND_A_RUN: Duration = Duration::from_millis(700);
 
-/// How long a run takes, by its scenario alone.
+/// Duration of a run, estimated from its scenario alone.
 pub fn expected(scenario: &Scenario) -> Duration {
     let trials = TrialPlan::of(scenario).trials;
     AROUND_A_RUN + trials.iter().map(TrialSpec::estimated_duration).sum::<Duration>()
@@ -145,24 +145,24 @@ pub fn own_program() -> Result<PathBuf, Error> {
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
 }
 
-/// The workers of a series, of which the process of each run is the first.
+/// The workers of a series; the process of each run is the first.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
     pub name: String,
     pub workers: u16,
-    /// Where all of them leave their parts.
+    /// Directory where all workers leave their parts.
     pub parts: PathBuf,
 }
 
 impl JobOptions {
-    /// Of these options, where results go to that directory.
+    /// The job of these options, with results in `out`.
     pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
         let (name, workers) = (args.job.clone()?, args.workers?);
         Some(Self { parts: parts_of(out, &name), name, workers })
     }
 }
 
-/// Where the parts of a job's runs lie below the directory that all workers share.
+/// Directory for the parts of a job's runs, below the directory that all workers share.
 pub fn parts_of(out: &Path, job: &str) -> PathBuf {
     out.join(format!("{job}-parts"))
 }
@@ -172,7 +172,7 @@ impl GeneratorArgs {
         let Self { allow_faults, threads, counting } = self;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = allow_faults.then(|| "--allow-faults".into());
-        // As another binary of the suite may not know.
+        // Left out by default, because another binary of the suite may not know it.
         let is_usual = *counting == CountingWhen::default();
         let counting = counting.to_possible_value().filter(|_| !is_usual);
         let counting = counting.map(|when| ["--counting".into(), when.get_name().into()]);
@@ -195,8 +195,7 @@ pub fn with_paths(options: &[(&str, &Option<PathBuf>)]) -> Vec<OsString> {
     options.iter().filter_map(given).flatten().collect()
 }
 
-/// A run of several has their drivers, and needs no floor of its own and no charts. Older binaries pass over variables that they
-/// do not know.
+/// Passes the drivers to one run of several, which needs no floor and no charts. Older binaries ignore unknown variables.
 fn without_extras(mut command: Command) -> Command {
     drivers::pass_on(&mut command);
     command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
@@ -205,7 +204,7 @@ fn without_extras(mut command: Command) -> Command {
 
 pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
 
-/// Does something that makes runs, while the workers of the job may follow it, if there is one.
+/// Does work that makes runs and, if there is a job, lets its workers follow.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,
@@ -221,7 +220,7 @@ pub async fn leading<T>(
     done
 }
 
-/// How many runs together ended, in the words of the command, and what cut them short.
+/// How a series of runs ended, in the command's own terms, and why it was cut short.
 pub struct SeriesEnd<E> {
     pub ending: E,
     pub why: Option<String>,
@@ -232,7 +231,7 @@ impl<E> SeriesEnd<E> {
         Self { ending, why: None }
     }
 
-    /// The end that an error makes: `interrupted` if the user stopped it, else `aborted`.
+    /// The ending for an error: `interrupted` if the user stopped it, else `aborted`.
     pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
         match error {
             Error::Interrupted => Self::of(interrupted),
@@ -249,7 +248,7 @@ pub fn tell_resumed(runs: usize, is_quiet: bool) {
     }
 }
 
-/// The words of the command line, to be shown: what is not UTF-8 in them is replaced.
+/// The command line for display, with invalid UTF-8 replaced.
 pub fn words() -> impl Iterator<Item = String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }

@@ -1,7 +1,7 @@
-//! Reading a scenario file and making the command line's changes to it.
+//! Reads a scenario file and applies the command line's overrides.
 //!
-//! Changes are made in the file's data, which are then read again as a whole: so every rule that holds for a
-//! file holds for an override, and the results keep the scenario as it was really run.
+//! Overrides change the file's data, which are then parsed again. So every rule for a file also holds for an override, and the
+//! results contain the scenario as it really ran.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ pub struct ScenarioFile {
     pub parsed: Parsed,
     pub text: String,
     pub overrides: Vec<String>,
-    /// What the changes left without meaning, and so out of the text; a sentence each.
+    /// Sentences on keys that the overrides made meaningless, and which are left out of the text.
     pub left_out: Vec<String>,
     /// The file of arrivals that it replays, as it is now.
     pub replayed: Option<Replayed>,
@@ -37,18 +37,18 @@ pub struct ScenarioFile {
 
 pub enum Unusable {
     Mistakes(Diagnostics),
-    /// Something else: no such file, a change that was not understood.
+    /// Any other error: a missing file, or an override that was not understood.
     Other(Error),
 }
 
 impl ScenarioFile {
-    /// Reads the file, then makes the changes and reads the result again. What the changes leave without meaning is left
-    /// out; in the file itself it is a mistake.
+    /// Reads the file, applies the overrides and parses the result. Keys that the overrides make meaningless are left out; in the
+    /// file itself they are mistakes.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         Self::read_with(path, overrides, DrivenLocks::registered())
     }
 
-    /// The same, where these are the drivers' locks.
+    /// Like [`ScenarioFile::read`], with these drivers' locks.
     pub fn read_with(path: &Path, overrides: &Overrides, driven: &DrivenLocks) -> Result<Self, Unusable> {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
@@ -77,7 +77,7 @@ impl ScenarioFile {
         Ok(read)
     }
 
-    /// The scenario of a run, as it was run. A file of arrivals that it replays must be as it was.
+    /// The scenario of a recorded run. A file of arrivals that it replays must be unchanged.
     pub fn recorded(run: &Run) -> Result<Self, Error> {
         const NAME: &str = "the scenario of the run";
         let traces = |file: &Path| {
@@ -88,7 +88,7 @@ impl ScenarioFile {
                 false => Err(format!("{} is not as it was when the run began", file.display())),
             }
         };
-        // Whether its faults can be done here is another matter.
+        // Whether its faults are possible here is checked elsewhere.
         let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
         let parsed = parse_with_traces(NAME, &run.scenario_text, &catalog, &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
@@ -103,7 +103,7 @@ impl ScenarioFile {
 }
 
 impl Unusable {
-    /// Tells programs why, each mistake at its place, and people as [`Self::report`] does; gives the exit code.
+    /// Reports the mistakes, with `--json` as JSON, otherwise like [`Self::report`]; returns the exit code.
     pub fn tell(self, command: &str, path: &Path) -> Result<Exit, Error> {
         if !output::as_json() {
             return Err(self.report(path));
@@ -118,7 +118,7 @@ impl Unusable {
         Ok(error.exit())
     }
 
-    /// Prints the mistakes for people; returns the error that ends the program.
+    /// Prints the mistakes as text; returns the error that ends the program.
     pub fn report(self, path: &Path) -> Error {
         match self {
             Self::Other(error) => error,
@@ -138,7 +138,7 @@ impl Unusable {
 }
 
 impl PlaceArgs {
-    /// A scenario that says where, and nothing of which is run: so that every rule on where holds for it, too.
+    /// A minimal scenario on that ensemble that never runs, so that every rule on ensembles applies to the options, too.
     pub fn scenario(&self, name: &str) -> Result<Scenario, Error> {
         let any = format!(
             "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
@@ -160,7 +160,7 @@ struct Changed {
 }
 
 impl Changed {
-    /// Reads it, without the keys of the file that the changes leave without meaning.
+    /// Parses the scenario without the keys that the overrides make meaningless.
     fn read(
         mut self,
         name: &str,
@@ -209,7 +209,7 @@ impl Changed {
     }
 }
 
-/// Removes a key of the scenario or of its ensemble; whether it was there.
+/// Removes a key of the scenario or of its ensemble; returns whether it was present.
 fn remove(table: &mut Table, key: &str) -> bool {
     let ensemble = |table: &mut Table| table.get_mut("ensemble")?.as_table_mut()?.remove(key);
     table.remove(key).is_some() || ensemble(table).is_some()
@@ -260,8 +260,8 @@ struct KeyChange {
 }
 
 impl Overrides {
-    /// A scenario may come from anywhere, and what a Compose file says is done: with any directory of this host, and
-    /// any privilege. So that file is named on the command line, not by the scenario.
+    /// Refuses a Compose file that only the scenario names: a scenario may come from anywhere, and containers may use any
+    /// directory of this host with any privilege. Only the command line can name one.
     pub fn check_containers(&self, file: &str, scenario: &Scenario) -> Result<(), Error> {
         let EnsembleChoice::Compose(compose) = &scenario.ensemble else { return Ok(()) };
         if self.place.compose.is_some() || self.sets_ensemble("compose") {
@@ -274,7 +274,7 @@ impl Overrides {
         )))
     }
 
-    /// The existing ensemble of a scenario with these changes, where the scenario names it and the command line does not.
+    /// The existing ensemble of the scenario after overrides, if the scenario names it and the command line does not.
     pub fn unnamed<'a>(&self, scenario: &'a Scenario) -> Option<&'a str> {
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => {
@@ -298,9 +298,9 @@ impl Overrides {
         Ok((Self { place, ..self.clone() }).apply("")?.is_some())
     }
 
-    /// The file's data with the changes made; `None` when there is none.
+    /// The file's data with the overrides applied; `None` if there are none.
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
-        // Told as what was written, not as a line of a file that doesn't exist.
+        // Reported as written, not as a line of a file that does not exist.
         self.place.connect.as_deref().map(parse_connect).transpose()?;
         let mut changes = self.changes()?;
         if changes.is_empty() && self.gate.is_empty() && self.strategies.is_empty() {
@@ -322,9 +322,10 @@ impl Overrides {
         Ok(Some(Changed { table, changes, gates: self.gate.clone() }))
     }
 
-    /// Reads the gates before they become lines of a file that doesn't exist, so that a mistake is told by its column.
+    /// Parses the gates before they become lines of a file that does not exist, so that a mistake has its own column.
     ///
-    /// What they may name is what the scenario has before other changes; those are checked once they are made.
+    /// Strategies and contenders are checked against the file only if no override changes them; otherwise they are checked
+    /// afterwards.
     fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let labels: Vec<String> = scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect();
         let cells = KnownCells { strategies: &labels, contenders: &scenario.contenders };
@@ -339,7 +340,7 @@ impl Overrides {
         Ok(())
     }
 
-    /// The strategies that are named: as the scenario lists them or, where it doesn't, by their names alone.
+    /// The named strategies: as the scenario lists them or, if it does not, by their names alone.
     fn chosen(&self, table: &Table) -> Option<KeyChange> {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = |name: &String| {
@@ -383,7 +384,7 @@ impl Overrides {
     }
 }
 
-/// The name of a strategy as a scenario lists it.
+/// The name of a strategy in a scenario's list.
 pub fn name_of(listed: &Value) -> Option<Cow<'_, str>> {
     let text = |key: &str| listed.get(key)?.as_str();
     let driven = || Some(format!("{}:{}", text("driver")?, text("lock")?));
@@ -395,7 +396,7 @@ fn path(key: &str) -> Vec<String> {
     key.split('.').map(str::to_owned).collect()
 }
 
-/// A key and its value, as `--set` takes them. What is no value of TOML is text: `hold=5ms` means `hold="5ms"`.
+/// A key and its value, as in `--set`. Anything that is not a TOML value is text: `hold=5ms` means `hold="5ms"`.
 pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
     let is_plain =
         |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
@@ -483,7 +484,7 @@ mod tests {
         assert!(refused.contains("/somewhere/x.yaml") && refused.contains("--compose FILE"), "{refused}");
         let refused = read(Overrides { seed: Some(3), ..Overrides::default() }).unwrap_err();
         assert!(refused.contains("`compose` key starts nothing"), "{refused}");
-        // And when it does, or says something else
+        // And when it does, or names something else
         let named = at(PlaceArgs { compose: Some("mine.yaml".into()), ..PlaceArgs::default() });
         assert_eq!(read(named), Ok(EnsembleChoice::Compose("mine.yaml".into())));
         let connected = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
@@ -516,7 +517,7 @@ mod tests {
         assert_eq!(of("hold = \"5ms\""), is("hold", "5ms".into()));
         assert_eq!(of("locks=3"), is("locks", 3.into()));
         assert_eq!(of("ensemble.servers=1"), is("ensemble.servers", 1.into()));
-        // A second assignment behind a line break is a part of the text.
+        // A second assignment after a line break is part of the text.
         assert_eq!(of("hold=1\nlocks=2"), is("hold", "1\nlocks=2".into()));
     }
 
@@ -550,7 +551,7 @@ mod tests {
         assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
         assert!(!file.text.contains("acquisitions") && !file.text.contains("poll_interval"), "{}", file.text);
         assert!(file.overrides.contains(&"without poll_interval".to_owned()), "{:?}", file.overrides);
-        // In the file itself both are mistakes, and so is what two options say against each other.
+        // In the file itself both are mistakes, and so are two contradictory options.
         assert!(read(&format!("{BASIS}duration = \"5s\"\n"), &Overrides::default()).is_err());
         let both = Overrides {
             set: vec!["acquisitions=3".into()],

@@ -1,5 +1,5 @@
-//! Where a scenario comes from: a file, standard input, or the scenarios built into the program; and the arrivals that it
-//! replays: a CSV file, or a history that a run has written.
+//! Sources of scenarios: a file, standard input, or the scenarios built into the program. Also sources of replayed arrivals: a
+//! CSV file, or a history that a run has written.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ pub struct Shipped {
 include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
 impl Shipped {
-    /// The one with that name; the path of its file, `scenarios/quick.toml`, names it too.
+    /// The scenario with that name; the path of its file, `scenarios/quick.toml`, also works.
     fn named(path: &Path) -> Option<Self> {
         let path = path.strip_prefix("scenarios").unwrap_or(path);
         let path = if path.extension().is_some_and(|ending| ending == "toml") {
@@ -50,7 +50,7 @@ pub const STDIN: &str = "-";
 
 pub struct Source {
     pub name: String,
-    /// Where the files that it names are looked for.
+    /// Directory to which paths in the scenario are relative.
     pub directory: PathBuf,
     pub bytes: Vec<u8>,
 }
@@ -71,7 +71,7 @@ impl Source {
         Ok(Self { name: named.display().to_string(), directory, bytes })
     }
 
-    /// Whether it can be read more than once: a pipe cannot.
+    /// Whether the scenario can be read more than once: a pipe cannot.
     pub fn lasts(named: &Path) -> bool {
         named.is_file() || named == Path::new(STDIN) || !named.exists() && Shipped::named(named).is_some()
     }
@@ -100,7 +100,7 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
     Error::usage(format!("cannot read the scenario {}: it {why}{help}", path.display()))
 }
 
-/// The largest CSV file that is read: five million lines of a hundred bytes.
+/// Largest CSV file: five million lines of a hundred bytes.
 const LARGEST_TRACE: u64 = 512 << 20;
 
 #[derive(Debug)]
@@ -138,7 +138,7 @@ fn digest(path: &Path) -> Result<String, String> {
         .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// An arrival for each time that a contender asked for a lock which it did not hold already.
+/// An arrival for each time that a contender asked for a lock which it did not already hold.
 fn of_history(path: &Path) -> Result<Vec<TraceArrival>, String> {
     let told = |error: Error| error.to_string();
     let named = |told: String| format!("{} {told}", path.display());
@@ -156,7 +156,7 @@ type Who = (String, u64, String);
 
 struct TracedTurn {
     arrival: usize,
-    /// When it got the lock; `None` while it waits.
+    /// Time at which it got the lock; `None` while it waits.
     entered_us: Option<u64>,
     depth: u32,
 }
@@ -185,7 +185,7 @@ impl Asks {
         }
     }
 
-    /// Times of different clocks can't be put in one order.
+    /// Refuses events of several clocks, whose times cannot be ordered.
     fn one_clock(&mut self, line: u64, event: &Event<'_>) -> Result<(), String> {
         let clock = event.clock.unwrap_or(event.process);
         let first = self.clock.get_or_insert_with(|| clock.to_owned());
@@ -292,7 +292,7 @@ mod tests {
             r#""t_us":1000,"contender":1,"op":"acquire","lock":"b","phase":"invoke""#,
             r#""t_us":1500,"contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
             r#""t_us":2000,"contender":1,"op":"acquire","lock":"b","phase":"ok""#,
-            // Taken a second time by its holder: no arrival, and the hold goes on to the last release
+            // A reentrant acquire by the holder is not an arrival, and the hold lasts until the last release
             r#""t_us":2100,"contender":1,"op":"acquire","lock":"b","phase":"invoke","depth":2"#,
             r#""t_us":2200,"contender":1,"op":"acquire","lock":"b","phase":"ok","depth":2"#,
             r#""t_us":3000,"contender":1,"op":"release","lock":"b","phase":"invoke""#,

@@ -1,4 +1,4 @@
-//! Options that several commands have.
+//! Options that several commands share.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// As asked for; `margin` is that of all figures unless another is given, `None` where each has its own.
+    /// The requested terms. `margin` is the default for all figures; `None` if each has its own.
     pub fn terms(&self, margin: Option<f64>) -> Terms {
         let of_all = self.margins.iter().rev().find(|one| one.figure.is_none()).map(|one| one.share);
         let of_one = |one: &Margin| Some((one.figure?.to_string(), one.share));
@@ -49,7 +49,7 @@ impl Judging {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// The figure that it is of; `None` for all that have none of their own.
+    /// Its figure; `None` for all figures without their own margin.
     figure: Option<Figure>,
     share: f64,
 }
@@ -94,7 +94,7 @@ pub struct OpeningArgs {
     pub access: AccessArgs,
 }
 
-/// Variables that a series of runs hands on to each of them.
+/// Variables that a series passes on to each of its runs.
 pub const AT_MOST_VARIABLE: &str = "ZKLOCKBENCH_AT_MOST";
 pub const SATURATION_VARIABLE: &str = "ZKLOCKBENCH_ALLOW_SATURATION";
 pub const LATENCY_VARIABLE: &str = "ZKLOCKBENCH_STOP_IF_LATENCY";
@@ -175,17 +175,17 @@ pub struct ConcludingArgs {
 pub struct InstallArgs {
     /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release that
     /// `scripts/install --zookeeper` installed, or the system's package]
-    // The variable is read where the search is made, so that an error can say which of the two was wrong.
+    // The variable is read during the search, so that an error can name the variable or the option.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,
 }
 
-/// Identification and encryption.
+/// Variable with identity and password.
 const IDENTITY: &str = "ZKLOCKBENCH_AUTH";
 static HAD_IDENTITY: AtomicBool = AtomicBool::new(false);
 
-/// Takes the identity out of the environment once the command line is read: whatever is started, a driver for example, would
-/// inherit it. To be called before there are threads.
+/// Removes the identity from the environment after the command line is read: otherwise every child process, such as a driver,
+/// would inherit it. Must be called before there are threads.
 #[allow(unsafe_code, reason = "no other way to shorten the environment of all children")]
 pub fn forget_identity() {
     if std::env::var_os(IDENTITY).is_some() {
@@ -229,8 +229,8 @@ impl AccessArgs {
         self.auth.is_some() || self.auth_file.is_some() || self.wants_tls()
     }
 
-    /// Reads the files. `unnamed` is the address to which it would go, where only a scenario names it: an identity goes to none
-    /// but those of the command line, because a scenario may come from anywhere, and every listener sees the password.
+    /// Reads the files. `unnamed` is the address if only a scenario names it. An identity is sent only to addresses of the
+    /// command line, because a scenario may come from anywhere, and every listener sees the password.
     pub fn access(&self, unnamed: Option<&str>) -> Result<Access, Error> {
         let files =
             TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
@@ -254,7 +254,7 @@ impl AccessArgs {
     }
 }
 
-/// A margin in percent, of all figures or of one: `5%`, `wait.p99=20%`.
+/// Parses a margin in percent, for all figures or for one: `5%`, `wait.p99=20%`.
 fn margin(text: &str) -> Result<Margin, String> {
     match text.split_once('=') {
         Some((figure, share)) => {
@@ -271,7 +271,7 @@ pub fn percentage(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
 }
 
-/// A rate per second: `200/s`, or the number alone.
+/// Parses a rate per second: `200/s`, or the number alone.
 fn rate(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches("/s").trim_end().parse::<f64>();
     number
@@ -280,7 +280,7 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a rate; give requests per second, such as 200/s"))
 }
 
-/// A factor: `3x`, or the number alone.
+/// Parses a factor: `3x`, or the number alone.
 fn factor(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('x').parse::<f64>();
     number
@@ -296,10 +296,10 @@ fn alpha(text: &str) -> Result<f64, String> {
     if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
 }
 
-/// The largest seed of `torture`: it is the scenario's seed, too.
+/// Largest seed of `torture`, which is also the scenario's seed.
 pub const SEEDS: u64 = i64::MAX as u64;
 
-/// A name that is good for a directory and for a znode.
+/// Checks a name that must be valid for a directory and for a znode.
 pub fn run_id(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
@@ -308,7 +308,7 @@ pub fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Reads a duration that is at least so long and at most so long; both limits are durations as people write them.
+/// Parses a duration between two limits, which are also written as durations.
 pub fn duration_within(
     least: &'static str,
     most: &'static str,

@@ -1,8 +1,8 @@
-//! `completions`, `man`, `schema`: texts that are made from the definitions of the command line and of scenario files.
+//! `completions`, `man`, `schema`: texts generated from the definitions of the command line and of scenario files.
 //!
-//! `schema answer` is one JSON Schema of what every command prints with `--json`. What begins every answer, and what is also
-//! written into files, is described by the types that are printed. The fields that a command puts together for its answer alone
-//! are listed here with their types, and a test holds real answers against them.
+//! `schema answer` is one JSON Schema for the `--json` output of every command. The printed types describe the common fields, and
+//! those that are also written to files. Fields that a command adds only to its answer are listed here with their types; a test
+//! checks real answers against them.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// The generated script for bash offers placeholders where a file is due: files and built-in scenarios instead.
+/// Bash functions that complete files and built-in scenarios instead of the generated script's placeholders.
 const BASH_FILES: &str = r#"
 _zklockbench_files() {
     _zklockbench "$@"
@@ -142,7 +142,7 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
         man.render_synopsis_section(&mut section)?;
         man.render_options_section(&mut section)?;
         *page += &format!(".SH \"{name}\"\n");
-        // Its parts are sections of that section.
+        // Its parts become subsections.
         *page += &String::from_utf8_lossy(&section).replace(".SH DESCRIPTION\n", "").replace(".SH ", ".SS ");
         of_commands(sub, page)?;
     }
@@ -169,7 +169,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// The schema: what begins every answer and, where nothing went wrong, what each command adds to it.
+/// The schema: the fields common to all answers and, on success, those of each command.
 fn answer_schema() -> Value {
     let mut types = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let rule = |(command, found): (&str, Value)| {
@@ -187,7 +187,7 @@ fn answer_schema() -> Value {
     schema
 }
 
-/// An object with these fields at least, each described by its type.
+/// An object with at least these fields, each described by its type.
 macro_rules! object {
     ($types:ident { $($field:ident: $type:ty),* $(,)? }) => {{
         let fields = [$((stringify!($field), $types.subschema_for::<$type>())),*];

@@ -1,4 +1,4 @@
-//! `validate`: is the file right, what will it run, how long will it take, and can it be run here?
+//! `validate`: whether the file is valid, what it will run, how long that takes, and whether it can run here.
 
 use serde::Serialize;
 
@@ -14,16 +14,16 @@ use zklockbench_scenario::{Preview, Slice, TrialPlan};
 struct ValidatedFile<'a> {
     #[serde(flatten)]
     preview: &'a Preview,
-    /// Why this machine cannot run it; not written where it can.
+    /// Why this machine cannot run it; omitted if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
-    /// What options left without meaning; not written where that is nothing.
+    /// Keys that options made meaningless; omitted if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     left_out: &'a [String],
 }
 
-/// Shows the plan and what may not be meant so, or every mistake. A file that is right is so on every machine: what this one cannot do is a
-/// warning.
+/// Shows the plan and possible mistakes, or every error. A valid file is valid on every machine, so limits of this one are
+/// warnings.
 pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
         Ok(file) => file,

@@ -1,5 +1,5 @@
-//! `worker`: one of several processes, on one host or on many, that make the load of a run together. An engine that exists
-//! starts them (Slurm, MPI, Kubernetes, a shell); they meet on the ensemble.
+//! `worker`: one of several processes, on one or more hosts, that generate the load of a run together. An existing engine starts
+//! them (Slurm, MPI, Kubernetes, a shell); they meet on the ensemble.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
             Ok(Exit::Held) => {}
             Ok(exit) => worst = exit,
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // The leader of the job decides whether it goes on.
+            // The leader of the job decides whether it continues.
             Err(error) => {
                 output::complain(&error);
                 worst = error.exit();
@@ -75,7 +75,7 @@ fn kept(scenario: &str) -> Result<NamedTempFile, Error> {
     write().map_err(|error| Error::environment(format!("cannot keep the scenario of a run: {error}")))
 }
 
-/// The ensemble that the command line names, on which jobs are published.
+/// The ensemble named on the command line, on which jobs are published.
 fn target(args: &WorkerArgs) -> Result<Target, Error> {
     let connect = args.overrides.place.connect.clone().ok_or_else(|| Error::usage(NEEDS_CONNECT))?;
     Ok(Target { connect, access: args.opening.access.access(None)? })
@@ -104,7 +104,7 @@ async fn make_part(args: WorkerArgs, slice: Slice, stop: &CancellationToken) -> 
     }
 }
 
-/// How long the other workers may take to write their parts down.
+/// Time for the other workers to write their parts.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -140,7 +140,7 @@ fn part_name(index: usize) -> String {
     format!("worker-{index}")
 }
 
-/// Results that only programs read.
+/// Options for results that only programs read.
 fn unseen() -> ConcludingArgs {
     ConcludingArgs { no_charts: true, ..ConcludingArgs::default() }
 }
@@ -149,7 +149,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,
         resume: None,
-        // Only the ensemble's transactions tell whether workers exclude each other.
+        // Only the ensemble's transactions show whether workers exclude each other.
         history: slice.is_part(),
         generator: args.generator,
         out: args.out.join(args.run_id.unwrap_or_default()),
@@ -165,16 +165,16 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     }
 }
 
-/// The variables by which an engine tells a process its number and how many there are.
+/// Variables in which an engine passes a process its number and the number of processes.
 const ENGINES: [(&str, &str); 4] = [
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
-    // Kubernetes does not tell how many.
+    // Kubernetes does not provide the number of processes.
     ("JOB_COMPLETION_INDEX", "ZKLOCKBENCH_WORKERS"),
 ];
 
-/// The part of this worker, as it was told or as the engine says.
+/// The part of this worker, from its options or from the engine.
 fn place(
     index: Option<usize>,
     of: Option<usize>,
@@ -192,7 +192,7 @@ fn place(
         (Some(index), Some(of)) => (index, of, "--index and --of".to_owned()),
         _ => {
             let found = ENGINES.iter().find(|(index, of)| {
-                // The number alone may be set for other reasons; without it the count says nothing.
+                // The number alone may be set for other reasons; without an index the count means nothing.
                 variable(index).is_some() || (*of == "ZKLOCKBENCH_WORKERS" && variable(of).is_some())
             });
             let Some((index, of)) = found else {
@@ -220,7 +220,7 @@ fn place(
     Ok(Slice { index, of })
 }
 
-/// Refuses what several workers can't make together.
+/// Refuses scenarios that several workers cannot run together.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     if !scenario.ensemble.is_external() {
         return Err(Error::usage(NEEDS_CONNECT));
@@ -253,7 +253,7 @@ fn own_digest() -> Result<String, Error> {
     digest_of_file(&program).map_err(Error::cannot("read", &program))
 }
 
-/// Keeps what was measured. What is judged is the whole, once all parts are merged: a part alone shows violations at most.
+/// Stores the measurements. Only the merged run is judged; a part alone can show violations, but nothing else.
 fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let MeasuredRun { writer, run, ran, .. } = measured;
     let mut sealed = writer.seal(run, ran.judge())?;

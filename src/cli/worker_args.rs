@@ -1,4 +1,4 @@
-//! What `worker` and `merge` are told.
+//! Options of `worker` and `merge`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The eight checks. Each returns what it has seen.
+//! The eight checks. Each returns its observations.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -143,7 +143,7 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
         Some(Err(NotGranted::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
-    // A library without timeouts waits on, and its driver releases what it is granted.
+    // Without timeouts, a library keeps waiting, and its driver releases the lock once it is granted.
     if stage.abilities.timeout == How::Native {
         pair.waiter.leaves("although it had answered `timeout`").await?;
     }

@@ -1,5 +1,5 @@
-//! `driver check`: eight checks of the drivers' protocol, each on processes of its own. They talk to a driver by the same code as
-//! trials do; what a trial reports as a driver's failure, they report as a failed check.
+//! `driver check`: eight checks of the drivers' protocol, each on separate processes. They use the same code as trials to talk to
+//! a driver; a failure that a trial attributes to the driver is a failed check.
 
 mod checks;
 mod stage;
@@ -82,7 +82,7 @@ pub async fn introduce(command: &DriverCommand) -> Result<Ready, String> {
     Process::start(command.clone()).await.map(|process| process.ready.clone()).map_err(|error| why(&error))
 }
 
-/// Makes the chosen checks of the program and of these locks.
+/// Runs the chosen checks of the program and of these locks.
 pub async fn check(
     command: &DriverCommand,
     ready: &Ready,
@@ -161,7 +161,7 @@ enum Trouble {
     NotTried(String),
 }
 
-/// What a check that passed has seen.
+/// Observation of a passed check, or the reason why it did not pass.
 type Tried = Result<String, Trouble>;
 
 fn wrong<T>(why: impl Into<String>) -> Result<T, Trouble> {

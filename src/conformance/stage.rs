@@ -1,4 +1,5 @@
-//! What the checks of one lock share: processes of the driver, their contenders, and the lock's nodes as another session sees them.
+//! Shared by the checks of one lock: processes of the driver, their contenders, and the lock's nodes as another session sees
+//! them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ impl<'a> Stage<'a> {
         Ok(Contender { stage: self, number, on, link: link.map_err(|failure| failed("open", &failure))? })
     }
 
-    /// The lock's ephemeral nodes, as of everything committed before.
+    /// The lock's ephemeral nodes, including everything committed before.
     pub async fn nodes(&self, on: &str) -> Result<Vec<Node>, Trouble> {
         let ensemble = |failure: Failure| Trouble::Ensemble(failure.to_string());
         let now = self.look.caught_up().await.map_err(ensemble)?;
@@ -264,7 +265,7 @@ impl<'a> Pair<'a> {
         Ok(Self { holder, waiter, _processes: processes })
     }
 
-    /// The lock works after a wait that came to nothing: the waiter takes it once the holder has released it.
+    /// The lock works after an abandoned wait: the waiter takes it once the holder has released it.
     pub async fn goes_on(&self) -> Result<(), Trouble> {
         self.holder.releases().await?;
         self.waiter.leaves("although its wait had ended").await?;

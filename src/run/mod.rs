@@ -42,7 +42,7 @@ pub struct RunContext<'a> {
     pub server_ended: &'a dyn Fn() -> Option<String>,
     /// Whether to count locks' traffic on the wire, once for each strategy and number of contenders.
     pub counts: bool,
-    /// Takes a trial with its histograms; returns why the run need not go on, if so.
+    /// Takes a trial with its histograms; returns why the run can end early, if so.
     pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
 
@@ -302,7 +302,7 @@ impl UnderWay<'_> {
     /// Outcome of an aborted run; also names a server of the run that has ended.
     fn aborted(&self, what: &str) -> RunOutcome {
         let ended = (self.context.server_ended)();
-        // The consequences of a server's end are named after it.
+        // The end of a server comes first, because it explains the rest.
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))
     }
 
@@ -346,11 +346,10 @@ impl UnderWay<'_> {
 
 const TIMES_AT_MOST: usize = 3;
 
-/// Limits for rerunning trials that the generator spoiled, at the end of the run, when the disturbance may be
-/// over.
+/// Limits for rerunning trials that the generator spoiled, at the end of the run, when the disturbance may be over.
 ///
-/// No value decides that: a trial is invalid by what was seen of the generator and its host. (`ab` replaces
-/// blocks by the same rule.) If a host spoils too many trials, some stay invalid and count as such.
+/// No measured value influences this: a trial is invalid only because of the generator and its host. (`ab` replaces blocks by the
+/// same rule.) If a host spoils too many trials, some stay invalid and count as such.
 struct Again {
     times: usize,
     trials: usize,

@@ -1,4 +1,4 @@
-//! What can be run but may not be what the writer wants.
+//! Warnings about scenarios that are valid but may not do what their writer wants.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use zklockbench_core::units::{contenders, counted, format_duration, number};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub key: &'static str,
-    /// Which of the faults it is about, from 0, if it is about one.
+    /// Index of the fault in question, if the advice is about one.
     pub fault: Option<usize>,
     pub message: String,
     pub help: String,
 }
 
-/// Too few to say anything of a 99th percentile, or even of a median.
+/// Fewer acquisitions say nothing about a 99th percentile, or even a median.
 const ACQUISITIONS_FEW: f64 = 20.0;
-/// From here on queues are long enough to make results of short trials vary.
+/// From this utilisation on, queues are so long that the results of short trials vary.
 const NEAR_SATURATION: f64 = 0.8;
-/// A queue that arrives at once lists as many names as it has members, each.
+/// In a queue of this size that arrives at once, each member lists as many names.
 const BURST: usize = 2_000;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
@@ -205,7 +205,7 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     Some(advice(rate_key(scenario), message, help))
 }
 
-/// A pool of sessions that is too small even for holds without any wait.
+/// Warns if a pool of sessions is too small even for holds without any wait.
 fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
     let busy = |trial: &TrialSpec| Some((trial.contenders, Offered::of(trial)?.busy_sessions(HANDOFF)));
     let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;
@@ -221,7 +221,7 @@ fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
     (busy > count as f64).then(|| advice("contenders", message, help))
 }
 
-/// Fewer contenders than it takes to have one of each kind.
+/// Warns if there are too few contenders to have one of each kind.
 fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
     let is_missing =
         |trial: &&TrialSpec| trial.load.open().is_none() && trial.contenders_by_kind().contains(&0);
@@ -249,7 +249,7 @@ fn unused_steps(scenario: &Scenario) -> Option<Advice> {
     (before >= measured).then(|| advice("duration", message, "measure longer, or drop the last steps"))
 }
 
-/// While no server serves, no session can be kept alive.
+/// Warns that no session stays alive while no server serves.
 fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[FaultCard]) -> Option<Advice> {
     let card = cards.iter().find(|card| card.name == fault.kind)?;
     let alone = matches!(scenario.ensemble, EnsembleChoice::Local { servers: 1, .. });
@@ -266,10 +266,10 @@ fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[Faul
     expires.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 
-/// What it may take until the effect of a fault is seen.
+/// Longest time until the effect of a fault is visible.
 const TAKES_EFFECT: Duration = Duration::from_millis(500);
 
-/// A fault that the end of the load may cut short.
+/// Warns about a fault that the end of the load may cut short.
 fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Advice> {
     let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let end_of = |trial: &TrialSpec| {

@@ -1,4 +1,4 @@
-//! An open load: arrivals that come when they come, however slow the lock is.
+//! An open load: arrivals that do not wait for the lock, however slow it is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,9 +98,9 @@ pub struct Replay {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceArrival {
-    /// Microseconds after the first.
+    /// Microseconds after the first arrival.
     pub at_us: u64,
-    /// The lock that it asks for, where the file says so: a number from 0.
+    /// Index of the requested lock, if the file names one.
     pub lock: Option<usize>,
     pub hold: Option<Duration>,
 }
@@ -128,12 +128,12 @@ pub enum Late {
 }
 
 impl Arrivals {
-    /// Arrivals a second, on average over that time from the beginning of the measured phase.
+    /// Mean arrivals per second over `over`, from the start of the measured phase.
     pub fn mean_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } | Self::Bursts { rate, .. } => *rate,
             Self::Day { rate, amplitude, period } => {
-                // Only whole days have as many arrivals as the rate says.
+                // The sine averages out over whole days only.
                 let turned = std::f64::consts::TAU * over.as_secs_f64() / period.as_secs_f64().max(1e-9);
                 rate * (1.0 + amplitude * (1.0 - turned.cos()) / turned.max(1e-9))
             }
@@ -147,7 +147,7 @@ impl Arrivals {
         }
     }
 
-    /// Arrivals a second before the measured phase: the rate with which it begins.
+    /// Arrivals per second before the measured phase, and at its start.
     pub fn first_rate(&self) -> f64 {
         match self {
             Self::Constant { rate }
@@ -160,8 +160,8 @@ impl Arrivals {
         }
     }
 
-    /// The highest rate within that time from the beginning of the measured phase, in arrivals a second. Of a replay,
-    /// which has no rate at any one moment, the mean.
+    /// Highest rate within `over` from the start of the measured phase, in arrivals per second; the mean for a replay, which has
+    /// no rate at any one moment.
     pub fn peak_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
@@ -186,19 +186,18 @@ impl Arrivals {
         }
     }
 
-    /// How many arrivals are to be reckoned with: the mean, and for bursts, which may happen to fill the whole time, as
-    /// many as come at their peak.
+    /// Upper estimate of the number of arrivals: the mean, or the peak for bursts, which may happen to fill the whole time.
     pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
         let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
         peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())
     }
 
-    /// Whether the process is the same at all times, so that there can be a steady state.
+    /// Whether the process is the same at all times, so that a steady state is possible.
     pub fn is_stationary(&self) -> bool {
         matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
     }
 
-    /// The process in words, without its rate where a scenario has that in a key of its own, with all times multiplied.
+    /// The process as text with all times multiplied; without its rate if a separate key has that.
     pub fn described(&self, scale: f64) -> String {
         let time = |time: &Duration| format_duration(time.mul_f64(scale));
         match self {
@@ -221,17 +220,17 @@ impl Arrivals {
         }
     }
 
-    /// The same with every rate multiplied: what a rate for each contender is for all of them.
+    /// The same process with every rate multiplied, for example from a rate per contender to one for all.
     pub fn times(self, factor: f64) -> Self {
         self.with(factor, 1.0)
     }
 
-    /// The same with all times multiplied: as many arrivals, within another time.
+    /// The same process with all times multiplied: as many arrivals, in another time.
     pub fn scaled(self, factor: f64) -> Self {
         self.with(1.0 / factor, factor)
     }
 
-    /// The same with every rate and every time multiplied; a replay has only times.
+    /// The same process with every rate and every time multiplied; a replay has only times.
     fn with(self, rates: f64, times: f64) -> Self {
         match self {
             Self::Constant { rate } => Self::Constant { rate: rate * rates },
@@ -253,7 +252,7 @@ impl Arrivals {
 }
 
 impl Popularity {
-    /// The share of all arrivals that ask for the lock that most ask for.
+    /// Share of all arrivals that ask for the most popular lock.
     pub fn hottest(&self, locks: usize) -> f64 {
         match self {
             Self::Uniform => 1.0 / locks.max(1) as f64,
@@ -262,8 +261,8 @@ impl Popularity {
     }
 }
 
-/// 1 + 2^-power + … + count^-power. Beyond a thousand terms an integral stands for the rest; the relative error is below
-/// a millionth.
+/// 1 + 2^-power + … + count^-power. Beyond a thousand terms an integral replaces the rest; the relative error is below a
+/// millionth.
 fn harmonic(count: usize, power: f64) -> f64 {
     const SUMMED: usize = 1_000;
     let sum: f64 = (1..=count.min(SUMMED)).map(|rank| (rank as f64).powf(-power)).sum();
@@ -277,12 +276,12 @@ fn harmonic(count: usize, power: f64) -> f64 {
 }
 
 impl Replay {
-    /// From its first arrival to just after its last, in whole milliseconds.
+    /// Time from the first arrival to just after the last, in whole milliseconds.
     pub fn lasts(&self) -> Duration {
         Duration::from_millis(self.trace.last().map_or(0, |last| last.at_us / 1_000) + 1)
     }
 
-    /// How many locks it needs: one more than the highest number that it names.
+    /// Number of locks needed: one more than the highest index in the file.
     pub fn locks(&self) -> usize {
         self.trace
             .iter()

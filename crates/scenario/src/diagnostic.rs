@@ -1,8 +1,8 @@
-//! What is wrong in a scenario file, where, and what to do about it.
+//! What is wrong in a scenario file, where, and how to fix it.
 //!
-//! A [`Diagnostic`] is a place and two sentences; [`Diagnostics`] is all of them for one file, with the text
-//! that they point into, so that they can be shown to a person or given to a program. What to do is often to write
-//! the valid name that is [`nearest`] to the one that was mistyped.
+//! A [`Diagnostic`] is a position and two sentences. [`Diagnostics`] holds all of them for one file, with the text that they
+//! point into, to be shown to a person or given to a program. The advice is often to write the valid name that is [`nearest`] to
+//! a mistyped one.
 
 use std::fmt;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub struct Diagnostic {
     pub span: Range<usize>,
     pub message: String,
     pub help: Option<String>,
-    /// Keys that mean nothing beside the others: without one of these nothing is wrong here.
+    /// Keys that have no effect together: without one of them, the file is valid.
     pub idle: Vec<&'static str>,
 }
 
@@ -39,11 +39,11 @@ impl Diagnostic {
     }
 }
 
-/// What was written on a command line instead of in a file.
+/// A setting from the command line instead of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub key: Vec<String>,
-    /// As it was written, such as `--set hold=5ms`.
+    /// The setting as written, such as `--set hold=5ms`.
     pub text: String,
 }
 
@@ -74,18 +74,18 @@ pub struct MachineDiagnostic {
     pub help: Option<String>,
 }
 
-/// Everything there is to say about one file, in the order of the file.
+/// All diagnostics for one file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
     file: String,
     text: String,
     list: Vec<Diagnostic>,
-    /// What of the text was not written in it; then the rest isn't as it was written, either.
+    /// Parts of the text that came from options; if there are any, the text has no lines of the file.
     options: Vec<Written>,
 }
 
 impl Diagnostics {
-    /// Sorts by place, drops repetitions and keeps every span inside the text.
+    /// Sorts by position, drops repetitions and keeps every span inside the text.
     pub fn new(file: &str, text: &str, mut list: Vec<Diagnostic>) -> Self {
         for diagnostic in &mut list {
             diagnostic.span = inside(text, &diagnostic.span);
@@ -97,7 +97,7 @@ impl Diagnostics {
         Self { file: file.to_owned(), text: text.to_owned(), list, options: Vec::new() }
     }
 
-    /// The text was made of a file and of options, so that its lines are in no file: what is wrong is told by its option.
+    /// Marks the text as made from a file and options. Its lines are in no file, so mistakes are reported by option.
     pub fn with_options(self, options: Vec<Written>) -> Self {
         Self { options, ..self }
     }
@@ -183,8 +183,8 @@ fn inside(text: &str, span: &Range<usize>) -> Range<usize> {
     start..floor(span.end).max(start)
 }
 
-/// The key on whose line that place is, from the outermost table. The text is as a serializer writes it: a key and its value
-/// have one line.
+/// Path of the key at this position, from the outermost table. Relies on the serializer, which writes a key and its value on one
+/// line.
 fn key_at(text: &str, offset: usize) -> Vec<String> {
     let before = inside(text, &(offset..offset)).start;
     let start = text[..before].rfind('\n').map_or(0, |at| at + 1);
@@ -204,10 +204,10 @@ fn position(text: &str, offset: usize) -> Position {
     Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
-/// The candidate that the writer most likely meant, if one is near enough to suggest.
+/// The most likely intended candidate, if one is close enough to suggest.
 ///
-/// Case and `_` against `-` cost nothing, the order of a name's words and what stands before `:` or `/` next to nothing;
-/// otherwise about one slip in three characters is forgiven.
+/// Case and `_` against `-` cost nothing; word order and whatever precedes `:` or `/` cost next to nothing. Otherwise about one
+/// slip in three characters is forgiven.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = plain(typed).chars().count();
     candidates
@@ -228,7 +228,7 @@ fn how_far(typed: &str, candidate: &str) -> usize {
     [without_owner, turned].into_iter().flatten().fold(whole, usize::min)
 }
 
-/// Whether they have the same words in whatever order: `kill-leader` and `leader-killed`.
+/// Whether both have the same words in any order: `kill-leader` and `leader-killed`.
 fn has_same_words(typed: &str, candidate: &str) -> bool {
     let words = |name: &str| -> Vec<String> {
         name.split(|c: char| !c.is_alphanumeric())
@@ -247,7 +247,7 @@ fn has_same_words(typed: &str, candidate: &str) -> bool {
     typed.iter().all(takes)
 }
 
-/// The same word, perhaps with another ending.
+/// Whether both are the same word, perhaps with another ending.
 fn is_same_word(one: &str, other: &str) -> bool {
     let (shorter, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     let ending = longer.strip_prefix(shorter);
@@ -259,7 +259,7 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// `did you mean …?` when something is near, otherwise the other advice.
+/// `did you mean …?` if a candidate is close, otherwise the other advice.
 pub fn did_you_mean<'a>(
     typed: &str,
     candidates: impl IntoIterator<Item = &'a str>,

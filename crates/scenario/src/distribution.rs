@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::as_us;
 
-/// The longest duration that is ever drawn from a distribution with a tail.
+/// Longest duration ever drawn from a distribution with a tail.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A distribution of durations.
@@ -61,15 +61,15 @@ pub enum Distribution {
 pub struct MeasuredTimes(Arc<[Duration]>);
 
 impl MeasuredTimes {
-    /// As many as a scenario may list.
+    /// Most times that a scenario may list.
     pub const MOST: usize = 1_000;
 
     pub fn new(times: Vec<Duration>) -> Self {
         Self(times.into())
     }
 
-    /// Of any number, [`MeasuredTimes::MOST`] at most with the same mean: of more, sorted, as many next to each other as it
-    /// takes become their mean.
+    /// Reduces any number of times to at most [`MeasuredTimes::MOST`] with the same mean: each group of neighbours in sorted
+    /// order becomes its mean.
     pub fn condensed(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let most = Self::MOST.min(times.len().max(1));
@@ -146,7 +146,7 @@ impl Distribution {
         }
     }
 
-    /// Draws one duration, never longer than a year: the tails have no end, clocks do.
+    /// Draws one duration of at most a year: the tails have no end, but clocks do.
     pub fn sample(&self, rng: &mut impl Rng) -> Duration {
         match *self {
             Self::Fixed(value) => value,

@@ -1,7 +1,6 @@
-//! A scenario file as far as it could be read, before it is known whether that makes a scenario.
+//! A scenario file as far as it could be read, before it is known to be a valid scenario.
 //!
-//! Lists are read against what there is to be named ([`Catalog`]). What does not go together is the business of `rules` and
-//! `fault_rules`.
+//! Names in lists are checked against the [`Catalog`]; `rules` and `fault_rules` check combinations.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -27,7 +26,7 @@ use zklockbench_core::units::shown;
 pub struct Catalog {
     pub locks: Vec<LockCard>,
     pub faults: Vec<FaultCard>,
-    /// What gates can be about, percentiles apart.
+    /// Figures that gates can be about, except percentiles.
     pub figures: Vec<&'static FigureCard>,
     /// Whether the user has given commands to break the servers of an existing ensemble.
     pub has_host_commands: bool,
@@ -35,18 +34,18 @@ pub struct Catalog {
 
 pub(super) struct Document<'c> {
     pub(super) catalog: &'c Catalog,
-    /// Position of the first key: a place to point at for what is not there.
+    /// Position of the first key, to point at when something is missing.
     start: usize,
     pub(super) said: Top,
-    /// Where the keys at the top and those of the ensemble stand.
+    /// Positions of the top-level keys and of the ensemble's keys.
     pub(super) places: Places,
     pub(super) ensemble: Ensemble,
     pub(super) strategies: Vec<ListedStrategy<'c>>,
     pub(super) strategies_whole: bool,
-    /// The process of arrivals, at one a second where it takes a rate.
+    /// The arrival process, at one arrival per second if it takes a rate.
     pub(super) arrivals: Option<(Process, Arrivals)>,
     pub(super) clients: Vec<Given<Client>>,
-    /// The faults whose kind could be read.
+    /// Faults whose kind could be read.
     pub(super) faults: Vec<FaultEntry<'c>>,
     gates: Vec<Gate>,
 }
@@ -109,7 +108,7 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Position of the load, or where it would stand.
+    /// Position of the load, or of its default.
     pub(super) fn load_key(&self) -> Range<usize> {
         self.places.key("load").unwrap_or(self.start..self.start)
     }
@@ -129,13 +128,13 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// The arrivals at that rate, which those that have their own need not have.
+    /// The arrivals at that rate; processes with their own rates need none.
     pub(super) fn arrivals_at(&self, rate: Option<f64>) -> Option<Arrivals> {
         let (process, arrivals) = self.arrivals.clone()?;
         if process.takes_rate() { Some(arrivals.times(rate?)) } else { Some(arrivals) }
     }
 
-    /// How long the warm-up may take, by default too.
+    /// Longest warm-up, possibly the default.
     pub(super) fn warm_up_at_most(&self) -> Duration {
         let warm_up = self.said.warm_up.unwrap_or_default().0;
         let changes = self.said.load == Some(LoadWord::Open)
@@ -144,7 +143,7 @@ impl<'c> Document<'c> {
         self.said.warm_up_at_most.map_or(usual, |most| most.0)
     }
 
-    /// A kind of clients, with the values at the top of the file where it has none itself.
+    /// A kind of clients, completed from the top of the file.
     fn client(&self, kind: &Client) -> Option<ClientKind> {
         let top = &self.said;
         Some(ClientKind {
@@ -223,7 +222,7 @@ impl Top {
     }
 }
 
-/// The keys of a table under a header of its own.
+/// The keys of a table under its own header.
 fn keys<T: Default + DeserializeOwned>(
     under: Section,
     value: &TomlValue<'_>,
@@ -235,8 +234,7 @@ fn keys<T: Default + DeserializeOwned>(
     Some(section(under, &known_keys(under, keys, &[], |_| None, sink), sink))
 }
 
-/// The gates without mistakes. What a gate may name is not checked where the scenario's own strategies or contenders could
-/// not be read.
+/// Gates without mistakes. Their names are not checked if the scenario's own strategies or contenders could not be read.
 fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     if let DeValue::String(text) = value.get_ref() {
         let help = format!("put it in brackets: gate = [\"{}\"]", shown(text, 60));
@@ -251,7 +249,7 @@ fn unnamed(condition: Condition) -> Gate {
     Gate { name: None, condition }
 }
 
-/// A gate is a table, or its condition alone.
+/// Reads a gate: a table, or its condition alone.
 fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
     if let DeValue::String(text) = item.get_ref() {
         return condition(text, item.span(), known, sink).map(unnamed);
@@ -262,7 +260,7 @@ fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate>
     Some(Gate { name, condition: condition(require.get_ref(), require.span(), known, sink)? })
 }
 
-/// Points at the very part of the text that is wrong, where the file has the text as it is.
+/// Reads a condition. Mistakes point at the offending part if the file contains the text unescaped.
 fn condition(text: &str, at: Range<usize>, known: Known<'_>, sink: &Sink<'_>) -> Option<Condition> {
     let mistake = match parse(text, known) {
         Ok(condition) => return Some(condition),

@@ -1,4 +1,4 @@
-//! Faults that cannot be: by themselves, in this scenario, or on this ensemble.
+//! Faults that are impossible: by themselves, in this scenario, or on this ensemble.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::value::written;
 use zklockbench_core::catalog::fault::{Capability, Ends, Target, Targets};
 use zklockbench_core::units::{contenders, counted};
 
-/// As the rules of everything else: reports what is wrong; `None` where there is nothing to look at.
+/// Like the rules for everything else: reports what is wrong; `None` if there is nothing to check.
 type Rule = fn(&FaultEntry<'_>, &Document<'_>, &Sink<'_>) -> Option<()>;
 
 const RULES: &[Rule] = &[
@@ -166,7 +166,7 @@ fn containers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
     (is_wrong && fault.card.needs == Capability::Links).then(|| sink.error(fault.span.clone(), message, help))
 }
 
-/// How many servers there are is known of those that the suite starts; of containers their file says it.
+/// Checks the number of servers, which is known only for ensembles that the suite starts; a Compose file has its own.
 fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, least) = (fault.card.name, fault.card.least_servers);
     let is_own = !file.places.has("connect") && !file.places.has("compose");
@@ -208,7 +208,7 @@ fn needed_key(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
     (!file.places.has(needed.name)).then(|| sink.error(fault.span.clone(), message, help))
 }
 
-/// Everything has begun and ended before the measured phase is over.
+/// Faults begin and end within the measured phase.
 fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (whole, name, said) = (file.said.duration?.0, fault.card.name, &fault.said);
     let at = said.at.unwrap_or_default().0;
@@ -229,12 +229,12 @@ fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option
         format!("`{name}` {when} {}, but the measured phase lasts {}", written(end), written(whole));
     let help =
         "let it begin earlier, last shorter or fire less often, or give a longer `duration` at the top";
-    // What takes no time must at least begin within the phase.
+    // A fault without a duration must at least begin within the phase.
     let is_late = end > whole || end == whole && said.duration.is_none();
     is_late.then(|| sink.error(value_of(fault, key), message, help))
 }
 
-/// The longest that it can take from when it first might fire until it has ended.
+/// Longest time from the first possible start of a fault to its end.
 fn lasting(fault: &FaultEntry<'_>) -> Duration {
     let said = &fault.said;
     let more = said.times.map_or(0, |times| times.0 - 1);
@@ -253,7 +253,7 @@ fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) ->
     (after >= all).then(|| sink.error(value_of(fault, "after_acquisitions"), message, help))
 }
 
-/// What is long enough as written may not be once it is scaled.
+/// Times that are long enough as written may be too short once scaled.
 fn scaled(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (file.said.time_scale?.0, file.places.value("time_scale")?);
     let name = fault.card.name;

@@ -15,18 +15,18 @@ use zklockbench_core::units::shown;
 /// Parameters that were set.
 pub(super) type Set = BTreeMap<&'static str, ParamValue>;
 
-/// What holds: what was set or, where nothing was, the default.
+/// The value in force: the one that was set, or the default.
 pub(super) fn in_force(param: &Param, set: &Set) -> Option<ParamValue> {
     set.get(param.name).cloned().or_else(|| default_value(param))
 }
 
 pub(super) struct FaultEntry<'c> {
     pub(super) card: &'c FaultCard,
-    /// Position of its kind: a place to point at for what is not there.
+    /// Position of its kind, to point at when something is missing.
     pub(super) span: Range<usize>,
     pub(super) places: Places,
     pub(super) said: Fault,
-    /// Its target, where that is a word.
+    /// Its target, if that is a word.
     word: Option<&'static str>,
     set: Set,
 }
@@ -61,7 +61,7 @@ impl FaultEntry<'_> {
         })
     }
 
-    /// Kind, target and what was set, in the order of the card.
+    /// Kind, target and set parameters, in the order of the card.
     fn label(&self) -> String {
         let set = |param: &Param| Some(format!("{}={}", param.name, self.set.get(param.name)?));
         let parts = [self.card.name.to_owned(), self.target().to_string()].into_iter();
@@ -78,7 +78,7 @@ pub(super) fn fault<'c>(
     let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
     let keys = expect(item.get_ref().as_table(), item, "a fault", help, sink)?;
     let found = keys.get("kind").and_then(|kind| Some((card(kind, cards, sink)?, kind.span())));
-    // Without its kind it can't be told which other keys it takes.
+    // Other valid keys depend on the kind.
     let every = || cards.iter().flat_map(|card| card.params);
     let params: Vec<Param> =
         found.as_ref().map_or_else(|| every().copied().collect(), |(card, _)| card.params.to_vec());
@@ -113,7 +113,7 @@ fn card<'c>(kind: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Op
     found
 }
 
-/// One of the words for the kind's targets. Where the kind has none, that is said by the rules.
+/// The target word, if the kind has one by that name. The rules report kinds without targets.
 fn target_word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<&'static str> {
     let number = match card.targets {
         Targets::Servers => "server = 1",

@@ -1,4 +1,4 @@
-//! The keys of scenario files, by section, as the types of the sections say them.
+//! The keys of scenario files by section, derived from the types of the sections.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ pub const CLIENT: &str = "client";
 pub const FAULT: &str = "fault";
 pub const GATE: &str = "gate";
 
-/// The parameter of strategies that `poll_interval` at the top gives a default to.
+/// Parameter of strategies whose default is the top-level `poll_interval`.
 pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
 
 pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", "late", "backlog_at_most"];
@@ -28,7 +28,7 @@ pub enum Section {
     Ensemble,
     /// Under each `[[client]]`: a kind of clients.
     Client,
-    /// Under each `[[fault]]`. What belongs to one kind of fault only is a parameter on its card.
+    /// Under each `[[fault]]`. Keys for one kind of fault only are parameters on its card.
     Fault,
     Gate,
 }
@@ -36,7 +36,7 @@ pub enum Section {
 impl Section {
     pub const ALL: [Self; 5] = [Self::Top, Self::Ensemble, Self::Client, Self::Fault, Self::Gate];
 
-    /// Its header; `None` for the top, which has none.
+    /// Header of the section; `None` for the top level.
     pub fn header(self) -> Option<&'static str> {
         match self {
             Self::Top => None,
@@ -52,7 +52,7 @@ impl Section {
 pub struct Field {
     pub section: Section,
     pub name: &'static str,
-    /// Its schema, with the annotations of its type.
+    /// Schema of the key, with the annotations of its type.
     pub schema: Value,
 }
 
@@ -65,22 +65,22 @@ impl Field {
         self.annotation("description").unwrap_or_default()
     }
 
-    /// An assignment to it.
+    /// Example assignment.
     pub fn example(&self) -> String {
         format!("{} = {}", self.name, self.annotation("x-example").unwrap_or_default())
     }
 
-    /// Other words that people try for it.
+    /// Other names that people try.
     pub fn also(&self) -> impl Iterator<Item = &str> {
         self.annotation("x-also").unwrap_or_default().split_whitespace()
     }
 
-    /// Its default, as TOML.
+    /// Default, as TOML.
     pub fn default(&self) -> Option<&str> {
         self.annotation("x-default")
     }
 
-    /// What holds without it.
+    /// Behaviour without the key.
     pub fn absent(&self) -> Option<&str> {
         self.annotation("x-absent")
     }
@@ -89,13 +89,13 @@ impl Field {
         self.default().is_none() && self.absent().is_none()
     }
 
-    /// What may be written for it.
+    /// Description of the valid values.
     pub(super) fn words(&self) -> &str {
         self.annotation("x-words").unwrap_or("text")
     }
 }
 
-/// What a definition allows: in its own words, or one of several.
+/// The part of a definition that describes valid values: its own text, or its alternatives.
 fn words(definition: &Value) -> Value {
     let quoted = |word: &&str| format!("`\"{word}\"`");
     let alternatives = || alternatives(definition).iter().map(quoted).collect::<Vec<_>>().join(" or ");
@@ -108,7 +108,7 @@ fn alternatives(schema: &Value) -> Vec<&str> {
     own.chain(all("oneOf").flat_map(alternatives)).collect()
 }
 
-/// Every key, in the order in which the reference page has them, and the definitions of their schemas.
+/// Every key in the order of the reference page, and the definitions of their schemas.
 static MODEL: LazyLock<(Vec<Field>, Map<String, Value>)> = LazyLock::new(|| {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let mut fields = Vec::new();
@@ -145,7 +145,7 @@ fn fields_from<T: DeserializeOwned + JsonSchema>(
     })
 }
 
-/// No key of TOML is null; an `Option` is one that is absent.
+/// Removes null from a schema: TOML has none, and an absent key is a `None`.
 fn without_null(schema: &mut Value) {
     let is_null = |value: &Value| value.is_null() || value == "null" || value["type"] == "null";
     let Value::Object(keywords) = schema else { return };
@@ -169,7 +169,7 @@ fn without_null(schema: &mut Value) {
     }
 }
 
-/// Finds out the names of a struct's fields, in their order.
+/// Collects the names of a struct's fields, in order.
 struct FieldNames<'n>(&'n mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {
@@ -211,19 +211,18 @@ pub fn fields_of(section: Section) -> impl Iterator<Item = &'static Field> {
     fields().iter().filter(move |field| field.section == section)
 }
 
-/// How a process of arrivals or a distribution is written, and what it is.
+/// A form of arrival process or distribution: how to write it, and its meaning.
 pub struct Form {
     pub name: String,
     pub example: String,
     pub doc: String,
 }
 
-/// The processes of arrivals.
 pub fn processes() -> Vec<Form> {
     forms::<Process>()
 }
 
-/// The distributions, beside a duration.
+/// The distributions, besides a plain duration.
 pub fn distributions() -> Vec<Form> {
     forms::<Shape>().into_iter().skip(1).collect()
 }

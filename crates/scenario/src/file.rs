@@ -1,8 +1,8 @@
-//! What a scenario file may say, section by section.
+//! The contents of a scenario file, section by section.
 //!
-//! The reader, the schema, the reference page and suggestions for misspelt keys follow from these types. A key is `None` where
-//! it is absent and has no default, or where its value is wrong. Their other properties are in `x-default`, as TOML;
-//! `x-absent`, what holds without the key; `x-example`; and `x-also`, other words that people try for it.
+//! The reader, the schema, the reference page and suggestions for misspelt keys follow from these types. A key is `None` if it is
+//! absent and has no default, or if its value is wrong. Other properties are in `x-default` (TOML), `x-absent` (behaviour without
+//! the key), `x-example`, and `x-also` (other names that people try).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub(super) type Count<T, const LEAST: u64, const MOST: u64> = Option<Is<Whole<T,
 pub(super) type Lasts<const LEAST: u64, const MOST: u64> = Option<Is<Time<LEAST, MOST>>>;
 pub(super) type Factor<const LEAST: u64, const MOST: u64> = Option<Is<Number<LEAST, MOST>>>;
 
-/// How many contenders a trial may have.
+/// Number of contenders in a trial.
 pub(super) type Contenders = Is<Whole<usize, 1, CONTENDERS_MAX>>;
 
 /// The load by its word alone.

@@ -1,4 +1,4 @@
-//! Gates as they are written: what a run must show so that a build may go on.
+//! The syntax of gates: conditions that a run must meet for a build to continue.
 //!
 //! ```text
 //! condition = [ "every" | "median" ] subject ( relation limit | "not" "regressed" "by" percent "against" "baseline" )
@@ -11,7 +11,7 @@
 //! strategy  = word | '"' label '"' | "'" label "'"
 //! ```
 //!
-//! Whether it holds is decided by the module `gate`, which reads runs.
+//! The module `gate` of the analysis judges conditions by the results of runs.
 
 mod parse;
 
@@ -26,21 +26,21 @@ pub use parse::{Known, KnownCells, Mistake, parse};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// What reports call it; `None` where its condition says enough.
+    /// Name in reports; `None` if the condition says enough.
     pub name: Option<String>,
     pub condition: Condition,
 }
 
-/// What must be true of every cell (a strategy at a number of contenders) of its subject. [`parse()`] reads its text.
+/// A condition on every cell (a strategy at a number of contenders) of its subject. [`parse()`] reads its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// Which of the repetitions decides; `None` where it isn't said: every one of a count, the median of anything else.
+    /// How repetitions are combined; `None` if unspecified: every one for a count, the median for anything else.
     pub across: Option<Across>,
     pub subject: Subject,
     pub rule: Rule,
 }
 
-/// What of the repetitions has to stand in a relation to a limit.
+/// The value over the repetitions that is compared with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Across {
     Every,
@@ -57,7 +57,7 @@ impl Across {
         }
     }
 
-    /// Where nothing is said of it.
+    /// The default for a figure.
     pub fn usual(figure: Figure) -> Self {
         if figure.is_count() { Self::Every } else { Self::Median }
     }
@@ -80,9 +80,9 @@ pub struct Scope {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rule {
-    /// It stands in this relation to the limit.
+    /// The value must be in this relation to the limit.
     Compare(Relation, Limit),
-    /// A comparison with a baseline does not find it worse by this share or more.
+    /// A comparison with a baseline must not find it worse by this share or more.
     NotRegressed { percent: f64 },
 }
 
@@ -107,7 +107,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// All of them. Those of two characters come before those that they begin with.
+    /// All relations; `<=` and `>=` come before their prefixes `<` and `>`.
     pub const ALL: [Self; 5] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Less, Self::More];
 
     pub const fn sign(self) -> &'static str {
@@ -135,15 +135,15 @@ impl Relation {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
     Value(Quantity),
-    /// So many times something that the same run measured.
+    /// A multiple of something that the same run measured.
     Times(f64, Reference),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// The median of the ensemble's floor: of a handoff or of an uncontended acquire, as the figure is.
+    /// The median of the ensemble's floor: a handoff or an uncontended acquire, depending on the figure.
     Floor,
-    /// A figure. Where its scope names no strategy or no number of contenders, it is that of the cell it is compared with.
+    /// Another figure. If its scope names no strategy or no number of contenders, those of the compared cell apply.
     Figure(Subject),
 }
 
@@ -155,7 +155,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Its value in the unit of the figures that it is compared with.
+    /// The value in the unit of the figures that it is compared with.
     pub fn value(self) -> f64 {
         self.number * self.unit.times / self.unit.per
     }
@@ -165,9 +165,9 @@ impl Quantity {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written {
     pub text: &'static str,
-    /// The units of the figures that are compared with numbers in this one.
+    /// Units of the figures that can be compared with a number in this unit.
     fits: &'static [Unit],
-    /// How much one is in that unit: so many times as much, or a part of it.
+    /// Factor for converting a number to the figure's unit; `per` is the divisor.
     times: f64,
     per: f64,
 }
@@ -180,7 +180,7 @@ impl Written {
         Self::of("us", &[Unit::Micros], 1.0),
         Self::of("ms", &[Unit::Micros], 1e3),
         Self::of("s", &[Unit::Micros], 1e6),
-        // As scenarios write them.
+        // Durations as in scenarios.
         Self::of("m", &[Unit::Micros], 6e7),
         Self::of("h", &[Unit::Micros], 3.6e9),
         Self::of("/s", &[Unit::PerSecond], 1.0),

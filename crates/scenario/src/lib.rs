@@ -1,4 +1,4 @@
-//! The scenario file: text in, a plan or diagnostics out. Pure; knows nothing of ZooKeeper.
+//! The scenario file: text in, a plan or diagnostics out. Pure: this crate knows nothing of ZooKeeper.
 
 mod advice;
 mod arrivals;

@@ -1,5 +1,5 @@
-//! What a scenario file says, once it has been read and found right: the scenario and its trials, which clients of a trial
-//! are of which kind, and distance, which is a fault that makes every round trip longer for the whole measured phase.
+//! A valid scenario and its trials: which clients of a trial are of which kind, and distance, a fault that lengthens every round
+//! trip for the whole measured phase.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,14 +22,14 @@ use zklockbench_core::units::{as_us, as_us_if_any};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnsembleChoice {
-    /// A local one, started and stopped by the suite.
+    /// A local ensemble, started and stopped by the suite.
     Local {
         /// 1, 3 or 5.
         servers: usize,
-        /// Where their data goes; `None` for the default.
+        /// Directory for the servers' data; `None` for the default.
         data_dir: Option<PathBuf>,
     },
-    /// One of containers, brought up and taken down by the suite: a Compose file.
+    /// An ensemble of containers, brought up and taken down by the suite, from a Compose file.
     Compose(PathBuf),
     Connect(String),
 }
@@ -39,7 +39,7 @@ impl EnsembleChoice {
         matches!(self, Self::Local { .. })
     }
 
-    /// Whether others have started it.
+    /// Whether the ensemble is external, not started by the suite.
     pub fn is_external(&self) -> bool {
         matches!(self, Self::Connect(_))
     }
@@ -98,7 +98,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// The word in the scenario file and in outputs.
+    /// Name in the scenario file and in outputs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -119,7 +119,7 @@ impl Load {
 pub enum RateOf {
     #[default]
     All,
-    /// Of each contender: a trial's are as many times higher.
+    /// The rate of each contender; a trial's rate is that times its contenders.
     Each,
 }
 
@@ -136,16 +136,16 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// How long the measured phase is, where the clock ends it: never in a batch.
+    /// Duration of the measured phase if the clock ends it: never in a batch.
     pub fn lasts(self) -> Option<Duration> {
         if let Self::After(duration) = self { Some(duration) } else { None }
     }
 }
 
-/// Until when combinations are repeated.
+/// Condition for ending repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {
-    /// How far the 95 % confidence interval of a mean may reach to either side, as a share of it.
+    /// Largest allowed half-width of the 95 % confidence interval of a mean, as a share of the mean.
     pub share: f64,
     pub repetitions_at_most: u32,
 }
@@ -192,7 +192,7 @@ impl ClientKind {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Short name; the results directory begins with it.
+    /// Short name; prefix of the results directory.
     pub name: String,
     pub description: String,
     pub ensemble: EnsembleChoice,
@@ -202,7 +202,7 @@ pub struct Scenario {
     pub hold: Distribution,
     pub think: Distribution,
     pub read_ratio: f64,
-    /// Its kinds of clients, where they are not all alike.
+    /// Kinds of clients, if not all are alike.
     pub clients: Vec<ClientKind>,
     pub depth: u32,
     pub load: Load,
@@ -212,22 +212,22 @@ pub struct Scenario {
     pub warm_up: Duration,
     pub warm_up_at_most: Duration,
     pub repetitions: u32,
-    /// How precise the figures are to be; `None` where the repetitions alone decide when the run ends.
+    /// Required precision of the figures; `None` if the repetitions alone end the run.
     pub precision: Option<Precision>,
     pub order: Order,
     pub seed: u64,
     pub session_timeout: Duration,
-    /// How long an acquire may take; `None` for ever.
+    /// Longest acquire; `None` for no limit.
     pub acquire_timeout: Option<Duration>,
     pub give_up_after: Duration,
     pub in_doubt: InDoubt,
     pub evidence: Sensitivity,
-    /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults, by which
-    /// rates are divided; 1 leaves them as written.
+    /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults; rates are divided
+    /// by it. 1 leaves them as written.
     pub time_scale: f64,
-    /// What goes wrong on purpose, in the order of the file.
+    /// Faults to inject, in the order of the file.
     pub faults: Vec<FaultChoice>,
-    /// What its results must show, in the order of the file.
+    /// Conditions on its results, in the order of the file.
     pub gates: Vec<Gate>,
 }
 
@@ -288,7 +288,7 @@ pub struct TrialSpec {
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// How small an error rate its acquisitions must exclude for a verdict of held.
-    // In a trial's file it stands beside the evidence itself.
+    // Renamed because a trial's file also has the evidence itself.
     #[serde(rename = "evidence_asked", default, skip_serializing_if = "Sensitivity::is_default")]
     pub evidence: Sensitivity,
     /// What goes wrong on purpose. Random parts (which one `any` means, jitter) are drawn from the seed when it fires.
@@ -305,7 +305,7 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
-    /// Whether its warm-up ends when it is over, and not by the clock alone.
+    /// Whether a steady state ends its warm-up, and not the clock alone.
     pub fn has_open_end(&self) -> bool {
         let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());
         self.load != Load::Batch && stationary && self.warm_up_at_most > self.warm_up
@@ -319,7 +319,7 @@ impl TrialSpec {
         vec![ClientKind { share: 1.0, hold: hold.clone(), think: think.clone(), read_ratio: *read_ratio }]
     }
 
-    /// The kind of that contender, counted from 0, where contenders are the clients: the first ones are of the first kind.
+    /// Kind of the contender with this index, if contenders are the clients; the first ones are of the first kind.
     pub fn kind_of(&self, contender: usize) -> ClientKind {
         let of_each = self.contenders_by_kind();
         let ends = of_each.iter().scan(0, |end, count| (*end += count, Some(*end)).1);
@@ -328,7 +328,7 @@ impl TrialSpec {
         kinds.swap_remove(before.min(kinds.len() - 1))
     }
 
-    /// How many contenders are of each kind, in a load whose clients they are.
+    /// Number of contenders of each kind, if contenders are the clients.
     pub fn contenders_by_kind(&self) -> Vec<usize> {
         let kinds = self.kinds();
         let ends = shares(&kinds).into_iter().map(|share| (share * self.contenders as f64).round() as usize);
@@ -359,7 +359,7 @@ impl TrialSpec {
         self.kinds().iter().map(|kind| kind.think.rarely_exceeded()).max().unwrap_or_default()
     }
 
-    /// Whether anybody asks to read. Asked at each acquisition, so it allocates nothing.
+    /// Whether any client asks to read. Called at each acquisition, so it allocates nothing.
     pub fn has_readers(&self) -> bool {
         match &*self.clients {
             [] => self.read_ratio > 0.0,
@@ -367,12 +367,12 @@ impl TrialSpec {
         }
     }
 
-    /// The holds of all kinds together, as one distribution; of several kinds as many drawn values as a scenario can list.
+    /// The holds of all kinds as one distribution; several kinds are combined into as many drawn values as a scenario can list.
     pub fn all_holds(&self) -> Distribution {
         self.together(|kind| &kind.hold)
     }
 
-    /// The same of their think times.
+    /// The think times of all kinds, combined in the same way.
     pub fn all_thinks(&self) -> Distribution {
         self.together(|kind| &kind.think)
     }
@@ -382,7 +382,7 @@ impl TrialSpec {
         if let [kind] = &*kinds {
             return of(kind).clone();
         }
-        // Ten times as many as are kept, so that the means of neighbours are what is kept.
+        // Ten times as many as are kept, so that each kept value is the mean of ten neighbours.
         const DRAWN: usize = 10 * MeasuredTimes::MOST;
         let (shares, mut rng) = (shares(&kinds), ChaCha8Rng::seed_from_u64(1));
         let draw = |at: usize| {
@@ -392,7 +392,7 @@ impl TrialSpec {
         Distribution::Measured(MeasuredTimes::condensed((0..DRAWN).map(draw).collect()))
     }
 
-    /// How much longer its round trips are; `None` where something else is broken in it, too, or nothing is.
+    /// Added round-trip time; `None` if the trial has another fault, or none.
     pub fn added_round_trip(&self) -> Option<Duration> {
         let ([fault], Stop::After(lasts)) = (self.faults.as_slice(), self.stop) else { return None };
         let FaultChoice { kind, target, start, duration, times, params, .. } = fault;
@@ -400,7 +400,7 @@ impl TrialSpec {
         let throughout = *start == Start::At(Duration::ZERO) && *duration == Some(lasts);
         let each_way = params.iter().try_fold(Duration::ZERO, |found, (name, value)| match value {
             ParamValue::Duration(time) if name == LATENCY => Some(*time),
-            // Nothing else about it may make a round trip longer.
+            // No other parameter may lengthen a round trip.
             ParamValue::Duration(Duration::ZERO) => Some(found),
             _ => None,
         })?;
@@ -423,13 +423,13 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Long enough for sessions of that timeout on a loaded host: what an unused session may still live, a
-    /// round of elections, and what the load adds to both.
+    /// Time to settle for sessions with that timeout on a loaded host: the rest of an unused session's life, a round of
+    /// elections, and what the load adds to both.
     pub fn of(session_timeout: Duration) -> Self {
         Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
     }
 
-    /// Where sessions live so much longer.
+    /// The same for sessions that live `longer`.
     pub fn and_for(self, longer: Duration) -> Self {
         Self { progress: self.progress + 3 * longer, orphans: self.orphans + 2 * longer }
     }
@@ -451,7 +451,7 @@ impl KindDraw {
     }
 }
 
-/// For each kind the share of all that are of this kind or of one before it.
+/// Cumulative shares of the kinds: each kind's share plus those before it.
 fn shares(kinds: &[ClientKind]) -> Vec<f64> {
     let all: f64 = kinds.iter().map(|kind| kind.share).sum();
     let mut sum = 0.0;
@@ -462,21 +462,21 @@ fn which(shares: &[f64], at: f64) -> usize {
     shares.partition_point(|share| *share <= at).min(shares.len() - 1)
 }
 
-/// The kind of fault that makes round trips longer.
+/// Kind of the fault that lengthens round trips.
 const DELAY: &str = "delay";
-/// Its parameter: how much longer each direction takes.
+/// Its parameter: the added time in each direction.
 const LATENCY: &str = "latency";
 
-/// What must be said beside figures that were measured so.
+/// Note for figures measured with an added distance.
 pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contenders and servers, half of it in each direction, \
     from the beginning of the measured phase on; the servers stay as near to each other as they are.";
 
-/// How much longer each direction takes where a round trip takes that much longer: half of it, in whole microseconds.
+/// Added time per direction for that added round-trip time: half of it, in whole microseconds.
 pub fn each_way(round_trip: Duration) -> Duration {
     Duration::from_micros(micros(round_trip).div_ceil(2))
 }
 
-/// A scenario's `[[fault]]` that makes round trips so much longer, for a measured phase of that `duration`, as written.
+/// A scenario's `[[fault]]` that adds that round-trip time throughout a measured phase of that `duration`, as written.
 pub fn distance(round_trip: Duration, duration: &str) -> Table {
     let latency = format!("{}us", each_way(round_trip).as_micros());
     [("kind", DELAY), ("at", "0s"), ("duration", duration), (LATENCY, latency.as_str())]

@@ -1,4 +1,4 @@
-//! From the text of a scenario file to a scenario, or to everything that is wrong with it.
+//! Parses the text of a scenario file into a scenario, or reports everything that is wrong with it.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,16 +15,16 @@ use super::{advice, fault_rules, rules};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     pub scenario: Scenario,
-    /// What its writer may want to change.
+    /// Suggestions for the scenario's writer.
     pub warnings: Diagnostics,
 }
 
-/// The bytes of a scenario file as text.
+/// Decodes the bytes of a scenario file.
 pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let byte = error.as_bytes().get(at).copied().unwrap_or_default();
-        // Up to that byte nothing is replaced, so that its place stays.
+        // Nothing before that byte is replaced, so its position stays valid.
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
         let sink = Sink::new(&text);
         let help = "save the file as UTF-8";
@@ -38,13 +38,13 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
     })
 }
 
-/// Reads a scenario file; `file_name` is only for the messages.
+/// Parses a scenario file; `file_name` appears only in messages.
 pub fn parse(file_name: &str, text: &str, catalog: &Catalog) -> Result<Parsed, Diagnostics> {
     let nothing = |file: &Path| Err(format!("{} is not read here; leave the replay out", file.display()));
     parse_with_traces(file_name, text, catalog, &nothing)
 }
 
-/// The same where a scenario may name files of arrivals, which `traces` reads.
+/// Like [`parse`], for scenarios that may name files of arrivals, which `traces` reads.
 pub fn parse_with_traces(
     file_name: &str,
     text: &str,
@@ -76,11 +76,11 @@ pub fn parse_with_traces(
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
 
-/// Where nothing could be read.
+/// Help for a file in which nothing could be read.
 const NO_SCENARIO: &str =
     "write key = value; if this is not a scenario: `zklockbench scenarios` lists those built in";
 
-/// What the parser did not understand: the first of each line, as those after it are mostly its echoes.
+/// Syntax errors: the first of each line, because later ones mostly follow from it.
 fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
     let never_closed = |error: &Error| {
         ["unclosed array,", "unclosed inline"].iter().any(|part| error.message().contains(part))
@@ -94,7 +94,7 @@ fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
             let help = help(error.message(), &text[line.clone()]);
             found.push((line, Diagnostic::error(span, format!("not TOML: {}", error.message()), help)));
         }
-        // All that follows is inside the list or table that is not closed.
+        // Everything after an unclosed list or table is inside it.
         if is_open
             && ["in array", "array elements", "unclosed"].iter().any(|part| error.message().contains(part))
         {
@@ -123,7 +123,7 @@ fn help(message: &str, line: &str) -> String {
     )
 }
 
-/// The line that holds this byte.
+/// The line that contains this byte.
 fn line_of(text: &str, at: usize) -> Range<usize> {
     let bytes = text.as_bytes();
     let at = at.min(bytes.len());
@@ -132,7 +132,7 @@ fn line_of(text: &str, at: usize) -> Range<usize> {
     from..to
 }
 
-/// A key and a bare word or duration after it, where quotes were forgotten.
+/// A key and its unquoted word or duration, if quotes are missing.
 fn unquoted(line: &str) -> Option<(&str, &str)> {
     let (key, rest) = line.split_once('=')?;
     let word = rest.split('#').next().unwrap_or_default().trim();
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((told.file.as_str(), told.position), ("a.toml", Position { line: 2, column: 10 }));
         assert_eq!(told.message, "the byte 0xb5 is not UTF-8 text");
         assert!(wrong.render(false).contains("a.toml:2:10"), "{wrong}");
-        // And one that the file ends within
+        // And one cut off by the end of the file
         let cut = decode("a.toml", b"\xc2".to_vec()).unwrap_err();
         assert_eq!(cut.machine()[0].position, Position { line: 1, column: 1 });
         assert_eq!(decode("a.toml", "µ".into()), Ok("µ".to_owned()));

@@ -1,5 +1,5 @@
-//! From a scenario to the list of trials in the order in which they run, about how long they take, and what an open load
-//! asks of its locks and sessions: arithmetic on the scenario, before anything runs.
+//! Expands a scenario into an ordered list of trials, and estimates their duration and what an open load asks of its locks and
+//! sessions. Pure arithmetic, before anything runs.
 
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ pub struct TrialPlan {
 impl TrialPlan {
     /// Expands strategies × contenders × repetitions.
     ///
-    /// Every repetition holds every combination once, so a drift of the machine meets all strategies alike;
-    /// within a repetition the order is shuffled by the seed unless the scenario wants it as written. The same
-    /// scenario gives the same plan on every platform.
+    /// Every repetition contains every combination once, so a drift of the machine affects all strategies alike. Within a
+    /// repetition, the seed shuffles the order unless the scenario wants it as written. The same scenario gives the same plan on
+    /// every platform.
     pub fn of(scenario: &Scenario) -> Self {
         let load = scaled_load(scenario);
         let trials =
@@ -35,13 +35,13 @@ impl TrialPlan {
         Self { scenario: scenario.clone(), trials }
     }
 
-    /// The trials of that repetition, from 1, in the order of running: those of the plan, and those that would follow.
+    /// Trials of that repetition, from 1, in running order; also works beyond the planned repetitions.
     pub fn round(&self, repetition: u32) -> Vec<TrialSpec> {
         round(&self.scenario, &scaled_load(&self.scenario), repetition)
     }
 }
 
-/// The same trials once more, in a shuffled order of their own, numbered from `first`: each makes up for an invalid one.
+/// Replacements for invalid trials: the same trials in a new random order, numbered from `first`.
 pub fn again(invalid: &[TrialSpec], first: usize) -> Vec<TrialSpec> {
     let mut again: Vec<TrialSpec> =
         invalid.iter().map(|spec| TrialSpec { makes_up_for: Some(spec.index), ..spec.clone() }).collect();
@@ -53,7 +53,7 @@ pub fn again(invalid: &[TrialSpec], first: usize) -> Vec<TrialSpec> {
     again
 }
 
-/// Every combination once, in the order of running.
+/// Every combination once, in running order.
 fn round(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
     let mut round = one_of_each(scenario, load, repetition);
     if scenario.order == Order::Shuffled {
@@ -76,7 +76,7 @@ fn one_of_each(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSp
             round.push(trial(scenario, strategy, load, *contenders, repetition));
         }
     }
-    // Counted as written, not as shuffled: another order leaves each trial its seed.
+    // Numbered as written, not as shuffled, so that reordering does not change a trial's seed.
     let first = u64::from(repetition).saturating_mul(round.len() as u64);
     for (position, trial) in (0..).zip(&mut round) {
         trial.seed = stream(scenario.seed, Purpose::Trial, first.saturating_add(position)).next_u64();
@@ -124,7 +124,7 @@ fn trial(
     }
 }
 
-/// The load with its times scaled, for all trials: what a file replays is long, and shared by them.
+/// The load with its times scaled. All trials share it, because a replayed file is long.
 fn scaled_load(scenario: &Scenario) -> Load {
     let Load::Open(open) = &scenario.load else { return scenario.load.clone() };
     Load::Open(Open { arrivals: open.arrivals.clone().scaled(scenario.time_scale), ..open.clone() })
@@ -139,7 +139,7 @@ fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
     }
 }
 
-/// Its durations scaled; the label stays as written, because it names the strategy in every output.
+/// The strategy with its durations scaled. The label stays as written, because it names the strategy in every output.
 fn scaled(strategy: &StrategyChoice, scale: f64) -> StrategyChoice {
     let mut strategy = strategy.clone();
     scale_params(&mut strategy.params, scale);
@@ -154,7 +154,7 @@ fn scale_params(params: &mut Params, scale: f64) {
     }
 }
 
-/// All its times scaled; the label stays as written here, too.
+/// The fault with all times scaled; its label stays as written, too.
 pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
     let mut fault = fault.clone();
     if let Start::At(at) = &mut fault.start {
@@ -167,7 +167,7 @@ pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
     fault
 }
 
-/// What random numbers are for; each purpose has its own key, so that none disturbs another.
+/// Purposes of random numbers; each has its own key, so that none disturbs another.
 #[derive(Clone, Copy)]
 enum Purpose {
     Order = 1,
@@ -196,58 +196,58 @@ pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 
                                 0.5 MB per lock, 500 bytes per lock and contender that uses it in an open load, \
                                 8 bytes per arrival of an open load, and 500 bytes per second";
 
-/// With 20 MB for what waits to be written where the disk is slow.
+/// Base memory, including 20 MB of buffers for a slow disk.
 const MEMORY_BYTES: u64 = 90_000_000;
 const CONTENDER_BYTES: u64 = 90_000;
-/// Measured with names of 12 to 55 bytes, as they are in the reply and in the list that is made of it.
+/// Size of a name of 12 to 55 bytes, in the reply and in the list made from it (measured).
 const NAME_BYTES: u64 = 85;
-/// What is there of a lock before it is used.
+/// Size of a lock before its first use.
 const LOCK_BYTES: u64 = 130;
-/// The state of a lock that has been used once.
+/// Size of a lock that has been used once.
 const USED_LOCK_BYTES: u64 = 2_500;
-/// What a lock remembers of an acquisition and its release.
+/// Size of a lock's record of an acquisition and its release.
 const REMEMBERED_BYTES: u64 = 120;
-/// As much as a lock remembers at most, and as much more for each contender.
+/// Limit of a lock's record: a fixed part, and a part for each contender.
 const REMEMBERED_AT_MOST: [u64; 2] = [500_000, 2_500];
-/// A contender's object of a lock.
+/// Size of a contender's lock object.
 const OBJECT_BYTES: u64 = 500;
-/// What has become of an arrival, and how late the generator was with it.
+/// Size of an arrival's outcome and the generator's delay.
 const ARRIVAL_BYTES: u64 = 8;
-/// The size of an arrival of a file that is replayed.
+/// Size of a replayed arrival.
 const REPLAYED_BYTES: u64 = 40;
-/// Of the timeline: of each thread, of all, and as it is written.
+/// Size of a second of the timeline: of each thread, of all, and as it is written.
 const SECOND_BYTES: u64 = 500;
 
 pub const DISK_BASIS: &str = "300 bytes per acquisition on servers of its own, until its trial is judged; with --history \
                               1,000 more, of which 900 stay; each of these servers keeps about the last hour, 300 bytes \
                               per acquisition";
 
-/// What is kept of an acquisition until its trial is judged, and what judging it takes.
+/// Disk space for an acquisition until its trial is judged, including what judging takes.
 const DISK_BYTES: f64 = 300.0;
 
 const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
 const DRAIN_S: f64 = 0.001;
-/// A lock's directory is created, and listed and deleted after the trial, with 63 others under way.
+/// Time to create a lock's directory, and to list and delete it after the trial, with 63 others under way.
 const CREATE_S: f64 = 0.000_1;
 const REMOVE_S: f64 = 0.000_15;
-/// Of a queue lock: create, list, watch, delete, and one more for what others add.
+/// Requests of a queue lock: create, list, watch, delete, and one as an allowance for others.
 const REQUESTS_PER_ACQUISITION: f64 = 5.0;
-/// From one holder to the next, where nothing better is known.
+/// Time from one holder to the next, if nothing better is known.
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);
-/// A batch queues up one contender after the other.
+/// Time for each contender of a batch to join the queue.
 const ENQUEUE_S: f64 = 0.005;
 /// Longer than any plan, and short enough that sums cannot overflow.
 const FOREVER_S: f64 = 1e12;
 
 impl TrialSpec {
-    /// How long the whole trial takes, from connecting to the end of the drain; see [`BASIS`].
+    /// Duration of the whole trial, from connecting to the end of the drain; see [`BASIS`].
     pub fn estimated_duration(&self) -> Duration {
         time(self.seconds())
     }
 
-    /// The most memory that this process takes in this trial, roughly; see `MEMORY_BASIS`.
+    /// Peak memory of this process in this trial, roughly; see `MEMORY_BASIS`.
     pub fn estimated_memory(&self) -> u64 {
         let contenders = self.contenders as u64;
         let queue = contenders.div_ceil(self.locks.max(1) as u64);
@@ -268,7 +268,7 @@ impl TrialSpec {
         let [of_lock, of_contender] = REMEMBERED_AT_MOST;
         let (used, objects) = match self.load {
             Load::Open(_) => (locks.min(acquisitions), acquisitions.min(locks.saturating_mul(contenders))),
-            // Each contender has a lock of its own choice for the whole trial.
+            // Each contender keeps the lock that it chose for the whole trial.
             Load::Closed | Load::Batch => (locks.min(contenders), 0),
         };
         let at_most = of_contender.saturating_mul(contenders).saturating_add(of_lock).saturating_mul(used);
@@ -278,7 +278,7 @@ impl TrialSpec {
             .saturating_add(OBJECT_BYTES.saturating_mul(objects))
     }
 
-    /// The most that a trial keeps on disk until it is judged, without a history, in bytes; see [`DISK_BASIS`].
+    /// Peak disk space of a trial until it is judged, without a history, in bytes; see [`DISK_BASIS`].
     fn estimated_disk(&self) -> u64 {
         (DISK_BYTES * self.estimated_acquisitions()) as u64
     }
@@ -295,8 +295,8 @@ impl TrialSpec {
         }
     }
 
-    /// Requests per second in the measured phase: of a closed load at least about so many, as it sends the next request when
-    /// the one before is answered.
+    /// Requests per second in the measured phase. A lower bound for a closed load, which sends its next request as soon as the
+    /// last is answered.
     pub fn estimated_requests_per_s(&self) -> f64 {
         let lasts = self.measured().max(1e-3);
         let polling = self.strategy.poll_interval().map_or(0.0, |every| {
@@ -306,7 +306,7 @@ impl TrialSpec {
         REQUESTS_PER_ACQUISITION * self.estimated_acquisitions() / lasts + polling
     }
 
-    /// How many arrivals are drawn for the longest warm-up and the measured phase.
+    /// Number of arrivals drawn for the longest warm-up and the measured phase.
     fn drawn(&self) -> u64 {
         match (&self.load, self.stop) {
             (Load::Open(open), Stop::After(measured)) => {
@@ -317,7 +317,7 @@ impl TrialSpec {
         }
     }
 
-    /// How many arrivals are kept as a file has them.
+    /// Number of replayed arrivals kept in memory.
     fn replayed(&self) -> u64 {
         match self.load.open().map(|open| &open.arrivals) {
             Some(Arrivals::Replay(replay)) => replay.count as u64,
@@ -325,8 +325,8 @@ impl TrialSpec {
         }
     }
 
-    /// How long the last of the contenders that queue for one lock waits, and in an open load an arrival on average, or
-    /// the last one where more come than can be served.
+    /// Wait of the last contender in a lock's queue. In an open load, the mean wait of an arrival, or the last one's wait if
+    /// arrivals exceed the capacity.
     pub fn estimated_wait(&self) -> Duration {
         if let Some(busy) = self.service_utilisation() {
             let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
@@ -343,20 +343,19 @@ impl TrialSpec {
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
 
-    /// The share of time for which the lock that most arrivals of an open load ask for is busy, handoffs included; above
-    /// 1 where more come than it can serve.
+    /// Utilisation of an open load's most popular lock, handoffs included; above 1 if arrivals exceed its capacity.
     fn service_utilisation(&self) -> Option<f64> {
         let offered = Offered::of(self)?;
         Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
     }
 
-    /// How long it takes to serve what still waits when the measured phase of an open load ends.
+    /// Time to serve the arrivals that still wait when the measured phase of an open load ends.
     fn backlog(&self, busy: f64) -> f64 {
         let most = self.load.open().map_or(0.0, |open| open.backlog_at_most.as_secs_f64());
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
 
-    /// Seconds of the measured phase; about that many where acquisitions end it.
+    /// Seconds of the measured phase; approximate if acquisitions end it.
     pub(super) fn measured(&self) -> f64 {
         let queueing = if self.load == Load::Batch { self.contenders as f64 * ENQUEUE_S } else { 0.0 };
         match self.stop {
@@ -371,15 +370,16 @@ impl TrialSpec {
         self.contenders.div_ceil(self.locks.max(1)) as f64
     }
 
-    /// From one acquisition of a busy lock to the next.
+    /// Time from one acquisition of a busy lock to the next.
     fn cycle(&self) -> f64 {
         let looking = self.strategy.poll_interval().unwrap_or_default().as_secs_f64();
-        // Alone, a poller sleeps a whole interval before its first look; in a queue the next is halfway on average.
+        // A lone poller sleeps a whole interval before its first poll; in a queue, the next poll is half an interval away on
+        // average.
         let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
         self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
     }
 
-    /// From one acquisition of a contender to its next, if there were no others.
+    /// Time from one acquisition of a contender to its next, if there were no others.
     fn own_cycle(&self) -> f64 {
         self.cycle() + self.mean_think().as_secs_f64()
     }
@@ -390,10 +390,10 @@ impl TrialPlan {
         self.trials.iter().map(TrialSpec::estimated_requests_per_s).fold(0.0, f64::max)
     }
 
-    /// How many requests per second an ensemble gets.
+    /// Requests per second on the ensemble, as text.
     pub fn requests_in_words(&self) -> String {
         let (rate, is_open) = (self.estimated_requests_per_s(), self.scenario.load.open().is_some());
-        // A closed load without holds and pauses has no rate of its own.
+        // The rate of a closed load without holds and pauses depends on the ensemble.
         let at_least = if is_open { "" } else { "at least " };
         format!("{at_least}about {rate:.0} requests/s")
     }
@@ -428,21 +428,21 @@ fn time(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds.clamp(0.0, FOREVER_S))
 }
 
-/// What arrives in the measured phase of one trial.
+/// Arrivals in the measured phase of one trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Offered {
-    /// Arrivals a second, on average.
+    /// Mean arrivals per second.
     pub(super) rate: f64,
-    /// Arrivals a second when most come.
+    /// Highest arrivals per second.
     pub(super) peak_rate: f64,
     pub(super) arrivals: f64,
     pub(super) hold: Duration,
-    /// The share of all that asks for the lock that most ask for.
+    /// Share of all arrivals that ask for the most popular lock.
     pub(super) hottest: f64,
 }
 
 impl Offered {
-    /// Of an open load whose end a clock decides; `None` for all others.
+    /// Arrivals of an open load that a clock ends; `None` for any other.
     pub(super) fn of(trial: &TrialSpec) -> Option<Self> {
         let (open, Stop::After(measured)) = (trial.load.open()?, trial.stop) else { return None };
         let rate = open.arrivals.mean_rate(measured);
@@ -454,31 +454,30 @@ impl Offered {
         Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
     }
 
-    /// The share of time for which the lock that most ask for is held. Of 1 or more there isn't enough, and the time from
-    /// one holder to the next comes on top.
+    /// Share of time for which the most popular lock is held, without handoffs. At 1 or more, the lock cannot keep up.
     pub(super) fn utilisation(&self) -> f64 {
         self.rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// The same while most arrive.
+    /// The same at the highest rate.
     pub(super) fn peak_utilisation(&self) -> f64 {
         self.peak_rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// The mean number of busy sessions, at least, if one is busy for a hold and this much longer (Little's law).
+    /// Lower bound for the mean number of busy sessions, each busy for a hold and `longer` (Little's law).
     pub(super) fn busy_sessions(&self, longer: Duration) -> f64 {
         self.rate * (self.hold + longer).as_secs_f64()
     }
 }
 
 impl TrialSpec {
-    /// The share of all acquisitions that ask for the lock that most ask for; in a closed load all locks are alike.
+    /// Share of all acquisitions that ask for the most popular lock; in a closed load all locks are alike.
     pub fn hottest_share(&self) -> f64 {
         Offered::of(self).map_or(1.0 / self.locks.max(1) as f64, |offered| offered.hottest)
     }
 }
 
-/// The mean hold of what a file replays within that time, and the share of the lock that most of it asks for.
+/// Mean hold of the arrivals replayed within that time, and the most popular lock's share of them.
 fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
     let end = micros(measured);
     let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);

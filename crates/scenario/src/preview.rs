@@ -1,4 +1,4 @@
-//! What `validate` shows: the trials that a scenario expands to, and how long they take.
+//! Output of `validate`: the trials of a scenario and their duration.
 
 use std::fmt;
 use std::time::Duration;
@@ -238,7 +238,7 @@ fn ensemble(scenario: &Scenario) -> String {
     }
 }
 
-/// What an existing ensemble gets, to follow the load.
+/// Requests on an existing ensemble, as a phrase to follow the load.
 fn requests(plan: &TrialPlan) -> String {
     if !plan.scenario.ensemble.is_external() {
         return String::new();

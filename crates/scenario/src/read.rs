@@ -1,4 +1,4 @@
-//! Reads the sections of a file, with a diagnostic for each key that is unknown and each value that is wrong.
+//! Reads the sections of a file, with a diagnostic for each unknown key and each wrong value.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl<'a> Sink<'a> {
         self.add(Diagnostic::error(span, message, help));
     }
 
-    /// Reports what is wrong with a value; there is none then.
+    /// Reports what is wrong with a value; returns `None` then.
     pub(super) fn checked<T>(&self, span: Range<usize>, read: Result<T, Wrong>) -> Option<T> {
         read.map_err(|wrong| {
             let (message, help) = wrong.split_once('\n').unwrap_or((&wrong, ""));
@@ -40,7 +40,7 @@ impl<'a> Sink<'a> {
         .ok()
     }
 
-    /// Reports keys of which one means nothing beside the others, and what to do about it.
+    /// Reports keys that have no effect together, with advice.
     pub(super) fn idle(
         &self,
         keys: &[&'static str],
@@ -67,8 +67,7 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
-    /// Position of a part of a text in the file, given that of the whole; `None` if the file has it in another form, because
-    /// of escapes.
+    /// Position in the file of a part of a text, given that of the whole; `None` if the text is escaped in the file.
     pub(super) fn within(
         &self,
         value: &Range<usize>,
@@ -83,7 +82,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Where the keys that were given stand: the key and its value.
+/// Positions of the given keys: the key and its value.
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeMap<String, (Range<usize>, Range<usize>)>);
 
@@ -109,7 +108,7 @@ impl Places {
         self.0.get(name).map(|(_, value)| value.clone())
     }
 
-    /// The keys among these that were given, in the order of the file, and where.
+    /// The given keys among these with their positions, in the order of the file.
     pub(super) fn given(&self, names: &[&'static str]) -> Vec<(&'static str, Range<usize>)> {
         let mut given: Vec<_> = names.iter().filter_map(|name| Some((*name, self.key(name)?))).collect();
         given.sort_by_key(|(_, key)| key.start);
@@ -129,7 +128,7 @@ pub(super) struct Given<T> {
     pub(super) places: Places,
 }
 
-/// Reads a section whose keys have been checked by [`known_keys`], each key on its own.
+/// Reads a section whose keys have been checked by [`known_keys`], each key separately.
 pub(super) fn section<T: Default + DeserializeOwned>(
     section: Section,
     table: &DeTable<'_>,
@@ -155,7 +154,7 @@ pub(super) fn section<T: Default + DeserializeOwned>(
     Given { said: deserialized(right).unwrap_or_default(), places: Places::of_table(table) }
 }
 
-/// What serde finds wrong with the value of a key, or with each item of its list.
+/// Serde's errors for the value of a key, or for each item of its list.
 fn mistakes<'a, T: DeserializeOwned>(key: &Spanned<DeString<'a>>, value: &TomlValue<'a>) -> Vec<Error> {
     let alone = |value: TomlValue<'a>| deserialized::<T>([(key.clone(), value)].into_iter().collect()).err();
     match (&**key.get_ref(), value.get_ref()) {
@@ -171,7 +170,7 @@ fn deserialized<T: DeserializeOwned>(table: DeTable<'_>) -> Result<T, Error> {
     T::deserialize(Deserializer::from(Spanned::new(0..0, table)))
 }
 
-/// What has a short form in its long one: a number as a list of one, a duration as a distribution.
+/// Expands short forms: a number into a list of one, a duration into a distribution.
 fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
     let long = match (key, value.get_ref()) {
         (_, DeValue::Table(_)) | ("contenders", DeValue::Array(_)) => return value.clone(),
@@ -185,7 +184,7 @@ fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
     Spanned::new(value.span(), long)
 }
 
-/// Messages of serde and toml, and what they mean here.
+/// Messages of serde and toml, and their replacements.
 const OWN_WORDS: [(&str, &str); 5] = [
     ("invalid type: unit variant", "this needs more than its name"),
     ("expected empty table", "this has no parts"),
@@ -194,7 +193,7 @@ const OWN_WORDS: [(&str, &str); 5] = [
     ("was too large", "the number is too large"),
 ];
 
-/// What to write for a key, with the distribution or process that its value names.
+/// Valid values for a key, with an example of the distribution or process that its value names.
 fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
     let Some(key) = field(section, key) else { return String::new() };
     let name = match value.get_ref() {
@@ -209,13 +208,13 @@ fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
     }
 }
 
-/// A mistake that serde found in the value of a key, and what to do about it.
+/// Message and advice for a serde error in the value of a key.
 fn explained(error: &str, otherwise: String) -> (String, String) {
     if let Some((message, help)) = error.split_once('\n') {
         return (message.to_owned(), help.to_owned());
     }
     let quoted: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
-    // Toml's own words for a stranger in the table of a distribution or a process.
+    // Toml's wording for an unknown key in the table of a distribution or a process.
     let extra = error
         .strip_prefix("unexpected keys in table: ")
         .and_then(|rest| rest.split_once(", available keys: "));
@@ -236,7 +235,7 @@ fn explained(error: &str, otherwise: String) -> (String, String) {
     }
 }
 
-/// Points at the first key: a place for what is not there. Without a fault's kind it can't be told what else it takes.
+/// Reports missing keys at the first key. `kind` is left out, because it determines which keys a fault takes.
 fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
     let missing = |field: &&Field| field.is_required() && table.get(field.name).is_none();
     for field in fields_of(section).filter(missing).filter(|field| field.name != "kind") {
@@ -246,8 +245,8 @@ fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
     }
 }
 
-/// Reports every key that a section does not have beside these parameters; `owner` may know where it belongs. The value of a
-/// misspelt key is kept under the name that was meant, so that what is wrong with it is reported, too.
+/// Reports every key that is neither in the section nor among these parameters; `owner` may know where it belongs. A misspelt
+/// key's value is kept under the intended name, so that its mistakes are reported, too.
 pub(super) fn known_keys<'a>(
     section: Section,
     table: &DeTable<'a>,
@@ -314,13 +313,13 @@ fn belongs(field: &Field) -> String {
     }
 }
 
-/// The key of the section that was meant, by its name or by another word for it.
+/// The intended key of the section, by its name or by another word for it.
 fn meant(key: &str, section: Section) -> Option<&'static str> {
     let by_word = |word: &str| fields_of(section).find(|field| field.also().any(|one| one == word));
     if let Some(field) = by_word(key) {
         return Some(field.name);
     }
-    // What is a key elsewhere is more likely in the wrong place than misspelt.
+    // A key of another section is more likely misplaced than misspelt.
     let is_elsewhere = fields().iter().any(|field| match section {
         Section::Top => field.section != section && field.name == key,
         Section::Ensemble => field.section == Section::Top && field.name == key,
@@ -341,7 +340,7 @@ pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
     Value::deserialize(ValueDeserializer::from(value.clone())).map_err(|error| error.message().to_owned())
 }
 
-/// The tables of a list that have a header of their own; also a single one, whose header lacks its second brackets.
+/// The tables of a list with its own header; also a single table, whose header lacks its second brackets.
 pub(super) fn list<'t, 'a>(
     key: &str,
     value: &'t TomlValue<'a>,
@@ -362,7 +361,7 @@ pub(super) fn list<'t, 'a>(
     }
 }
 
-/// What was found; where that is nothing, the value is reported.
+/// Returns `found`; reports the value if that is `None`.
 pub(super) fn expect<T>(
     found: Option<T>,
     value: &TomlValue<'_>,

@@ -1,4 +1,4 @@
-//! The reference page of the scenario file, generated from what the reader uses.
+//! The reference page of the scenario file, generated from the reader's own definitions.
 
 use super::diagnostic::listed;
 use super::fields::{Field, Form, Section, distributions, fields_of, processes};
@@ -25,7 +25,7 @@ pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     })
 }
 
-/// A table with these headings, separated by bars, as the cells of each row are.
+/// A table with these headings; bars separate headings and cells.
 fn table(headings: &str, rows: impl Iterator<Item = String>) -> String {
     let rule = "|---".repeat(headings.split('|').count());
     rows.fold(format!("| {headings} |\n{rule}|\n"), |table, row| table + "| " + &row + " |\n")
@@ -97,7 +97,7 @@ fn values(param: &Param) -> String {
     }
 }
 
-/// A text that stays inside its cell.
+/// A text escaped so that it stays inside its cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! Combinations that cannot be: each key is fine by itself, together they are not.
+//! Impossible combinations of keys that are valid by themselves.
 
 use std::iter;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use super::strategies::{ListedStrategy, takers};
 use super::value::{Is, Time, written};
 use zklockbench_core::units::contenders;
 
-/// Most arrivals of a trial: of each it is kept in memory what became of it.
+/// Most arrivals of a trial; the outcome of each is kept in memory.
 const ARRIVALS_MAX: usize = 50_000_000;
 
 const TRIALS_MAX: usize = 10_000;
 
-/// What is measured lasts at least so long, scaled or not.
+/// Shortest measured phase, scaled or not.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Reports what is wrong, where, and what to do about it; `None` where there is nothing to look at.
+/// Reports what is wrong, where, and what to do about it; `None` if there is nothing to check.
 type Rule = fn(&Document<'_>, &Sink<'_>) -> Option<()>;
 
 const CLOSED: &[Rule] = &[closed_stop, useless_locks];
@@ -130,7 +130,7 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Of an open load not all locks are held at once.
+/// Not used for an open load, where not all locks are held at once.
 fn useless_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (locks, value, most) = (file.said.locks?.0, file.places.value("locks")?, file.most_contenders()?);
     let message = format!("{locks} locks are more than {} can use", contenders(most));
@@ -208,7 +208,7 @@ fn open_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     is_endless.then(|| sink.error(file.load_key(), "nothing ends the measured phase", help))
 }
 
-/// What changes from the beginning of the measured phase needs to know when that is.
+/// A rate that changes from the start of the measured phase needs a fixed start.
 fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (process, arrivals) = file.arrivals.as_ref()?;
     let changes = !arrivals.is_stationary() && file.replay().is_none();
@@ -220,7 +220,7 @@ fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     (changes && is_longer).then(|| sink.error(value, message, help))
 }
 
-/// Neither no arrival at all nor more than there is room for. `time_scale` changes nothing about their number.
+/// There must be at least one arrival, and no more than fit in memory. `time_scale` does not change their number.
 fn count(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let ((process, _), said) = (file.arrivals.as_ref()?, &file.said);
     let most = file.most_contenders().unwrap_or(1) as f64;
@@ -276,7 +276,7 @@ fn identical(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// What every kind of clients says itself means nothing at the top.
+/// A key that every kind of clients sets has no effect at the top.
 fn clients(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let said_by_all = |name: &&str| file.clients.iter().all(|kind| kind.places.has(name));
     for name in ["hold", "think", "read_ratio"].into_iter().filter(said_by_all) {
@@ -305,7 +305,7 @@ fn warm_up(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     (most < least).then(|| sink.error(value, message, help))
 }
 
-/// Who takes a lock again that is not reentrant waits for itself.
+/// A contender that retakes a lock that is not reentrant waits for itself.
 fn depth(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let depth = file.said.depth?.0;
     let reentrant = file.catalog.locks.iter().filter(|card| card.guarantees.reentrant);
@@ -342,7 +342,7 @@ fn ensemble(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// What is long enough as written may not be once it is scaled.
+/// Times that are long enough as written may be too short once scaled.
 fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (file.said.time_scale?.0, file.places.value("time_scale")?);
     let smallest = file.strategies.iter().filter_map(|listed| listed.choice.poll_interval()).min();
@@ -356,7 +356,7 @@ fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// How often to repeat at most is a bound on repeating for a precision …
+/// `repetitions_at_most` limits the repetitions for a precision …
 fn repetitions_at_most(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let key = file.places.key("repetitions_at_most").filter(|_| !file.places.has("precision"))?;
     sink.idle(
@@ -368,7 +368,7 @@ fn repetitions_at_most(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// … and none below what is repeated anyway.
+/// … and must not be below `repetitions`.
 fn repetitions(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let precision = file.places.value("precision")?;
     let (least, most) = (file.said.repetitions?.0, file.said.repetitions_at_most?.0);
@@ -389,7 +389,7 @@ fn trials(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     (trials > TRIALS_MAX).then(|| sink.error(value, message, help))
 }
 
-/// Every arrival of a file is measured, so there is nothing before.
+/// Every arrival of a file is measured, so a replay has no warm-up.
 fn replayed_from_the_start(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     file.replay()?;
     let said = &file.said;

@@ -1,8 +1,8 @@
-//! The arrivals of an open load, all drawn before the load begins: the same seed gives the same arrivals, however fast the
+//! The arrivals of an open load, all determined before the load begins: the same seed gives the same arrivals, however fast the
 //! lock or the host is.
 //!
-//! Of several workers every one draws the whole load and keeps its [`Slice`], so that all parts together are the load that
-//! one worker would make. `docs/workloads.md` has the formulas.
+//! Each of several workers draws the whole load and keeps its [`Slice`], so that all parts together are the load of a single
+//! worker. `docs/workloads.md` has the formulas.
 
 use std::f64::consts::TAU;
 use std::fmt;
@@ -20,15 +20,15 @@ use zklockbench_core::clock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it is due, in microseconds after the load's start.
+    /// Time at which it is due, in microseconds after the load's start.
     pub at_us: u64,
-    /// The lock that it asks for, counted from 0.
+    /// Index of the requested lock.
     pub lock: usize,
     pub mode: Mode,
     pub hold: Duration,
 }
 
-/// What random numbers are for: each purpose has a stream of its own, so that none disturbs another.
+/// Purposes of random numbers: each has its own stream, so that none disturbs another.
 #[derive(Clone, Copy)]
 enum Purpose {
     Gap = 1,
@@ -36,20 +36,20 @@ enum Purpose {
     Hold = 3,
     Mode = 4,
     Rank = 5,
-    /// How long bursts and the pauses between them last.
+    /// Lengths of bursts and of the pauses between them.
     Burst = 6,
-    /// Which candidates a changing rate lets pass.
+    /// Candidates that a changing rate accepts.
     Thinning = 7,
     Kind = 8,
 }
 
 pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
 
-/// All arrivals of a trial that are due within this time from the load's start, which is that of the warm-up, by their
-/// times; each is drawn when it is asked for. Empty for other loads.
+/// All arrivals of a trial due within `lasts` from the load's start (the start of the warm-up), in order of time; each is drawn
+/// on demand. Empty for other loads.
 ///
-/// A process that is the same at all times goes on from the warm-up into the measured phase. Any other begins when the
-/// spec's warm-up is over, and before that arrivals come at its first rate; a replay has none there.
+/// A stationary process continues from the warm-up into the measured phase. Any other begins after the spec's warm-up, during
+/// which arrivals come at its first rate; a replay has none there.
 pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     let Some(open) = spec.load.open() else { return Box::new(std::iter::empty()) };
     let wanted = wanted(spec, open, lasts);
@@ -61,7 +61,7 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     );
     let mut kinds = KindDraw::new(spec.kinds(), stream(spec.seed, Purpose::Kind));
     Box::new(wanted.map(move |wanted| {
-        // Drawn even where the file says it, so that what one arrival says leaves the others as they are.
+        // Drawn even if the file specifies it, so that one arrival does not change the others.
         let kind = kinds.next();
         let (lock, hold) = (locks.draw(&mut which), kind.hold.sample(&mut holds));
         let reads = modes.random::<f64>() < kind.read_ratio;
@@ -78,7 +78,7 @@ pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
     coming(spec, lasts).collect()
 }
 
-/// The arrivals with what is known of each before anything else is drawn.
+/// The arrivals, with the values that are known before anything else is drawn.
 fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<Item = TraceArrival> + Send> {
     let times: Box<dyn Iterator<Item = u64> + Send> = match &open.arrivals {
         Arrivals::Replay(replay) => {
@@ -123,8 +123,8 @@ fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
     (0_u64..).map(move |number| (number as f64 * gap_us) as u64).take_while(move |at| *at < end)
 }
 
-/// An interrupted Poisson process with this mean rate, `peak` times as much in a burst, and bursts that last so long on
-/// average: bursts and pauses have exponential lengths, and the first state is drawn by the share of time that each takes.
+/// An interrupted Poisson process with this mean rate, `peak` times as high in a burst. Bursts and pauses have exponential
+/// lengths, with `length` as the mean of bursts; the first state is drawn by the share of time that each takes.
 fn bursts(
     mean: f64,
     peak: f64,
@@ -132,8 +132,8 @@ fn bursts(
     lasts: Duration,
     seed: u64,
 ) -> impl Iterator<Item = u64> + Send {
-    // How often a second a burst ends, while there is one, and one begins, while there is none:
-    // mean = rate × begins / (begins + ends), and rate = peak × mean.
+    // Bursts that end per second of burst, and begin per second of pause: mean = rate × begins / (begins + ends), and rate = peak
+    // × mean.
     let ends = 1.0 / length.as_secs_f64().max(1e-9);
     let (rate, begins) = (mean * peak, ends / (peak - 1.0).max(f64::EPSILON));
     let (mut gaps, mut states) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Burst));
@@ -167,13 +167,13 @@ struct Candidates {
 
 impl Candidates {
     fn next(&mut self, gaps: &mut ChaCha8Rng) -> Option<f64> {
-        // Without a rate the gap has no end.
+        // Without a rate the gap is infinite.
         self.at += exponential(gaps) / self.rate;
         (self.at < self.to).then_some(self.at)
     }
 }
 
-/// A time in which one formula has the rate. Times are seconds after the load's start.
+/// A time in which one formula gives the rate. Times are seconds after the load's start.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     from: f64,
@@ -182,7 +182,7 @@ struct Stretch {
     rate: Rate,
 }
 
-/// Arrivals a second, as a function of the time since a stretch began.
+/// Arrivals per second, as a function of the time since a stretch began.
 #[derive(Debug, Clone, Copy)]
 enum Rate {
     Flat,
@@ -213,8 +213,8 @@ impl Stretch {
     }
 }
 
-/// Lewis and Shedler: candidates come at the highest rate of their stretch, and each stays with the probability that the
-/// rate of its moment is of that.
+/// Thinning (Lewis and Shedler): candidates come at the highest rate of their stretch, and each is kept with the ratio of the
+/// current rate to the highest as its probability.
 fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
     let of = |stretch: &Stretch| Candidates { at: stretch.from, to: stretch.to, rate: stretch.highest };
@@ -235,7 +235,7 @@ fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + S
     })
 }
 
-/// The warm-up at the first rate, what changes, and, where that has an end, its last rate.
+/// The warm-up at the first rate, the changing part and, if that ends, the last rate.
 fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
     let begin = spec.warm_up.as_secs_f64().min(end);
     let mut stretches = vec![Stretch::flat(0.0, begin, arrivals.first_rate())];
@@ -271,13 +271,13 @@ fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
 }
 
 struct Locks {
-    /// For each rank the share of arrivals that ask for a lock of this or a lower rank; empty where all are alike.
+    /// Cumulative share of arrivals by rank of the lock; empty if all locks are alike.
     shares: Vec<f64>,
     ranked: Vec<usize>,
     count: usize,
 }
 
-/// So many locks by rank, the hottest first: which is which is drawn from the seed.
+/// `count` locks by rank, the most popular first, in an order drawn from the seed.
 pub fn ranked(seed: u64, count: usize) -> Vec<usize> {
     let mut ranked: Vec<usize> = (0..count).collect();
     ranked.shuffle(&mut stream(seed, Purpose::Rank));
@@ -311,7 +311,7 @@ impl Locks {
     }
 }
 
-/// Every n-th contender, arrival and fault, beginning with one of them.
+/// Every `of`-th contender, arrival and fault, starting at `index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     pub index: usize,
@@ -330,12 +330,12 @@ impl Slice {
         (self.index..count).step_by(self.of)
     }
 
-    /// Whether others make the rest of the load.
+    /// Whether other workers make the rest of the load.
     pub fn is_part(self) -> bool {
         self.of > 1
     }
 
-    /// Whether it does what must be done once: reads the servers' counters, prepares and removes nodes.
+    /// Whether this worker performs one-time tasks: reading the servers' counters, preparing and removing nodes.
     pub fn leads(self) -> bool {
         self.index == 0
     }

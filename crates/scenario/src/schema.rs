@@ -1,6 +1,6 @@
 //! The JSON Schema (draft 2020-12) of the scenario file, for editors that complete and check TOML.
 //!
-//! It says what one key may hold and the commonest impossible combinations; `validate` says everything.
+//! It covers single keys and the commonest impossible combinations; `validate` checks everything.
 
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     schema
 }
 
-/// Removes what only the reader and the reference page need.
+/// Removes annotations that only the reader and the reference page need.
 fn without_annotations(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
@@ -65,7 +65,7 @@ fn any_of(names: &[&str]) -> Value {
 }
 
 fn ensemble() -> Value {
-    // No file may say it.
+    // Not allowed in a file.
     let mut properties = properties(Section::Ensemble);
     properties.remove("compose");
     json!({
@@ -99,7 +99,7 @@ fn strategies(cards: &[LockCard]) -> Value {
     let names: Vec<_> = cards.iter().map(|card| card.name).collect();
     let mut choices = vec![json!({ "type": "string", "enum": names })];
     choices.extend(cards.iter().map(with_params));
-    // Locks of drivers are known only where they are named on the command line: nothing is said of their parameters.
+    // A driver's locks are known only once the command line names it, so their parameters are not described.
     let drivers: [Value; 2] = serde_json::from_str(include_str!("drivers.json")).unwrap_or_default();
     choices.extend(drivers);
     json!({ "anyOf": choices })
@@ -171,7 +171,7 @@ fn fault(card: &FaultCard) -> Value {
     })
 }
 
-/// Whether a key of all faults means something to this kind.
+/// Whether a key of all faults applies to this kind.
 fn has_key(card: &FaultCard, name: &str) -> bool {
     match name {
         "target" => card.targets != Targets::Fixed,

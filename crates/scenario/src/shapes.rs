@@ -1,5 +1,5 @@
-//! How a file writes distributions of times, processes of arrivals and popularity: by a name alone, or by a table of one name
-//! and its parts.
+//! How a file writes distributions of times, arrival processes and popularity: a name alone, or a table with one name and its
+//! parts.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) enum Shape {
     Measured(#[schemars(length(min = 1, max = 1000))] Vec<Drawn>),
 }
 
-/// A distribution as a key has it.
+/// A distribution as the value of a key.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "Shape")]
 pub(super) struct Times(pub(super) Distribution);
@@ -121,8 +121,8 @@ pub(super) struct RateStep {
     lasts: Is<Time<1, WEEK>>,
 }
 
-/// Reads a file of arrivals that a scenario names: the arrivals by their time, or file, line and what is wrong there.
-/// `scenario` itself opens no files.
+/// Reads a file of arrivals that a scenario names, in order of time; the error has the file, the line and what is wrong there.
+/// This crate itself opens no files.
 pub type ReadTrace<'r> = &'r dyn Fn(&Path) -> Result<Vec<TraceArrival>, String>;
 
 impl Process {
@@ -145,7 +145,7 @@ impl Process {
         Self::WITH_RATE.contains(&self.name())
     }
 
-    /// The arrivals, at one a second where the process takes a rate.
+    /// The arrivals, at one per second if the process takes a rate.
     pub(super) fn arrivals(self, traces: ReadTrace<'_>) -> Result<Arrivals, Wrong> {
         let rate = 1.0;
         Ok(match self {

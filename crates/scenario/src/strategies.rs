@@ -1,4 +1,4 @@
-//! The list of strategies, read against the cards of the locks that exist.
+//! The list of strategies, read against the cards of the existing locks.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct ListedStrategy<'c> {
 }
 
 impl ListedStrategy<'_> {
-    /// Looks again after an interval instead of waiting for a notification.
+    /// Whether the strategy polls instead of waiting for a notification.
     pub(super) fn polls(&self) -> bool {
         self.card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM)
     }
@@ -49,7 +49,7 @@ pub(super) fn strategies<'c>(
     (read, whole)
 }
 
-/// Gives the scenario's poll interval to every strategy that polls and did not set its own.
+/// Gives the scenario's poll interval to every polling strategy that did not set its own.
 pub(super) fn apply_poll_interval(listed: &mut [ListedStrategy<'_>], interval: Duration) {
     for strategy in listed.iter_mut().filter(|strategy| strategy.polls()) {
         if !strategy.choice.label.contains(&format!(" {POLL_INTERVAL_PARAM}=")) {
@@ -82,7 +82,7 @@ fn from_table<'c>(
     let mut spread = None;
     let card = match table.remove("driver") {
         Some(driver) => {
-            // It says how the driver is run, and is no parameter of its locks.
+            // Controls how the driver runs, so it is no parameter of its locks.
             if let Some(value) = table.remove(PROCESSES) {
                 let read = plain(&value).and_then(|value| processes(&value));
                 spread = sink.checked(value.span(), read);
@@ -109,7 +109,7 @@ fn from_table<'c>(
     whole.then(|| ListedStrategy { card, choice: choice(card, &set, spread), span: item.span() })
 }
 
-/// The key that says over how many processes of a driver the contenders are spread.
+/// Key for the number of driver processes over which the contenders are spread.
 const PROCESSES: &str = "processes";
 
 fn named<'c>(
@@ -126,7 +126,7 @@ fn named<'c>(
     card(name, &value, cards, sink)
 }
 
-/// The lock of a driver, which has two names: the driver's, and the lock's within it.
+/// A driver's lock, which has two names: the driver's, and the lock's within it.
 fn driven<'c>(
     item: &TomlValue<'_>,
     driver: &TomlValue<'_>,
@@ -142,7 +142,7 @@ fn driven<'c>(
         return None;
     };
     let lock = expect(value.get_ref().as_str(), &value, "a lock's name", "write it in quotes", sink)?;
-    // Where nothing is known of the driver, that is what is wrong, and not its lock.
+    // If the driver is unknown, it is reported instead of its lock.
     let at = if locks_of(driver_name, cards).is_empty() { driver } else { &value };
     card(&format!("{driver_name}:{lock}"), at, cards, sink)
 }
@@ -151,7 +151,7 @@ fn locks_of<'c>(driver: &str, cards: &'c [LockCard]) -> Vec<&'c str> {
     cards.iter().filter_map(|card| card.name.strip_prefix(driver)?.strip_prefix(':')).collect()
 }
 
-/// Why there is no such lock of a driver, and what to do about it.
+/// Message and advice for an unknown lock of a driver.
 fn unknown_lock(driver: &str, lock: &str, cards: &[LockCard]) -> (String, String) {
     let (locks, driver) = (locks_of(driver, cards), shown(driver, 60));
     if locks.is_empty() {
@@ -180,14 +180,14 @@ fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'
     found
 }
 
-/// Several locks, of which each contender uses one.
+/// A mix of several locks, of which each contender uses one.
 fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
     let members: Vec<_> = members(name).map(|name| card(name, at, cards, sink)).collect::<Option<_>>()?;
     let mixed = LockCard::mixed(&members);
     sink.checked(at.span(), mixed.map_err(|why| wrong(format!("`{}` can't be mixed", shown(name, 60)), why)))
 }
 
-/// Reports every parameter that has no meaning beside the others; whether there is none.
+/// Reports every parameter that has no effect beside the others; returns whether there is none.
 fn has_no_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) -> bool {
     let mut none = true;
     for key in params.keys() {
@@ -200,7 +200,7 @@ fn has_no_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>
     none
 }
 
-/// Reports every parameter that asks for more than there is; whether there is none.
+/// Reports every parameter that exceeds what is available; returns whether there is none.
 fn can_be_served(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) -> bool {
     let mut all = true;
     for (key, value) in params {

@@ -1,7 +1,6 @@
-//! Arrivals from a file: CSV in, arrivals by their time out. `docs/workloads.md` describes the format.
+//! Arrivals from a file: CSV in, arrivals in order of time out. `docs/workloads.md` describes the format.
 //!
-//! It opens no files and knows no other format: their readers tell a [`TraceBuilder`]
-//! what arrives.
+//! This module opens no files and knows no other format; readers of other formats pass arrivals to a [`TraceBuilder`].
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,10 +13,10 @@ use super::file::CONTENDERS_MAX;
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{format_duration, parse_duration, shown};
 
-/// The longest time from the first arrival to the last.
+/// Longest time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
-/// The latest time of a decimal number of seconds: later than any clock's, and exact in microseconds.
+/// Latest time in decimal seconds: later than any clock's, and exact in microseconds.
 const LATEST_S: f64 = 4e9;
 /// Most arrivals of a file.
 const ROWS_MAX: usize = 5_000_000;
@@ -28,13 +27,12 @@ const COLUMNS: [&str; 3] = ["time", "lock", "hold"];
 pub struct TraceBuilder {
     first_us: u64,
     arrivals: Vec<TraceArrival>,
-    /// Each lock's number in the order of appearance, and the line on which it first stood.
+    /// Each lock's number in order of appearance, and its first line.
     locks: HashMap<String, (usize, u64)>,
 }
 
 impl TraceBuilder {
-    /// An arrival at that time of any clock, which was read from that line. Returns its number, for
-    /// [`TraceBuilder::held`].
+    /// Adds an arrival, read from that line, at that time of any clock. Returns its number, for [`TraceBuilder::held`].
     pub fn arrives(&mut self, line: u64, at_us: u64, lock: Option<&str>) -> Result<usize, String> {
         let number = self.arrivals.len();
         if number == 0 {
@@ -80,8 +78,7 @@ impl TraceBuilder {
         Ok(number)
     }
 
-    /// The arrivals. Locks keep their numbers where all are numbers; otherwise their names are numbered in the order in
-    /// which they appear.
+    /// The arrivals. Locks keep their numbers if all are numbers; otherwise their names are numbered in order of appearance.
     pub fn finish(mut self) -> Result<Vec<TraceArrival>, String> {
         let written: Option<Vec<_>> = self
             .locks
@@ -130,8 +127,8 @@ pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
     trace.finish()
 }
 
-/// What is read, with a line feed at the end of each line: the reader of CSV also takes a carriage return for an end, but counts
-/// line feeds, and would number a line after both as the one before.
+/// The input with a line feed at the end of each line. The CSV reader also accepts carriage returns but counts line feeds, so a
+/// line after both would get the number of the one before.
 struct LineFeeds<R> {
     input: R,
     after_return: bool,

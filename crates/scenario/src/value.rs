@@ -1,5 +1,4 @@
-//! The kinds of values that keys and parameters have: how each is read, and what may be written for it in words and as a
-//! JSON Schema.
+//! The kinds of values of keys and parameters: how each is read, and its valid values as text and as a JSON Schema.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -33,11 +32,10 @@ pub(super) fn wrong_type(expected: &str, found: &Value, help: &str) -> Wrong {
     wrong(format!("expected {expected}, found {article} {kind}: `{}`", shown(&found.to_string(), 40)), help)
 }
 
-/// A kind of values.
 pub(super) trait Kind {
     type Value;
 
-    /// What may be written, without an article.
+    /// Description of valid values, without an article.
     fn words() -> String;
     fn schema() -> serde_json::Value;
     fn read(value: &Value) -> Result<Self::Value, Wrong>;
@@ -62,7 +60,7 @@ impl<K: Kind<Value: Default>> Default for Is<K> {
 
 impl<'de, K: Kind> Deserialize<'de> for Is<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Errors of a newtype get the position of its value, also inside a list.
+        // Errors in a newtype get the position of its value, also inside a list.
         deserializer.deserialize_newtype_struct("Is", Read(PhantomData))
     }
 }
@@ -100,7 +98,7 @@ impl<K: Kind> JsonSchema for Is<K> {
 /// A whole number within these bounds.
 pub(super) struct Whole<T, const LEAST: u64, const MOST: u64>(PhantomData<T>);
 
-/// The largest whole number of TOML, which is no bound worth mentioning.
+/// The largest whole number of TOML, a bound that messages omit.
 pub(super) const UNBOUNDED: u64 = i64::MAX as u64;
 
 impl<T: TryFrom<u64>, const LEAST: u64, const MOST: u64> Kind for Whole<T, LEAST, MOST> {
@@ -141,7 +139,7 @@ fn out_of_bounds(value: &Value, help: &str) -> Wrong {
     wrong(format!("`{}` is out of bounds", shown(&text, 40)), help)
 }
 
-/// A duration within these bounds, which are milliseconds.
+/// A duration within these bounds, in milliseconds.
 pub(super) struct Time<const LEAST: u64, const MOST: u64>;
 
 impl<const LEAST: u64, const MOST: u64> Time<LEAST, MOST> {
@@ -189,7 +187,7 @@ fn duration(value: &Value, bounds: &RangeInclusive<Duration>) -> Result<Duration
     Err(out_of_bounds(value, &format!("write a duration from {least} to {most}")))
 }
 
-/// A number within these bounds, which are millionths.
+/// A number within these bounds, in millionths.
 pub(super) struct Number<const LEAST: u64, const MOST: u64>;
 
 impl<const LEAST: u64, const MOST: u64> Number<LEAST, MOST> {
@@ -213,7 +211,7 @@ impl<const LEAST: u64, const MOST: u64> Kind for Number<LEAST, MOST> {
             Value::Float(number) => *number,
             Value::Integer(number) => *number as f64,
             other => {
-                // Such as "40/s": the key says in which unit it is.
+                // Accepts "40/s": the key implies the unit.
                 let digits = other.as_str().map(|text| text.trim().trim_end_matches("/s").trim_end());
                 if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
                     help = format!("write {digits}, without quotes or a unit");
@@ -260,7 +258,7 @@ impl Kind for Servers {
     }
 }
 
-/// Lower-case letters, digits and hyphens: the name becomes part of a directory's.
+/// Lower-case letters, digits and hyphens, because the name becomes part of a directory name.
 pub(super) struct Name;
 
 impl Kind for Name {
@@ -381,7 +379,7 @@ impl Kind for ConnectString {
     }
 }
 
-/// The number of processes of a driver over which contenders are spread.
+/// The number of a driver's processes over which contenders are spread.
 pub(super) fn processes(value: &Value) -> Result<DriverProcesses, Wrong> {
     match value.as_str() {
         Some("one") => Ok(DriverProcesses::One),
@@ -394,10 +392,9 @@ pub(super) fn processes(value: &Value) -> Result<DriverProcesses, Wrong> {
     }
 }
 
-/// Bounds of poll intervals: shorter would measure a busy loop.
+/// Bounds of poll intervals; a shorter one would measure a busy loop.
 pub(super) type PollInterval = Time<1, 3_600_000>;
 
-/// A parameter's value.
 pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wrong> {
     match param.kind {
         ParamKind::Duration if param.name == super::fields::POLL_INTERVAL_PARAM => {

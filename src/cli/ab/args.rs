@@ -1,4 +1,4 @@
-//! What `ab` is told: how many blocks, and what its sides are.
+//! Options of `ab`: the number of blocks, and the two sides.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub struct AbArgs {
     pub opening: OpeningArgs,
 }
 
-/// More blocks would take too long.
+/// Most blocks; more would take too long.
 const BLOCKS_MOST: i64 = 500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,13 +58,13 @@ pub struct SideArgs {
     pub connect: Option<String>,
     pub compose: Option<PathBuf>,
     pub zookeeper_home: Option<PathBuf>,
-    /// A binary of this suite.
+    /// Path to a binary of this suite.
     pub program: Option<PathBuf>,
-    /// Drivers, which go before those of both sides.
+    /// Drivers, which take precedence over those of both sides.
     pub drivers: Vec<DriverCommand>,
 }
 
-/// Makes the options of one side: the same ones under names of their own.
+/// Defines the options of one side: the same for both, with different names.
 macro_rules! side {
     ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal,
      $driver:literal) => {
@@ -109,7 +109,7 @@ side! {
     SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program", "b-driver"
 }
 
-/// A share such as `3%` or `0.03`, more than nothing and less than all.
+/// Parses a share such as `3%` or `0.03`, above 0 and below 1.
 fn share(text: &str) -> Result<f64, String> {
     let help = "write a share such as 5%";
     let (digits, unit) =

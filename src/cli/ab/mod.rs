@@ -1,8 +1,8 @@
-//! `ab`: two sides of a scenario, run in alternating blocks: on one ensemble that is kept for all of them, or on ensembles
-//! that are opened anew for each.
+//! `ab`: two sides of a scenario, run in alternating blocks, either on one ensemble for all blocks or on ensembles that are
+//! reopened for each block.
 //!
-//! Every run is a process of its own, told what `run` would be told by hand, so that binaries can be compared as well as
-//! parameters, and every run leaves an ordinary directory.
+//! Every run is a separate process, started as if by hand, so binaries can be compared as well as parameters. Every run leaves an
+//! ordinary directory.
 
 pub mod args;
 mod side;
@@ -39,9 +39,9 @@ use zklockbench_zk::Access;
 
 /// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
-/// Pairs cancel out what the machine does to both, so that every figure can have the same margin.
+/// Default margin for every figure; pairing cancels disturbances that affect both sides.
 const MARGIN: f64 = 0.05;
-/// Where the intervals alone decide, so many blocks at most.
+/// Limit on the number of blocks if the intervals alone decide when to stop.
 const BLOCKS_AT_MOST: u32 = 40;
 const START: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_secs(8);
@@ -73,7 +73,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         folders: FOLDERS,
         shares_ensemble: true,
     })?;
-    // All of a block run on one ensemble.
+    // All runs of a block share one ensemble.
     let whole =
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);
     series.forget(|listed| Turn::ALL.iter().any(|turn| listed == key(whole, *turn)));
@@ -113,8 +113,8 @@ fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
 
-/// By which rules it is judged. Of what was lost, 5 % would be one of twenty: unless asked otherwise it has the margin that
-/// `compare` has.
+/// Terms of the comparison. Figures of losses have the margins of `compare` unless a margin is given: 5 % would be a single one
+/// of twenty losses.
 fn terms(judging: &Judging) -> Terms {
     let mut terms = judging.terms(Some(MARGIN));
     if !judging.has_margin_of_all() {
@@ -126,7 +126,7 @@ fn terms(judging: &Judging) -> Terms {
     terms
 }
 
-/// How many blocks, so that all of that many comparisons can be decided.
+/// Number of blocks that can decide this many comparisons.
 fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     let outside = args.judging.alpha;
     let needed = |outside: f64| -> Option<u32> {
@@ -159,7 +159,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
 
 fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
     OpeningArgs {
-        // The kept ensemble could be that of one side only, and has a longer life behind it than a fresh one.
+        // The kept ensemble could belong to only one side, and has run for longer than a fresh one.
         fresh: args.opening.fresh || !shared,
         install: InstallArgs { zookeeper_home: side.zookeeper_home.clone() },
         ..args.opening.clone()
@@ -167,11 +167,11 @@ fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
 }
 
 struct Estimate {
-    /// With its ensembles, where these are opened anew.
+    /// Duration of a block, including its ensembles if they are reopened.
     block: Duration,
-    /// What comes before the first one.
+    /// Time before the first block.
     start: Duration,
-    /// The blocks that are run in any case.
+    /// Number of blocks that always run.
     blocks: u32,
 }
 
@@ -186,7 +186,7 @@ impl Estimate {
         if a.shares_ensemble_with(b) {
             return Self { block: runs, start: start(a), blocks: length.blocks };
         }
-        // What is ours is opened anew for each block.
+        // Local ensembles are reopened for each block.
         let sides = [(a, if a.scenario().ensemble.is_local() { 2 } else { 1 }), (b, 1)];
         let of = |is_ours: bool| -> Duration {
             sides
@@ -237,7 +237,7 @@ fn key(block: u32, turn: Turn) -> String {
     format!("{block:03}-{}", turn.name())
 }
 
-/// What has to be the same for the comparison to go on: how long it is and how it is judged may change.
+/// Settings that must not change when the comparison is resumed; its length and its terms may.
 fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     let of = |side: &Side| {
         let mut asked = json!({
@@ -245,7 +245,7 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
             "program": side.program.path,
             "zookeeper_home": side.zookeeper_home,
         });
-        // Those that have none are resumed by the lists of versions that knew none.
+        // Left out if there are none, so that series of older versions can still be resumed.
         if side.drivers.is_some() {
             asked["drivers"] = json!(side.recorded_drivers());
         }
@@ -254,14 +254,15 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     json!({ "a": of(a), "b": of(b), "threads": args.generator.threads })
 }
 
-/// The ensembles that are open.
+/// The open ensembles.
 ///
-/// What servers happen to be like after a start (where the leader is, how their memory lies) would be taken for what the
-/// sides differ in. So sides that share an ensemble share one start, and ones that don't have theirs opened anew for each
-/// block, A's a second time for A again: whatever a start does then differs from block to block, and between A and A again.
+/// Servers differ by chance from one start to the next (where the leader is, how their memory is laid out), and that must not
+/// look like a difference between the sides. So sides that share an ensemble share one start. Otherwise, both ensembles are
+/// reopened for each block, and A's a second time for A again, so that these differences vary between blocks, and between A and A
+/// again.
 struct ComparedEnsembles {
     opened: BTreeMap<Turn, ReadyEnsemble>,
-    /// What each was when it was first opened.
+    /// Description of each ensemble when it was first opened.
     described: BTreeMap<Turn, (EnsembleInfo, Floor)>,
     shared: bool,
     access: Access,
@@ -322,12 +323,12 @@ struct ComparisonInProgress {
     estimate: Estimate,
     series: Series,
     places: ComparedEnsembles,
-    /// Of the first block, what was counted of requests on the wire.
+    /// Requests counted on the wire in the first block.
     counted: Vec<CountedCell>,
     blocks: Vec<BlockRecord>,
-    /// Of each block that ran to its end, what it said to each question.
+    /// Answers to each question from every completed block.
     answers: Vec<(u32, Vec<Answers>)>,
-    /// Whether the locks held, in all runs of a side.
+    /// Verdict over all runs of a side.
     judged: BySide<Verdict>,
 }
 
@@ -344,8 +345,8 @@ impl BlockRun {
         })
     }
 
-    /// Whether its locks held, as far as sound trials tell. What the machine spoiled is for another block to show; but what
-    /// was violated was violated in any trial.
+    /// Verdict on the locks, as far as valid trials show. Another block can replace trials that the machine spoiled; but a
+    /// violation counts in any trial.
     fn judged(&self) -> Verdict {
         let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
         let all_ran = trials.len() == self.stored.run.planned_trials;
@@ -376,7 +377,7 @@ impl ComparisonInProgress {
         let ran_before = Turn::ALL.iter().all(|turn| self.series.has(&key(block.number, *turn)));
         let is_anew = |turn: &Turn| self.places.is_opened_anew(*turn, self.sides.of(*turn));
         let anew: Vec<Turn> = block.order.into_iter().filter(is_anew).collect();
-        // Of a block whose runs are there already nothing is needed but what its ensembles were like.
+        // A block that has already run needs only the description of its ensembles.
         let is_needed = !ran_before || self.places.described.is_empty();
         for turn in anew.iter().filter(|_| is_needed) {
             let side = self.sides.of(*turn);
@@ -432,7 +433,7 @@ impl ComparisonInProgress {
             Ok(run)
         };
         let run = self.series.run(&key(block.number, turn), command, stop).await?;
-        // A run that left no results ends the comparison: another one would only end in the same way.
+        // A run without results ends the comparison: another attempt would most likely end in the same way.
         let which = format!("{} of block {}", turn.title(), block.number);
         let stored = zklockbench_results::read(run.results(&which, self.places.ended())?)?;
         let name = run.directory.file_name().unwrap_or_default().to_string_lossy();
@@ -446,7 +447,7 @@ impl ComparisonInProgress {
         Ok(BlockRun { record, stored })
     }
 
-    /// When that run counts requests on the wire. The first block is enough, unless they are compared.
+    /// When this run counts requests on the wire. The first block is enough, unless the counts are compared.
     fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
         let asked = self.args.generator.counting;
         let counts = [Turn::A, Turn::B].iter().any(|turn| asked.counts(self.sides.of(*turn).scenario()));
@@ -468,7 +469,7 @@ impl ComparisonInProgress {
         u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many blocks lack a pair because a run was spoiled.
+    /// Number of blocks without a complete pair because a run was spoiled.
     fn spoiled(&self) -> u32 {
         let spoiled = self.answers.iter().filter(|(_, each)| each.iter().any(Answers::is_spoiled));
         u32::try_from(spoiled.count()).unwrap_or(u32::MAX)
@@ -497,7 +498,7 @@ impl ComparisonInProgress {
         output::note(&format!("[{}/{}] {ratios}{left}", block.number, planned.max(block.number)));
     }
 
-    /// How long a block takes, by those that have ended.
+    /// Mean duration of the completed blocks.
     fn pace(&self) -> Duration {
         let took: u64 = self.blocks.iter().flat_map(|block| &block.runs).map(|run| run.took_us).sum();
         match self.blocks.len() {

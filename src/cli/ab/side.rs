@@ -1,5 +1,5 @@
-//! The two sides: what each runs, where, by which binary, and in which words that is told; whether what the drivers declare
-//! that they have of their own can be compared; and what is compared by default, by what the load measures.
+//! The two sides: what each runs, where, and with which binary and options. Also compares what their drivers declare, and chooses
+//! the default figures by the load.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Figure, Statistic};
 use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
-/// Keys that the comparison decides by itself, and why.
+/// Keys that the comparison sets by itself, and why.
 const DECIDED: [(&str, &str); 4] = [
     ("repetitions", "each block runs every combination once; use --blocks"),
     ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
@@ -45,15 +45,15 @@ impl<T> BySide<T> {
 }
 
 pub struct Side {
-    /// Which: [`Turn::A`] or [`Turn::B`].
+    /// Either [`Turn::A`] or [`Turn::B`].
     pub turn: Turn,
-    /// How it differs from the other, as it was written on the command line; of a driver, what that says of itself, too.
+    /// Differences from the other side as written on the command line, and the descriptions of its drivers.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
-    /// Where its ZooKeeper is, where that was said.
+    /// Directory of its ZooKeeper, if specified.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
-    /// Its drivers, where it has some of its own.
+    /// Its own drivers, if it has any.
     pub drivers: Option<OwnDrivers>,
     overrides: Overrides,
 }
@@ -62,14 +62,14 @@ pub struct Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub path: PathBuf,
-    /// What it says of itself, such as `zklockbench 0.1.0`.
+    /// Version as reported by the binary, such as `zklockbench 0.1.0`.
     pub version: String,
 }
 
 impl Side {
     pub async fn read(turn: Turn, args: &AbArgs, own: &SideArgs) -> Result<Self, Error> {
         let overrides = overrides(turn, &args.overrides, own)?;
-        // Where their drivers differ, what is wrong for one side is not for the other.
+        // If drivers differ, an error may apply to one side only, so it names the side.
         let differ = !args.side_a.drivers.is_empty() || !args.side_b.drivers.is_empty();
         let of_side = |error: Error| if differ { error.about(turn.title()) } else { error };
         let drivers = (!own.drivers.is_empty()).then(|| OwnDrivers::of(&own.drivers));
@@ -120,12 +120,12 @@ impl Side {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
 
-    /// Its existing ensemble, where only the scenario names it.
+    /// Its existing ensemble, if only the scenario names it.
     pub fn unnamed(&self) -> Option<&str> {
         self.overrides.unnamed(self.scenario())
     }
 
-    /// Whether its servers are started for it, so that they can be started anew.
+    /// Whether its servers are started for it, and so can be restarted.
     pub fn has_own_servers(&self) -> bool {
         !self.scenario().ensemble.is_external()
     }
@@ -152,7 +152,7 @@ impl Side {
         self.drivers.iter().flat_map(|drivers| &drivers.own).map(record).collect()
     }
 
-    /// What its binary is told of the scenario's changes.
+    /// Options for its binary that change the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
         let Overrides { contenders, strategies, duration, time_scale, set, .. } = &self.overrides;
         let mut words: Vec<OsString> = Vec::new();
@@ -172,7 +172,7 @@ impl Side {
         if let Some(factor) = time_scale {
             option("--time-scale", factor.to_string().into());
         }
-        // The ensemble is there already.
+        // The ensemble is already open.
         for set in set.iter().filter(|set| !is_about(set, "ensemble")) {
             option("--set", set.into());
         }
@@ -180,7 +180,7 @@ impl Side {
     }
 }
 
-/// What both sides are told and what one alone is, which wins.
+/// Overrides of a side: the common ones, and its own, which take precedence.
 fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides, Error> {
     let mut all = common.clone();
     if own.connect.is_some() || own.compose.is_some() {
@@ -190,7 +190,7 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         (all.place.connect, all.place.compose) = (own.connect.clone(), own.compose.clone());
     }
     for text in &own.set {
-        // As `--set` takes it.
+        // Same syntax as `--set`.
         let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
         all.set.push(format!("{key}={value}"));
     }
@@ -240,7 +240,7 @@ impl Program {
             let (option, path) = (turn.name(), named.display());
             Error::usage(format!("--{option}-program {path}: {why}; name a binary of zklockbench"))
         };
-        // A name alone is looked for on the path, unless it is there.
+        // A bare name is searched for on the path, unless the file exists.
         let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
         let mut command = tokio::process::Command::new(&path);
         command.arg("--version").stdin(std::process::Stdio::null()).kill_on_drop(true);
@@ -255,7 +255,7 @@ impl Program {
     }
 }
 
-/// What is to be known of the sides' drivers before they are compared.
+/// Checks that the sides' drivers can be compared; returns notes on their differences.
 pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     let mut notes = same_drivers(a, b);
     for compared in compared_locks(a, b) {
@@ -280,7 +280,7 @@ pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     Ok(notes)
 }
 
-/// Drivers that are the same on both sides as far as they say.
+/// Notes on drivers whose descriptions are the same on both sides.
 fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
     let (Some(of_a), Some(of_b)) = (&a.drivers, &b.drivers) else { return Vec::new() };
     let twin = |one: &DriverProgram| {
@@ -300,7 +300,7 @@ fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
     of_a.own.iter().filter_map(twin).collect()
 }
 
-/// A driver's lock that both sides use, of which at least one has a driver of its own.
+/// A driver's lock that both sides use, if at least one side has its own drivers.
 struct ComparedLock<'a> {
     choices: [&'a StrategyChoice; 2],
     locks: [&'a DrivenLock; 2],
@@ -315,7 +315,7 @@ fn compared_locks<'a>(a: &'a Side, b: &'a Side) -> impl Iterator<Item = Compared
     })
 }
 
-/// What may make a difference that is not the library's speed.
+/// Differences other than the library's speed.
 fn differences(ComparedLock { choices: [a, b], locks }: &ComparedLock<'_>) -> Vec<String> {
     let declared = |lock: &DrivenLock| {
         let abilities = lock.abilities;
@@ -341,7 +341,7 @@ fn differences(ComparedLock { choices: [a, b], locks }: &ComparedLock<'_>) -> Ve
     abilities.chain(params).collect()
 }
 
-/// What is asked about both, or else what their loads measure.
+/// The requested figures for both sides, or by default those that their loads measure.
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
@@ -380,11 +380,11 @@ fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }
 
-/// The figures of which a trial has enough samples for them to say something.
+/// Figures for which a trial has enough samples.
 fn usual(trial: &TrialSpec) -> Vec<Figure> {
     let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
     let mut figures = match trial.load {
-        // Its throughput is that of the conductor, who lets contenders queue up one by one.
+        // Its throughput reflects the conductor, which lets contenders queue one by one.
         Load::Batch => Vec::new(),
         Load::Closed | Load::Open(_) => vec![percentile(Measure::Wait, 50), percentile(Measure::Wait, 99)],
     };

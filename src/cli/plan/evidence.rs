@@ -1,4 +1,4 @@
-//! What stored results say of each strategy.
+//! Evidence from stored results for each strategy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use zklockbench_record::{EnsembleInfo, HostInfo};
 use zklockbench_results::layout;
 use zklockbench_scenario::each_way;
 
-/// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
+/// Levels below a named directory that are searched: a store has sweeps, a sweep has points, a point is a run.
 const DEPTH: usize = 4;
-/// How the names of runs end that verify a plan, before their number.
+/// Part, before the number, of the names of runs that verify a plan.
 pub const VERIFIES: &str = "verify-";
 
 #[derive(Default)]
 pub struct StoredEvidence {
-    /// How much longer round trips must have been made in trials that say something.
+    /// Added round-trip time of the trials that count as evidence.
     round_trip: Option<Duration>,
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
     pub sources: Vec<PathBuf>,
     pub place: Option<(HostInfo, EnsembleInfo)>,
-    /// Whether the data of the servers lay in memory, as far as a result says.
+    /// Whether the servers' data was in memory, if a result says so.
     in_memory: Option<bool>,
     pub left_out: Vec<String>,
 }
@@ -63,14 +63,14 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// What a plan was answered from, and nothing else of what it measured: it has left out trials with a reason, and those
-    /// that verified it are no evidence for it.
+    /// Takes only the evidence that a plan's answer was based on: trials that it left out had a reason, and runs that verified it
+    /// are no evidence.
     fn take_plan(&mut self, dir: &Path) -> Result<(), Error> {
         let plan = plan::read(dir)?;
         let trials: BTreeSet<String> =
             plan.answers.iter().flat_map(|answer| &answer.sources).cloned().collect();
         for source in &plan.sources {
-            // Where it lies now, wherever it lay when the plan was made.
+            // The results may have moved since the plan was made.
             let here = dir.join(plan::RUNS).join(source.file_name().unwrap_or_default());
             let source = if here.is_dir() { &here } else { source };
             if disk::has(source, layout::CALIBRATION) {
@@ -89,7 +89,7 @@ impl StoredEvidence {
         let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
         for trial in &stored.trials {
             let added = trial.spec.added_round_trip();
-            // A distance that is added throughout is no failure.
+            // A distance added throughout is not a failure.
             let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
             let failures =
                 failures.filter_map(|fault| MeasuredFailure::of(trial, fault, hits_servers(&fault.kind)));
@@ -102,13 +102,13 @@ impl StoredEvidence {
                 }
                 Ok(_) => {
                     let why = self.other_distance(&name, added);
-                    // All trials of a run have it in common.
+                    // All trials of a run share the reason.
                     if !self.left_out.contains(&why) {
                         self.left_out.push(why);
                     }
                 }
                 Err(_) if !trial.faults.is_empty() && added.is_none() => {}
-                // It was to tell of the outage.
+                // This trial was only meant to measure the outage.
                 Err(_) if trial.faults.iter().any(|one| hits_servers(&one.kind)) => {}
                 Err(why) => self.left_out.push(why),
             }
@@ -134,7 +134,7 @@ impl StoredEvidence {
         )
     }
 
-    /// Whether it was measured where the others were.
+    /// Checks that a result was measured on the same host and ensemble as the others.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
         let apart = |what: String, before: String| {
             Err(Error::usage(format!(
@@ -164,7 +164,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Where the data of that ensemble lies and where that of these results, if not at the same place.
+    /// Location of that ensemble's data and of these results' data, if they differ.
     fn other_placement(&self, ensemble: &EnsembleInfo) -> Option<[&'static str; 2]> {
         let (is, before) = (ensemble.is_in_memory()?, self.in_memory?);
         let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
@@ -181,7 +181,7 @@ impl StoredEvidence {
         }
     }
 
-    /// What must be said of a trial on that ensemble, if it is another one than that of these results.
+    /// A note for a trial on that ensemble if it differs from the ensemble of these results.
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
@@ -209,14 +209,14 @@ impl StoredEvidence {
         }
     }
 
-    /// Drops the trials of a strategy that are there so far, because better ones are to come.
+    /// Drops the trials of a strategy so far, because better ones will follow.
     pub fn drop_trials_of(&mut self, strategy: &str, why: &str) {
         self.trials.retain(|trial| trial.strategy != strategy);
         self.left_out.push(format!("the first trials of {strategy}: {why}"));
     }
 }
 
-/// Whether two ensembles are as many servers of the same versions, beside the load generator or not.
+/// Whether two ensembles have as many servers of the same versions, and both share the load generator's host or neither does.
 fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let versions = |ensemble: &EnsembleInfo| {
         let mut versions: Vec<String> =
@@ -243,12 +243,12 @@ fn hits_servers(kind: &str) -> bool {
 #[derive(Default)]
 struct FoundDirectories {
     runs: Vec<PathBuf>,
-    /// Plans, of which only what they were answered from counts.
+    /// Plans, which contribute only the evidence for their answers.
     plans: Vec<PathBuf>,
 }
 
-/// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over,
-/// and links are not followed; a run that verified a plan is no evidence for the next one unless it is named itself.
+/// Collects every directory of a plan, run or calibration, there and below. Hidden directories belong to unfinished runs and are
+/// skipped; links are not followed. A run that verified a plan is no evidence for the next one unless it is named itself.
 fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<(), Error> {
     if disk::has(path, plan::FILE.name) {
         found.plans.push(path.to_owned());

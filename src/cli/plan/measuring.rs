@@ -1,5 +1,5 @@
-//! What an answer rests on, where there are no results to answer from: the question's own load, over more locks and fewer,
-//! and under each strategy the loss of the leader. And the ensemble on which a plan measures and verifies, with its runs there.
+//! Measurements for an answer without stored results: the question's own load, over more locks and fewer, and the loss of the
+//! leader under each strategy. Also the ensemble on which a plan measures and verifies, with its runs there.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,22 +19,22 @@ use zklockbench_analysis::plan::{Question, QuestionLoad};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration};
 
-/// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
+/// Target load of the ensemble during measurements, in acquisitions per second, unless the question asks for more.
 const BUSY: f64 = 120.0;
-/// The same load over half as many locks, as many, and more of them: so that a dependence on the ensemble's load shows.
+/// Factors on the number of locks (half, all, and more), to show how results depend on the ensemble's load.
 const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
-/// And once more over so few that each is busy for about this share of the time: so that a dependence on the queue shows, and
-/// no queue is predicted that is much longer than any that was measured.
+/// Utilisation of each lock in another trial with fewer locks. It shows how results depend on the queue, so that predicted queues
+/// are not much longer than measured ones.
 const BUSIER: f64 = 0.8;
-/// About what a handoff takes, to tell how busy a lock will be.
+/// Approximate handoff time, used to estimate how busy a lock will be.
 const HANDOFF: Duration = Duration::from_millis(5);
 const MEASURES: Duration = Duration::from_secs(8);
 const REPETITIONS: u32 = 2;
-/// Warm-up, the steps before and after a trial.
+/// Warm-up, and the steps before and after a trial.
 const AROUND_A_TRIAL: Duration = Duration::from_secs(3);
 const CALIBRATES: Duration = Duration::from_secs(15);
 const STARTS: Duration = Duration::from_secs(8);
-/// How many times as long where trials disagree: longer trials have a more equal share of what disturbs them.
+/// Factor on the duration if trials disagree: longer trials are affected by disturbances more evenly.
 const LONGER: u32 = 3;
 const OUTAGE: &str = "outage";
 
@@ -48,12 +48,12 @@ struct Trials<'a> {
     name: &'a str,
     strategies: &'a [String],
     lasts: Duration,
-    /// The seed before the first point's.
+    /// Seed before that of the first point.
     seed: u64,
 }
 
 impl Measuring<'_> {
-    /// Adds to the evidence what tells the parts of the service.
+    /// Adds the evidence that separates the parts of the service time.
     pub async fn run(
         &mut self,
         strategies: &[String],
@@ -71,7 +71,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    /// The question's own load, over more locks and fewer, so that handoffs are many.
+    /// Measures the question's own load, over more locks and fewer, so that handoffs are frequent.
     async fn points(
         &mut self,
         trials: &Trials<'_>,
@@ -94,7 +94,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    /// About how long the measurements of so many strategies take after the first points.
+    /// Approximate time to measure that many strategies at the remaining points.
     fn takes(&self, strategies: usize, points: usize) -> Duration {
         let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
         let left = u32::try_from((POINTS.len() + 1).saturating_sub(points)).unwrap_or(0);
@@ -103,7 +103,7 @@ impl Measuring<'_> {
         points + if self.runs.may_lose_a_server() { outage } else { Duration::ZERO }
     }
 
-    /// Once more, and for longer, for strategies whose trials disagree.
+    /// Repeats, for longer, strategies whose trials disagree.
     async fn again(
         &mut self,
         strategies: &[String],
@@ -143,7 +143,7 @@ impl Measuring<'_> {
         match self.runs.run_apart(OUTAGE, &text).await {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
-            // All else can be answered.
+            // Other questions can still be answered.
             Err(why) => {
                 output::warn(format!("what happens while a server is down was not measured: {why}"));
                 Ok(())
@@ -158,7 +158,7 @@ impl Measuring<'_> {
     }
 }
 
-/// Kills leaders under a plan's load once more, on other servers, to compare with what was predicted of that.
+/// Kills leaders under a plan's load again, on other servers, to check the prediction.
 pub async fn lose_leaders(
     question: &Question,
     strategies: &[String],
@@ -175,7 +175,7 @@ pub async fn lose_leaders(
     runs.run_apart(&name, &text).await
 }
 
-/// What is measured, and why it is not just what was asked about.
+/// Description of the measured load, and how busy its locks are compared with the question's.
 fn said(question: &Question, ask: &QuestionLoad) -> String {
     let locks = counted(ask.locks, "lock", "locks");
     let load = match question.think {
@@ -198,33 +198,32 @@ fn in_minutes(time: Duration) -> String {
     }
 }
 
-/// The same arrivals over so few locks that each is busier than the question's; `None` where it is as busy already.
+/// The same arrivals over fewer locks, so that each is busier than in the question; `None` if they are already that busy.
 fn busier(question: &Question, load: QuestionLoad) -> Option<QuestionLoad> {
     let busy = load.rate * (question.hold + HANDOFF).as_secs_f64();
     let locks = (busy / BUSIER).ceil().max(1.0) as usize;
     (locks < load.locks).then_some(QuestionLoad { locks, ..load })
 }
 
-/// How many times as many locks as were asked for keep the ensemble busy enough to measure many handoffs soon, with sessions
-/// that this host can bear.
+/// Factor on the requested number of locks that makes handoffs frequent enough, with no more sessions than this host can handle.
 pub fn copies(question: &Question) -> f64 {
-    // Clients that come back are part of the load: each lock has to keep its own.
+    // Returning clients are part of the load: each lock must keep its own.
     let by_clients = if question.think.is_some() { CLIENTS_AT_ONCE / question.clients as f64 } else { 100.0 };
     let most = (100.0 / question.locks as f64).min(by_clients).max(1.0);
     (BUSY / question.rate).clamp(1.0, most).floor()
 }
 
-/// Clients of a closed load that are run at once, unless the question itself has more.
+/// Most concurrent clients of a closed load, unless the question itself has more.
 const CLIENTS_AT_ONCE: f64 = 200.0;
 
-/// What is broken in a trial, one after the other.
+/// The faults of a trial, one after the other.
 struct Failures {
-    /// As faults of a scenario.
+    /// As `[[fault]]` tables of a scenario.
     toml: String,
     last: Duration,
 }
 
-/// A failure, and until when after it everything is as before.
+/// A failure, and the time until everything is back to normal.
 struct KindOfFailure {
     fault: &'static str,
     takes: Duration,
@@ -234,7 +233,7 @@ const LEADER: KindOfFailure = KindOfFailure {
     fault: "kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n",
     takes: Duration::from_secs(8),
 };
-/// For so long that it shows how those fare that come while a server is missing.
+/// Long enough to show how contenders fare that arrive while a server is missing.
 const FOLLOWER: KindOfFailure = KindOfFailure {
     fault: "kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n",
     takes: Duration::from_secs(16),
@@ -246,7 +245,7 @@ const ROLLING: KindOfFailure =
     KindOfFailure { fault: "kind = \"rolling-restart\"\n", takes: Duration::from_secs(30) };
 
 impl Failures {
-    /// Each kind so often, and one rolling restart of all servers; the loss of a leader where it is not said how often.
+    /// Each kind this many times, and one rolling restart of all servers; a single loss of the leader for `None`.
     fn of(times: Option<u32>) -> Self {
         let Some(times) = times else { return Self::of_leaders(1) };
         let mut all = Self::of_leaders(times);
@@ -275,7 +274,7 @@ impl Failures {
     }
 }
 
-/// Starts or finds the ensemble, and warms it up if it is ours.
+/// Starts or finds the ensemble, and warms it up if it is local.
 pub async fn open(
     args: &PlanArgs,
     series: &Series,
@@ -295,7 +294,7 @@ pub struct PlanRuns<'a> {
 }
 
 impl PlanRuns<'_> {
-    /// Whether its servers were started here and others carry on when one of them fails.
+    /// Whether its servers were started here and the rest can continue without one of them.
     pub fn may_lose_a_server(&self) -> bool {
         !self.ensemble.opened.is_external() && self.ensemble.ensemble.servers.len() > 1
     }
@@ -308,7 +307,7 @@ impl PlanRuns<'_> {
         self.left(name, |place| Ok(ensemble.run(&program, &file, place, generator, job, Vec::new()))).await
     }
 
-    /// The same on an ensemble of the run's own, like the plan's: it breaks servers.
+    /// The same on a separate ensemble like the plan's, because it breaks servers.
     pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let file = self.series.scenario(name, scenario)?;
         let generator = GeneratorArgs { allow_faults: true, ..self.args.generator.clone() };
@@ -336,7 +335,7 @@ impl PlanRuns<'_> {
     }
 }
 
-/// How another ensemble like this one is started.
+/// Options that start another ensemble like this one.
 fn alike(args: &PlanArgs) -> Vec<OsString> {
     let mut words = with_paths(&[
         ("--compose", &args.place.compose),

@@ -1,4 +1,4 @@
-//! `plan`: a question, what is measured to answer it, the answer, and the proof.
+//! `plan`: a question, the measurements to answer it, the answer, and its verification.
 
 mod evidence;
 mod measuring;
@@ -116,7 +116,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         if !args.opening.quiet && !output::as_json() {
             output::note(&format!("predicted: {}", zklockbench_report::plan_headline(&plan)));
         }
-        // What servers happen to be like after a start is a part of the prediction: it is tried on others.
+        // The prediction includes how servers differ from start to start, so it is verified on restarted ones.
         let opened = match ready.take() {
             Some(ready) if ready.opened.is_external() => Ok(ready),
             measured => {
@@ -124,7 +124,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
                 measuring::open(&args, &series, stop).await
             }
         };
-        // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
+        // The answer already exists: a failure from here on leaves it unverified, but loses nothing.
         match opened {
             Ok(ready) => {
                 let mut runs = PlanRuns { series: &mut series, ensemble: &ready, args: &args, stop };
@@ -143,7 +143,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     tell(&plan, &series, args.opening.quiet, stop)
 }
 
-/// What has to be the same for the plan to go on.
+/// Settings that must not change when the plan is resumed.
 fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_json::Value {
     let (seed, threads) = (args.seed, args.generator.threads);
     let mut asked =
@@ -154,7 +154,7 @@ fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_j
     asked
 }
 
-/// The strategies that are asked for, each of which lets in one at a time.
+/// The requested strategies, each of which admits one contender at a time.
 fn strategies(args: &PlanArgs, stored_evidence: &StoredEvidence) -> Result<Vec<String>, Error> {
     if args.strategies.is_empty() {
         let known = stored_evidence.strategies();
@@ -181,7 +181,7 @@ fn strategies(args: &PlanArgs, stored_evidence: &StoredEvidence) -> Result<Vec<S
     Ok(args.strategies.clone())
 }
 
-/// The name of the strategy with that label, which begins with it.
+/// The name of a strategy, which is the first part of its label.
 fn name_in(label: &str) -> &str {
     label.split(' ').next().unwrap_or_default()
 }
@@ -198,7 +198,7 @@ fn order(card: &LockCard) -> Order {
     if card.guarantees.fifo { Order::Fifo } else { Order::Unordered }
 }
 
-/// Refuses a place that has no part in the answer, or where the question's round trips cannot be had.
+/// Refuses options for an ensemble that is not used, and ensembles that cannot provide the question's round trips.
 fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> Result<(), Error> {
     let measures = args.from.is_empty() || args.verify;
     if !measures && args.place.servers.is_some() {
@@ -215,7 +215,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     Needs::of(scenario).check(&place, driven, &args.generator, &args.opening.access)
 }
 
-/// The load in the order of a strategy's queue, and what is known of the strategy.
+/// The load in the order of a strategy's queue, and the evidence on the strategy.
 fn load_and_evidence(
     strategy: &str,
     stored_evidence: &StoredEvidence,
@@ -226,7 +226,7 @@ fn load_and_evidence(
     (load, stored_evidence.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
 }
 
-/// The strategies whose load is run itself: the recommended one, or all that were named.
+/// Strategies to verify under the load itself: the recommended one, or all named ones.
 fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
     match (&plan.recommendation, args.strategies.is_empty()) {
         (Some(one), true) => vec![one.strategy.clone()],
@@ -234,14 +234,15 @@ fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
     }
 }
 
-/// What is added to the seed, so that a verification is another draw.
+/// Offset of the seed, so that a verification is another draw.
 const VERIFIES_BY: u64 = 1_000;
 
-/// As much work as the servers had that were measured, before they were: a calibration saturates them. What compiles code in a
-/// JVM counts calls, so that under a light load new servers are slower for minutes, half as slow again for a free lock.
+/// Length of the warm-up before a verification: as much work as the calibration, which saturates the servers, did before the
+/// measurements. A JVM's compiler counts calls, so under a light load new servers stay slower for minutes (by half for a free
+/// lock).
 const WARMS: Duration = Duration::from_secs(25);
 
-/// Runs the load itself, and says of which strategy it was not.
+/// Runs the load itself, and records which strategies could not be verified.
 async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &StoredEvidence) {
     if !runs.ensemble.opened.is_external() {
         let name = format!("{VERIFIES}0");
@@ -266,7 +267,7 @@ async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &S
     }
 }
 
-/// Kills the leader as often again under each strategy that was verified.
+/// Kills the leader as often again under each verified strategy.
 async fn prove_failures(plan: &mut PlanFile, times: u32, runs: &mut PlanRuns<'_>) -> Result<(), Error> {
     let strategies: Vec<String> = plan.verifications.iter().map(|one| one.strategy.clone()).collect();
     if strategies.is_empty() {
@@ -316,7 +317,7 @@ async fn prove_one(
     Ok(verified)
 }
 
-/// The scenario that verifies a strategy, and its load in words: the question's, or several copies of the question.
+/// The scenario that verifies a strategy, and its load as text: the question's, or several copies of it.
 fn verifying_load(
     question: &Question,
     name: &str,

@@ -1,5 +1,5 @@
-//! What `plan` is told, and the question that this makes: asked by options, or as the load of a scenario. For how long locks
-//! are held is told as a mean, a constant, a distribution of a scenario, or a file of measured holds.
+//! The question of `plan`, from its options or from the load of a scenario. Hold times are given as a mean, a constant, a
+//! distribution of a scenario, or a file of measured holds.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -99,11 +99,11 @@ fn locks(text: &str) -> Result<u32, String> {
     })
 }
 
-/// A question, and the load that it is about, in the order of a queue.
+/// A question and its load, in the order of a queue.
 pub struct AskedLoad {
     pub question: Question,
     pub load: PlannedLoad,
-    /// The scenario of one trial of it.
+    /// A scenario with one trial of the question.
     pub scenario: Scenario,
 }
 
@@ -136,7 +136,7 @@ impl AskedLoad {
             objective: args.slo.clone(),
         };
         question.check().map_err(Error::usage)?;
-        // Before anything is measured: a process that is none, or a load that no trial can have.
+        // Reports mistakes before anything is measured: an unknown process, or a load that no trial can have.
         let text = question.scenario("plan", &["predecessor-watch".to_owned()], &question.copies(1.0));
         let parsed = parse("the question", &text, &zklockbench_load::catalog());
         let scenario = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?.scenario;
@@ -196,7 +196,7 @@ fn missing(options: &str) -> Error {
     Error::usage(format!("say what is asked with {options}, or with --from-scenario"))
 }
 
-/// The scenario so that it can be read from anywhere: a file of arrivals is named from the root.
+/// The scenario with an absolute path to its file of arrivals, so that it can be read from anywhere.
 fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
     let mut table: Table =
         text.parse().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
@@ -210,7 +210,7 @@ fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
     Ok(table.to_string())
 }
 
-/// The scenario of a question for the verification with one strategy; `longest` is for how long it is run at most.
+/// The scenario that verifies a question with one strategy, for at most `longest`.
 pub fn verifying(
     text: &str,
     name: &str,
@@ -239,11 +239,11 @@ pub fn verifying(
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holds {
     pub mean: Duration,
-    /// As a scenario says it in TOML; `None` where only the mean is known.
+    /// The holds in TOML, as in a scenario; `None` if only the mean is known.
     pub toml: Option<String>,
 }
 
-/// Reads `20ms`, `exactly 20ms`, or a distribution as a scenario has it.
+/// Parses `20ms`, `exactly 20ms`, or a distribution as in a scenario.
 fn parsed_holds(text: &str) -> Result<Holds, String> {
     let text = text.trim();
     if let Some(time) = text.strip_prefix("exactly ") {
@@ -288,14 +288,14 @@ fn read_holds(path: &Path) -> Result<Holds, Error> {
     Ok(Holds { mean: within(holds.mean()).map_err(refuse)?, toml: Some(holds.to_toml()) })
 }
 
-/// What a column of holds is called, and what a number without a unit in it is.
+/// Headings of a column of holds, and the unit in microseconds of numbers without one.
 const HEADERS: [(&str, Option<f64>); 4] =
     [("hold", None), ("hold_us", Some(1.0)), ("hold_ms", Some(1e3)), ("hold_s", Some(1e6))];
 
 fn times(text: &str) -> Result<Vec<Duration>, String> {
     let (mut column, mut unit_us) = (0, None);
     let mut found = Vec::new();
-    // Spreadsheets begin a file with a mark of its encoding.
+    // Spreadsheets put a byte order mark at the start of a file.
     let text = text.trim_start_matches('\u{feff}');
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
@@ -317,7 +317,7 @@ fn times(text: &str) -> Result<Vec<Duration>, String> {
     }
 }
 
-/// The fields of a line, without their quotes. Within quotes a comma is part of a field.
+/// The fields of a line, without their quotes. A comma within quotes is part of a field.
 fn fields(line: &str) -> Vec<&str> {
     let mut is_quoted = false;
     let between = |c: char| {

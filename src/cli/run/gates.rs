@@ -15,24 +15,24 @@ use zklockbench_scenario::Scenario;
 use zklockbench_scenario::gate::{Gate, Rule};
 
 pub struct Baseline {
-    /// The newest first; none only where the run may go on without.
+    /// The newest first; empty only if the baseline is optional.
     candidates: Vec<Candidate>,
-    /// Whether it may: gates about the baseline are then not judged.
+    /// Whether the run may continue without a baseline; gates about it are then not judged.
     is_optional: bool,
 }
 
-/// Runs whose repetitions are taken together.
+/// Runs whose repetitions are combined.
 struct Candidate {
-    /// What is said of where they come from.
+    /// Their origin, for messages.
     path: PathBuf,
     dirs: Vec<PathBuf>,
 }
 
-/// So many are looked at for one of a machine like this.
+/// Most candidates that are checked for one from a machine like this.
 const CANDIDATES_MOST: usize = 50;
 
 impl Baseline {
-    /// Looks for it before anything is started, and reads it, so that one that is damaged is told at once.
+    /// Finds and reads the baseline before anything is started, so that a damaged one is reported at once.
     pub fn find(args: &ConcludingArgs, scenario: &Scenario) -> Result<Option<Self>, Error> {
         let Some(dir) = args.baseline.as_deref() else {
             return match scenario.gates.iter().find(|gate| gate.condition.needs_baseline()) {
@@ -74,8 +74,8 @@ impl Baseline {
         Ok(Some(Self { candidates, is_optional }))
     }
 
-    /// What that run is compared with: the newest that it can be compared with. Where there is none, it is the newest, and the
-    /// comparison then says why not; or nothing, where that is allowed.
+    /// The newest baseline that is comparable with that run. If there is none, returns `None` if that is allowed, else the
+    /// newest, so that the comparison reports why not.
     fn fitting(&self, new: &Side) -> Result<Option<Side>, Error> {
         let mut why = "there is none yet".to_owned();
         for (at, candidate) in self.candidates.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Baseline {
 }
 
 impl Candidate {
-    /// Reads these: not kept for the time of a run, because of their size.
+    /// Reads the runs; they are too large to keep in memory during a run.
     fn read(&self) -> Result<Side, Error> {
         let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: zklockbench_results::read(dir)? });
         let runs = self.dirs.iter().map(read).collect::<Result<_, Error>>()?;
@@ -127,7 +127,7 @@ impl Candidate {
     }
 }
 
-/// The complete runs of a directory that is no store, the newest first.
+/// The complete runs of a directory that is not a store, the newest first.
 fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     let (runs, passed_over) = zklockbench_results::runs_of(dir, scenario)?;
     for error in passed_over {
@@ -138,15 +138,16 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
 
 pub struct JudgedGates {
     pub outcomes: Vec<Outcome>,
-    /// The comparison; `None` where there was no baseline, or where it cannot be compared.
+    /// The comparison; `None` if there was no baseline, or if it is not comparable.
     pub comparison: Option<Comparison>,
     pub baseline: Option<String>,
 }
 
-/// What the scenario's gates came to, on a run of this verdict. Without a gate about the baseline, the comparison is one.
+/// Outcomes of the scenario's gates for a run with this verdict. Without a gate about the baseline, the comparison itself is a
+/// gate.
 pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> JudgedGates {
     let cells: Vec<CellKey> = cells(scenario).collect();
-    // What was measured must not be lost because something else was: the gates are unknown then.
+    // An unreadable baseline must not lose the measurements: its gates are then unknown.
     let (base, goes_without) = match baseline.map(|baseline| (baseline.fitting(new), baseline.is_optional)) {
         None => (None, false),
         Some((Ok(base), is_optional)) => (base, is_optional),
@@ -181,7 +182,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     JudgedGates { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
 }
 
-/// What the comparison beside gates about the baseline is asked: their figures by their margins, so that it says what they say.
+/// The comparison to report beside gates about the baseline, with their figures and margins, so that both agree.
 fn asked_by(gates: &[Gate]) -> Ask {
     let mut ask = Ask::default();
     for gate in gates {

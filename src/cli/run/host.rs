@@ -1,4 +1,4 @@
-//! This machine: what it is, how many threads make the load on it, and how many files it lets a program open.
+//! This machine: its description, the number of threads for the load, and its limit on open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
@@ -27,12 +27,12 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// How many threads make the load unless an option says so.
+/// Default number of threads for the load.
 pub fn usual_threads() -> usize {
     (cores() / 4).max(1)
 }
 
-/// Memory that programs can still take: of the machine and, where there is one, of the control group.
+/// Available memory: the machine's or, if lower, the control group's.
 fn free_memory() -> u64 {
     let system = System::new_with_specifics(
         RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()),
@@ -41,7 +41,7 @@ fn free_memory() -> u64 {
     system.cgroup_limits().map_or(machine, |group| machine.min(group.free_memory))
 }
 
-/// Why the trials, or the part of them that is made here, do not fit into the free memory; `None` where they do.
+/// Why the trials, or this process's part of them, do not fit into the free memory; `None` if they do.
 pub fn lacks_memory(plan: &TrialPlan, slice: Slice) -> Option<String> {
     lacks(plan, slice, free_memory())
 }
@@ -67,7 +67,7 @@ fn lacks(plan: &TrialPlan, slice: Slice, free: u64) -> Option<String> {
 /// Files that the program needs besides its sessions.
 const OTHERS: u64 = 100;
 
-/// Makes sure that so many sessions with so many open files each can be open at once, if need be by raising the limit.
+/// Ensures that this many sessions with this many files each can be open at once, by raising the limit if necessary.
 pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
     let needed = (sessions * files_each) as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

@@ -1,8 +1,8 @@
-//! `/metrics`: a run under way, for Prometheus and its kin.
+//! `/metrics`: a run in progress, for Prometheus and similar tools.
 //!
-//! It has a thread of its own and reads what progress knows anyway, so that no request delays a contender: the text is
-//! made a few times a second at most, and only some connections are served at a time, each for a short while. One too many
-//! displaces the oldest, so that clients that never ask keep out no other.
+//! Runs on a separate thread and reads only the state of the progress display, so no request delays a contender. The text is
+//! rendered a few times a second at most, and the number and duration of connections are limited. A connection too many displaces
+//! the oldest, so idle clients do not block others.
 
 #![expect(clippy::disallowed_methods, reason = "how old a text is decides nothing that is measured")]
 
@@ -29,15 +29,15 @@ use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 use zklockbench_report::ci::{Live, openmetrics};
 
-/// Connections that are served at the same time.
+/// Most concurrent connections.
 const AT_ONCE: usize = 32;
-/// How long one may take, all in all.
+/// Longest duration of a connection.
 const CONNECTION_LASTS: Duration = Duration::from_secs(5);
-/// For how long a text is given again before a new one is made.
+/// Time for which a rendered text is reused.
 const TEXT_LASTS: Duration = Duration::from_millis(250);
 const HEAD_AT_MOST: usize = 16 * 1024;
 
-/// Where `/metrics` is served: an address with a port, or a port of this host alone.
+/// Parses the address of `/metrics`: an address with a port, or a port of this host alone.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -46,7 +46,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A port that no other program can take any more.
+/// A port that is bound, so no other program can take it.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
@@ -54,7 +54,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes it. To be called before the process moves to a network of its own, which could not be reached from outside.
+    /// Binds the port. Must be called before the process moves to a separate network, which is unreachable from outside.
     pub fn take(asked: SocketAddr) -> Result<Self, Error> {
         let taken = TcpListener::bind(asked).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -74,7 +74,7 @@ impl Port {
         Ok(Self { listener, address })
     }
 
-    /// Serves what is known of the run until that is dropped.
+    /// Serves the state of the run until the endpoint is dropped.
     pub fn serve(self, live: Live) -> Result<Endpoint, Error> {
         let Self { listener, address } = self;
         let shared = Arc::new(MetricsShared { live: Mutex::new(live), text: Mutex::new(None) });
@@ -87,7 +87,7 @@ impl Port {
     }
 }
 
-/// `/metrics`, for as long as this lives.
+/// `/metrics`, served until this is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<MetricsShared>,
@@ -132,20 +132,20 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say; whatever became of it, the run is over.
+            // The thread's result does not matter; the run is over.
             let _ = thread.join();
         }
     }
 }
 
 impl MetricsShared {
-    /// The text, not older than [`TEXT_LASTS`].
+    /// The text, at most [`TEXT_LASTS`] old.
     fn text(&self) -> String {
         let mut text = locked(&self.text);
         if let Some((_, text)) = text.as_ref().filter(|(made, _)| made.elapsed() < TEXT_LASTS) {
             return text.clone();
         }
-        // The run never waits for the text to be made.
+        // Rendered from a copy, so that the run does not wait.
         let live = locked(&self.live).clone();
         let made = live.render(SystemTime::now());
         *text = Some((Instant::now(), made.clone()));
@@ -162,7 +162,7 @@ fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &Cancellatio
         let serving = async {
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
-                    // Too many open files, for instance: not a reason to spin.
+                    // Avoids spinning, for example when there are too many open files.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 };
@@ -178,7 +178,7 @@ fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &Cancellatio
                         .max_buf_size(HEAD_AT_MOST)
                         .keep_alive(false)
                         .serve_connection(TokioIo::new(stream), answers);
-                    // The client has gone or asked for nonsense; neither matters here.
+                    // A client that has gone or sent nonsense does not matter.
                     let _ = tokio::time::timeout(CONNECTION_LASTS, connection).await;
                 });
                 served.retain(|connection| !connection.is_finished());
@@ -311,7 +311,7 @@ mod tests {
             (0..3 * AT_ONCE).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();
         // Half of them begin a request and do not end it.
         for stream in silent.iter_mut().step_by(2) {
-            // The oldest are displaced already.
+            // The oldest are already displaced.
             let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
         }
         for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! `run`: the main job, from a scenario file to a directory of results.
+//! `run`: the main command, from a scenario file to a directory of results.
 
 mod gates;
 pub mod host;
@@ -95,7 +95,7 @@ fn nothing_to_do(
     )
 }
 
-/// Measures what the scenario asks, one trial at least; of a run that is resumed, what is missing.
+/// Runs the trials of the scenario, or the missing ones of a resumed run.
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub(super) async fn measure(
     args: RunArgs,
@@ -114,13 +114,13 @@ pub(super) async fn measure(
         return Err(Error::Environment(why));
     }
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
-    // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
+    // Checked before anything is started. Gates of workers apply to the whole run, once it is merged.
     let baseline = match worker {
         None => Baseline::find(&args.concluding, &file.parsed.scenario)?,
         Some(_) => None,
     };
     let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
-    // Of several workers one says what is to be said of the scenario.
+    // Only the leading worker prints notes on the scenario.
     if worker.as_ref().is_none_or(|worker| worker.slice.leads()) {
         file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
         for advice in advice(&file.parsed.scenario, &zklockbench_locks::cards(), &fault::cards()) {
@@ -128,7 +128,7 @@ pub(super) async fn measure(
         }
     }
     let own = there.as_ref().and_then(|(writer, _)| writer.dir().parent()).unwrap_or(&args.out);
-    // Workers write beside each other, from other hosts perhaps, where their locks can't be seen.
+    // Workers write to one directory, perhaps from other hosts, where their locks are invisible.
     let abandoned = if worker.is_some() { Vec::new() } else { tidy(own) };
     for left in abandoned {
         let left = left.display();
@@ -217,14 +217,14 @@ fn segments(stored: &StoredRun) -> Vec<Segment> {
     stored.run.in_segments(&trials)
 }
 
-/// About how many requests an existing ensemble gets, to follow the number of trials.
+/// Approximate requests on an existing ensemble, as a phrase to follow the number of trials.
 fn requests(plan: &TrialPlan) -> String {
     let is_external = plan.scenario.ensemble.is_external();
     let told = is_external.then(|| format!(", {}", plan.requests_in_words()));
     told.unwrap_or_default()
 }
 
-/// Two runs of one scenario may start within a second, from two machines.
+/// Adds a random suffix, because two machines may start runs of one scenario within a second.
 fn unique(name: &str) -> String {
     format!("{name}-{:04x}", rand::random::<u16>())
 }
@@ -240,13 +240,13 @@ struct RunInProgress {
     opened: OpenEnsemble,
     writer: RunWriter,
     started_at: SystemTime,
-    /// What ran before, of a run that is resumed.
+    /// Earlier parts of a resumed run.
     earlier: Vec<Segment>,
-    /// The name of its node on the ensemble.
+    /// Name of its node on the ensemble.
     run_id: String,
-    /// Which part of the run this process makes, if it is one of several workers.
+    /// This process's part of the run, if it is one of several workers.
     worker: Option<WorkerPlace>,
-    /// By which commands servers that others have started are broken.
+    /// Commands for breaking servers that others have started.
     hosts: Option<Arc<Hosts>>,
     sharing: Sharing,
 }
@@ -338,8 +338,8 @@ impl RunInProgress {
         Ok(MeasuredRun { showing, baseline, file, writer, run, ran })
     }
 
-    /// Makes the run's place on the ensemble, by one of several workers, and shows on an ensemble that has other users that it
-    /// is alive. Servers of the run's own go with it.
+    /// Creates the run's directory on the ensemble (the leading worker only) and, on a shared ensemble, its sign of life. Servers
+    /// started for the run need none.
     async fn workspace(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>), Error> {
         let target = &self.opened.target;
         if !slice.leads() {
@@ -354,7 +354,8 @@ impl RunInProgress {
         Ok((workspace, alive))
     }
 
-    /// Warms up, measures the floor, runs the trials and measures the floor again; gives what was true of the run before them, and what they came to.
+    /// Warms up, measures the floor, runs the trials and measures the floor again. Returns the facts about the run before its
+    /// trials, and the trials' outcome.
     async fn trials(
         &mut self,
         environment: &Environment,
@@ -368,7 +369,7 @@ impl RunInProgress {
             false => open_ensemble::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
-            // Thousands of sessions that are opened meanwhile would be in the floor.
+            // Otherwise the floor would include thousands of sessions that are being opened.
             let ready = async { rendezvous.meet("floor").await.release().await };
             let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
             ready.map_err(|failed| failed.error())?;
@@ -383,7 +384,7 @@ impl RunInProgress {
         if !self.opened.is_external() && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
-        // Of several workers each makes a part of the load, and would see a part of what is sent.
+        // Each of several workers would see only its own part of the traffic.
         let counts = environment.rendezvous.is_none() && self.args.generator.counting.counts(self.scenario());
         if counts {
             self.progress.note(COUNTS);
@@ -421,7 +422,7 @@ impl RunInProgress {
         self.args.generator.threads.map_or_else(host::usual_threads, usize::from)
     }
 
-    /// Removes the run's nodes. On a local ensemble they go with it.
+    /// Removes the run's nodes. On a local ensemble they disappear with it.
     async fn tidy(&self, environment: &Environment, outcome: &RunOutcome) {
         if self.opened.started.is_some() {
             return;
@@ -443,7 +444,7 @@ impl RunInProgress {
         &self.file.parsed.scenario
     }
 
-    /// What is true of the run before its first trial, or before the first that was missing.
+    /// Facts about the run before its first trial, or before the first missing one.
     fn begun(&self, ensemble: EnsembleInfo, floor: Floor, planned: usize) -> Run {
         let run = Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -483,7 +484,7 @@ impl RunInProgress {
 pub(super) struct Showing {
     pub strict: bool,
     pub charts: bool,
-    /// Print the first line alone.
+    /// Print the first line only.
     pub only_outcome: bool,
 }
 
@@ -512,7 +513,7 @@ impl MeasuredRun {
         let found = RunResult::of(scenario, sealed.end(), stored, baseline.as_ref(), showing);
         let view = found.view();
         let report = RunReport::of(&view, &found.gated);
-        // What follows can be made again from what is there.
+        // Everything from here on can be regenerated from the results.
         if let Err(error) =
             sealed.summary(zklockbench_report::summary::FILE, &Summary::of(found.stored(), &report))
         {
@@ -553,7 +554,7 @@ fn nothing(outcome: RunOutcome) -> Error {
 fn draw(view: &View<'_>, directory: &Path) {
     let charts = directory.join(layout::CHARTS);
     let drawn = zklockbench_report::chart::draw_all(view, &charts).inspect_err(|_| {
-        // What there is of them takes the place of results.
+        // Incomplete charts would pass for results.
         let _ = std::fs::remove_dir_all(&charts);
     });
     for (chart, why) in super::report::drawn(drawn).left_out {
@@ -571,7 +572,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
 
 struct RunResult {
     path: PathBuf,
-    /// The run alone, as gates and comparisons take it.
+    /// The run alone, in the form that gates and comparisons take.
     side: Side,
     showing: Showing,
     gated: zklockbench_report::Gated,
@@ -606,14 +607,14 @@ impl RunResult {
         View::of(self.stored())
     }
 
-    /// Writes what CI reads and prints it, with the error that ends the run after all, if there is one.
+    /// Writes the reports for CI and prints the result, with the error that ends the run after all, if any.
     fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
         let Self { path, comparison, exit, .. } = self;
         let (stored, view) = (self.stored(), self.view());
         let report = RunReport::of(&view, &self.gated);
         let mut document = CiReport::of_run(stored, &report);
-        // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
-        // comparison says is for people, in the table.
+        // If gates define regressions, they alone decide: a build that passes them must have no failed test case. The rest of the
+        // comparison appears only in the table.
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
         if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
             document = document.with_comparison(comparison);
@@ -643,7 +644,7 @@ impl RunResult {
     }
 }
 
-/// Where results are, and their page if there is one.
+/// Paths of the results and of their page, if there is one.
 pub(super) fn places(path: &Path) -> String {
     let page = path.join(layout::REPORT);
     let page = if page.exists() { format!("\nreport: {}", page.display()) } else { String::new() };

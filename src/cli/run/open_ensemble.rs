@@ -1,6 +1,5 @@
-//! The ensemble that a run uses: a fresh local one, the kept one, or one that others run; what the scenario's faults need of
-//! it and of the suite, and whether that is there; and what is done before the first trial: the servers are warmed up, and the
-//! floor is measured that the locks are compared with.
+//! The ensemble of a run: a fresh local one, the kept one, or an external one. Also what the scenario's faults require of it and
+//! whether that is available, and the steps before the first trial: warming up the servers and measuring the floor.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,9 +35,9 @@ pub struct OpenEnsemble {
     servers: Servers,
     pub target: Target,
     pub addresses: Vec<String>,
-    /// The servers themselves, if they were started for this run and go with it.
+    /// The servers, if they were started for this run and end with it.
     pub started: Option<Arc<dyn Started>>,
-    /// Whether servers of ours stay as they are after a start.
+    /// Whether local servers are not warmed up.
     pub is_cold: bool,
     logs: PathBuf,
 }
@@ -52,11 +51,10 @@ enum Servers {
 }
 
 impl OpenEnsemble {
-    /// Starts or finds what the scenario asks for, unless it is to stop meanwhile. Servers that it starts write their logs into
-    /// that directory.
+    /// Starts or finds the ensemble of the scenario, unless stopped. Servers that it starts write their logs into `logs`.
     ///
-    /// On servers that are started sessions have an identity of their own where the user gave none: other users of this host
-    /// reach these servers, and may not delete what decides who holds a lock.
+    /// On servers started here, sessions get a random identity unless the user provides one: other users of this host can reach
+    /// these servers, and must not delete the nodes that decide who holds a lock.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -90,13 +88,13 @@ impl OpenEnsemble {
         matches!(self.servers, Servers::External(_))
     }
 
-    /// How often these servers get a read, if they are ours and of a version that can forget a request.
+    /// Interval of reads that keep these servers awake, if they are local and of a version that can forget a request.
     pub fn keep_awake(&self, servers: &[ServerInfo]) -> Option<Duration> {
         let is_needed = servers.iter().any(|server| keep_awake::is_needed(&server.version));
         (is_needed && !self.is_external()).then_some(keep_awake::EVERY)
     }
 
-    /// Where requests are sent to it that belong to no trial: to warm it up, or to measure it.
+    /// Environment for requests outside any trial: to warm the ensemble up, or to measure it.
     pub fn environment(&self, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
         let chroot = if let Servers::External(external) = &self.servers { &external.chroot } else { "" };
         Environment {
@@ -116,7 +114,7 @@ impl OpenEnsemble {
         }
     }
 
-    /// Removes what such requests have left; where that cannot be done, says how to do it later.
+    /// Removes the nodes of such requests; if that fails, reports how to do it later.
     pub async fn clear(&self, workspace: &Workspace) {
         if let Err(error) = workspace.close().await {
             let name = workspace.root().rsplit('/').next().unwrap_or_default();
@@ -141,7 +139,7 @@ impl OpenEnsemble {
 
     pub async fn describe(&self) -> EnsembleInfo {
         let mut roles = roles(&self.addresses).await;
-        // A server that is busy may miss one question, and what it is belongs to the record of the run.
+        // A busy server may miss one request, and its version belongs in the record of the run.
         for role in roles.iter_mut().filter(|role| role.version.is_none()) {
             *role = Role::ask(&role.address).await;
         }
@@ -177,8 +175,7 @@ impl OpenEnsemble {
         }
     }
 
-    /// Ends what was started for this run. What servers in containers said is kept first; those of other kinds have done so
-    /// themselves.
+    /// Ends what was started for this run. Logs of containers are saved first; other servers write their own.
     pub fn close(self) {
         match self.servers {
             Servers::Fresh(local) => local.close(),
@@ -250,7 +247,7 @@ impl Servers {
     }
 }
 
-/// The kept ensemble, if it is what the run would start by itself.
+/// The kept ensemble, if it is equivalent to the one that the run would start.
 fn fitting(servers: usize, needs_its_own: bool, args: &OpeningArgs) -> Result<Option<KeptEnsemble>, Error> {
     if args.fresh || needs_its_own || args.install.zookeeper_home.is_some() {
         return Ok(None);
@@ -268,7 +265,7 @@ fn server_info(role: &Role) -> ServerInfo {
     }
 }
 
-/// The configuration that the first server tells that tells any.
+/// The configuration, from the first server that returns it.
 async fn told(addresses: &[String]) -> Vec<(String, String)> {
     for address in addresses {
         if let Ok(config) = admin::conf(address).await {
@@ -286,17 +283,17 @@ impl Needs {
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
     }
 
-    /// Whether something is to be done to servers, which then must have been started for the run.
+    /// Whether faults affect servers, which must then be started for the run.
     pub fn own_servers(&self) -> bool {
         self.0.iter().any(|need| need.reaches_servers())
     }
 
-    /// Whether servers are to be cut off from each other, so that each needs a network of its own.
+    /// Whether servers are cut off from each other, so that each needs a separate network.
     pub fn links(&self) -> bool {
         self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
     }
 
-    /// Refuses what cannot be done to these containers, before any of them is started.
+    /// Refuses faults that are impossible with these containers, before any of them is started.
     fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
         for choice in &scenario.faults {
             let Some(entry) = fault::find(&choice.kind) else { continue };
@@ -306,13 +303,13 @@ impl Needs {
         Ok(())
     }
 
-    /// How many files a contender's session takes where there are so many servers: its socket; with something that stands
-    /// before them also the two of that, and a listener before each server.
+    /// Open files of a contender's session with this many servers: its socket and, if there is a proxy, the proxy's two sockets
+    /// and a listener for each server.
     pub fn files_of_a_session(&self, servers: usize) -> usize {
         if self.0.contains(&Capability::Proxies) { 3 + servers } else { 1 }
     }
 
-    /// What stands before those servers from the start, if a fault is to set something there.
+    /// The proxy in front of those servers, if a fault needs one.
     pub fn proxy(&self, servers: &[String]) -> Result<Option<Arc<Proxy>>, Error> {
         if !self.0.contains(&Capability::Proxies) {
             return Ok(None);
@@ -320,13 +317,13 @@ impl Needs {
         Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
     }
 
-    /// Why this machine cannot do all of it, where it cannot. Containers' links are Docker's.
+    /// Why this machine cannot inject all faults, if it cannot. Containers' links are Docker's.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
         let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
-    /// The commands by which servers are broken that others have started, from the file that the command line names.
+    /// The commands for breaking external servers, from the file named on the command line.
     pub fn host_commands(
         &self,
         scenario: &Scenario,
@@ -344,7 +341,7 @@ impl Needs {
         }
     }
 
-    /// Refuses what cannot be done here, or with these locks of drivers, before anything is started.
+    /// Refuses what is impossible here, or with these drivers' locks, before anything is started.
     pub fn check(
         &self,
         scenario: &Scenario,
@@ -370,8 +367,7 @@ impl Needs {
     }
 }
 
-/// Checks the Compose file of a scenario as far as that can be done without making containers. Returns why this machine cannot
-/// run it, where it cannot.
+/// Checks the Compose file of a scenario without creating containers. Returns why this machine cannot run it, if it cannot.
 pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, Error> {
     match &scenario.ensemble {
         EnsembleChoice::Compose(file) => Compose::check(file).await,
@@ -394,14 +390,14 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     match card.needs {
         Capability::Processes => compose.can_be_ended(),
         Capability::Isolation => compose.can_be_isolated(),
-        // The scenario's rules refuse them.
+        // Already refused by the scenario's rules.
         Capability::Links | Capability::Proxies | Capability::Contenders => Ok(()),
     }
 }
 
 const WARM_UP: &str = "warm-up";
 
-/// A load that warms servers up; two contenders on each of several locks keep them busier than one queue does.
+/// A load that warms servers up; two contenders on each of several locks keep them busier than a single queue.
 pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
     format!(
         "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 16\nlocks = 8\nhold = \"0ms\"\n\
@@ -411,15 +407,15 @@ pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
 }
 
 const ROUND: Duration = Duration::from_secs(3);
-/// After so many acquisitions, of about four requests each, the rate no longer rises: the JIT counts calls, not seconds.
+/// Acquisitions, of about four requests each, after which the rate no longer rises: the JIT counts calls, not seconds.
 const ENOUGH: u64 = 8_000;
-/// On a slow host it has to end all the same.
+/// Limit for slow hosts.
 const ROUNDS_AT_MOST: usize = 4;
 
-/// Loads the ensemble in rounds of three seconds until it is warm, unless it is to stay cold; what happens is not kept.
+/// Loads the ensemble in rounds of three seconds until it is warm, unless it should stay cold; the results are discarded.
 ///
-/// A JVM compiles its code while it runs: on two cores the first seconds of a fresh ensemble are several times slower than the
-/// rest. An ensemble that others run is not warmed up: it gets no load that was not asked for, save for that of the floor.
+/// A JVM compiles its code while it runs: on two cores, a fresh ensemble is several times slower in its first seconds. An
+/// external ensemble is not warmed up: apart from the floor, it gets no load beyond the scenario's.
 pub async fn warm_up(
     ensemble: &OpenEnsemble,
     environment: &Environment,
@@ -450,10 +446,10 @@ pub async fn warm_up(
     Ok(())
 }
 
-/// How long the floor may take, with what it takes to prepare and to tidy up about a quarter of a second more.
+/// Longest measurement of the floor; preparing and tidying up take about a quarter of a second more.
 const FLOOR_WITHIN: Duration = Duration::from_millis(1_200);
 
-/// Measures the floor. A run goes on without one, and says why it has none.
+/// Measures the floor. A run continues without one, and records why.
 pub async fn measure_floor(
     ensemble: &OpenEnsemble,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! A run of which this process makes a part: which part, and where it meets the processes that make the others.
+//! A worker's part of a run: which part, and where it meets the processes that make the others.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use zklockbench_zk::Target;
 pub struct WorkerPlace {
     pub slice: Slice,
     pub run_id: String,
-    /// Where to meet; `None` on the ensemble that is measured.
+    /// Address of the meeting point; `None` for the measured ensemble.
     pub rendezvous: Option<String>,
     pub wait: Duration,
     pub program: String,
@@ -58,7 +58,7 @@ impl WorkerPlace {
     }
 }
 
-/// The SHA-256 of a scenario as it runs, with its changes and what it replays.
+/// The SHA-256 of a scenario as it runs, including overrides and the replayed file.
 fn of_scenario(file: &ScenarioFile) -> String {
     let replayed = file.replayed.as_ref().map_or("", |replayed| replayed.sha256.as_str());
     digest_of(format!("{}\n{replayed}", file.text).as_bytes())

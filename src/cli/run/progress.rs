@@ -1,4 +1,4 @@
-//! What the person who waits sees: a bar with the time left on a terminal, plain lines elsewhere.
+//! Progress messages: a bar with the remaining time on a terminal, plain lines elsewhere.
 
 #![expect(clippy::disallowed_methods, reason = "how long a phase has taken is only shown")]
 
@@ -28,7 +28,7 @@ pub struct Progress {
     now: Arc<Mutex<Now>>,
 }
 
-/// The trial under way, and what is to come.
+/// The current trial, and what remains.
 struct Now {
     trials: usize,
     expected: Duration,
@@ -36,12 +36,12 @@ struct Now {
     name: String,
     began: Instant,
     estimate: Duration,
-    /// Estimates of the trials that are done, and what they really took.
+    /// Estimated and actual time of the completed trials.
     done: (Duration, Duration),
 }
 
 impl Progress {
-    /// For that plan: a bar where one is wanted and stderr is a terminal, lines otherwise, and nothing if it is to be quiet.
+    /// Progress of that plan: a bar if wanted and stderr is a terminal, lines otherwise, and nothing if `quiet`.
     pub fn new(plan: &TrialPlan, quiet: bool, wants_bar: bool) -> Self {
         let expected = plan.estimated_duration();
         let wants_bar = !quiet && wants_bar && std::io::stderr().is_terminal();
@@ -152,7 +152,7 @@ impl Progress {
         let elapsed = now.began.elapsed().min(now.estimate);
         let done = now.done.0 + elapsed;
         bar.set_position(millis(done));
-        // Estimates are corrected by how wrong they were so far.
+        // Estimates are corrected by the error so far.
         let pace =
             if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
         let left = now.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
@@ -178,7 +178,7 @@ fn bar(expected: Duration) -> ProgressBar {
     bar
 }
 
-/// What stands beside the bar. A narrow terminal cuts off its end, so that what everybody wants to know comes first.
+/// Text beside the bar. A narrow terminal cuts off its end, so the most important part comes first.
 fn message(now: &Now, left: Duration, what: &str) -> String {
     format!("{}/{}, {} left: {}: {what}", now.number, now.trials, whole_seconds(left), now.name)
 }

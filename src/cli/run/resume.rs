@@ -1,4 +1,4 @@
-//! `run --resume`: what is taken from the record of the run, what must be said again, and what must be as it was.
+//! `run --resume`: which settings come from the record of the run, which must be repeated, and which must not change.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use zklockbench_record::{Run, Trial};
 use zklockbench_results::{Resumed, RunFile, RunWriter, StoredRun};
 use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
 
-/// Takes over the run that left this directory, with its scenario. The options are then those with which it was started.
+/// Takes over the run in this directory with its scenario, and sets the options to those that it was started with.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {
     if args.overrides.change_more_than_the_place()? {
         return Err(Error::usage(
@@ -30,7 +30,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
         args.generator.threads = u16::try_from(run.generator_threads).ok();
         args.history = run.history || run.files.keys().any(|name| name.ends_with(".history.jsonl"));
         starts_alike(run, args)?;
-        // What only shows once servers run is looked at then.
+        // The rest is checked once the servers run.
         same_ground(
             run,
             &Run {
@@ -44,7 +44,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
     Ok((file, resumed))
 }
 
-/// The run's record says where it ran, but may come from anywhere: who resumes it has to name what could do harm.
+/// Refuses to use a recorded ensemble that could do harm unless the user names it: the record may come from anywhere.
 fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Result<(), Error> {
     let place = &args.overrides.place;
     let refused = |why: String| Err(Error::usage(why));
@@ -70,7 +70,7 @@ fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Resul
     }
 }
 
-/// Servers of the run's own are started as they were: fresh or kept, warm or cold.
+/// Starts local servers as before: fresh or kept, warm or cold.
 fn starts_alike(run: &RunFile, args: &mut RunArgs) -> Result<(), Error> {
     let was_cold = run.ensemble.starts_cold;
     if run.ensemble.kind == "external" {
@@ -84,7 +84,7 @@ fn starts_alike(run: &RunFile, args: &mut RunArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is there and what is to be done, in a line.
+/// The state of the run and the remaining work, in one line.
 pub fn announcement(stored: &StoredRun) -> String {
     let run = &stored.run;
     let planned = counted(run.planned_trials, "trial", "trials");
@@ -102,7 +102,7 @@ pub fn announcement(stored: &StoredRun) -> String {
     )
 }
 
-/// Facts that must be the same in all parts of a run, in the words of a comparison: figures of both are put together.
+/// Facts, named as in a comparison, that must be the same in all parts of a run, because their figures are combined.
 const SAME: [&str; 8] = [
     "processors",
     "data",
@@ -114,7 +114,7 @@ const SAME: [&str; 8] = [
     "version of the program",
 ];
 
-/// Refuses to go on elsewhere, or with another program. Other differences are told.
+/// Refuses to continue in another environment, or with another program. Other differences are only reported.
 pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
     let (refused, told): (Vec<Difference>, Vec<Difference>) = between_parts(earlier, now)
         .into_iter()
@@ -134,7 +134,7 @@ pub fn same_trials(plan: &TrialPlan, there: &[Trial]) -> Result<(), Error> {
     let identity =
         |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);
     let stranger = there.iter().find(|trial| {
-        // One that was made in place of another has a number of its own.
+        // A replacement for an invalid trial has a different number.
         let has_its_number =
             |asked: &TrialSpec| asked.index == trial.spec.index || trial.spec.makes_up_for.is_some();
         let asked = plan.round(trial.spec.repetition);

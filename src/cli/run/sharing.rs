@@ -1,4 +1,4 @@
-//! How much load an ensemble gets: as much as it takes where it serves nobody else, a limited rate where it does.
+//! Limits on the load: none on an ensemble without other clients, a limited rate on a shared one.
 
 use std::process::Command;
 
@@ -17,16 +17,16 @@ const SLOWER: f64 = 3.0;
 /// The limits of a run's load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
-    /// `None` for an ensemble of the suite's own.
+    /// The ensemble's other clients; `None` for a local ensemble.
     pub others: Option<OtherClients>,
     /// Requests per second.
     pub at_most: Option<f64>,
-    /// The run ends when the servers are this many times slower than before it.
+    /// Factor by which servers may become slower than before the run; beyond it, the run ends.
     pub stop_if_slower: Option<f64>,
 }
 
 impl Sharing {
-    /// Counts the ensemble's other clients, before this process opens a session of its own.
+    /// Counts the ensemble's other clients, before this process opens its own sessions.
     pub async fn of(opened: &OpenEnsemble, args: &SharingArgs, run_id: Option<&str>) -> Self {
         if !opened.is_external() {
             return Self::decide(args, None);
@@ -56,7 +56,7 @@ impl Sharing {
         }
     }
 
-    /// Refuses arrivals of an open load that would exceed the rate: they can't be delayed without being timed late.
+    /// Refuses open loads that would exceed the rate, because delayed arrivals would count as late.
     pub fn check(&self, plan: &TrialPlan, slice: Slice) -> Result<(), Error> {
         let (Some(at_most), true) = (self.at_most, slice.leads()) else { return Ok(()) };
         let open = plan.trials.iter().filter(|trial| trial.load.open().is_some());
@@ -82,7 +82,7 @@ impl Sharing {
         }
     }
 
-    /// What limits the load, in one line.
+    /// The limits of the load, in one line.
     pub fn note(&self) -> Option<String> {
         let stop =
             self.stop_if_slower.map(|factor| format!("the run ends if latency rises {}x", number(factor)));
@@ -100,7 +100,7 @@ impl Sharing {
         }
     }
 
-    /// What a stored run says of it.
+    /// The limits, as recorded in a run.
     pub fn facts(&self) -> Vec<(String, String)> {
         let others = self.others.as_ref().map(|others| match others {
             OtherClients::Connected(count) => count.to_string(),
@@ -111,7 +111,7 @@ impl Sharing {
         facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
-    /// Hands the decision on to a run of a series. Older binaries pass over variables that they do not know.
+    /// Passes the decision on to a run of a series. Older binaries ignore unknown variables.
     pub fn pass_on(&self, command: &mut Command) {
         match self.at_most {
             Some(per_s) => {

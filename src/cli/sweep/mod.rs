@@ -1,8 +1,7 @@
-//! `sweep`: a scenario measured over a range, point by point, on an ensemble that is kept for all of them.
+//! `sweep`: a scenario measured over a range, point by point, on one ensemble for all points.
 //!
-//! Every run is a process of its own and leaves an ordinary directory, as in `ab`. What is measured next follows from what
-//! was measured alone (`zklockbench_analysis::sweep`). The series lists each run with the point that it measured, so a sweep
-//! that was killed goes on where it was.
+//! Every run is a separate process and leaves an ordinary directory, as in `ab`. The next point follows from the measurements
+//! alone (`zklockbench_analysis::sweep`). The series lists each run with its point, so a killed sweep continues from there.
 
 #![expect(clippy::disallowed_methods, reason = "when it was written is a label")]
 
@@ -39,9 +38,9 @@ use zklockbench_zk::Target;
 
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
-/// The share of the budget that covering the range once may take, where there is a choice.
+/// Share of the budget for covering the range once, if there is a choice.
 const COVERING: f64 = 0.3;
-/// Half the range of the throughputs of a point, as a share, from which on there are more repetitions.
+/// Half the range of a point's throughputs, as a share, above which it is repeated.
 const PRECISE: f64 = 0.1;
 const FOLDERS: Folders = Folders { runs: POINTS, logs: "logs", scenarios: "scenarios" };
 
@@ -85,7 +84,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     )
 }
 
-/// What has to be the same for the sweep to go on: how long it takes may change.
+/// Settings that must not change when the sweep is resumed; the budget may.
 fn asked(args: &SweepArgs, question: &SweepQuestion) -> Value {
     let SweepQuestion { text, over, objective, .. } = question;
     json!({ "scenario": text, "over": over, "objective": objective, "threads": args.generator.threads })
@@ -126,7 +125,7 @@ fn begun(
     }
 }
 
-/// The values to begin with: fewer where covering the range with all of them would take too much of the time.
+/// The initial values: fewer if covering the whole range would take too much of the time.
 fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
     let mut grid = over.grid();
@@ -140,7 +139,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
     };
     while grid.len() > at_most.max(2) || grid.len() > 4 && cost(&grid) > COVERING * budget.as_secs_f64() {
         let fewer = over.spaced(grid.len() - 1);
-        // A list is taken as it is.
+        // A given list is not thinned.
         if fewer.len() >= grid.len() {
             break;
         }
@@ -149,7 +148,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
     grid
 }
 
-/// What a run takes in seconds, by the scenario alone.
+/// Duration of a run in seconds, estimated from the scenario alone.
 fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
     question.step(step).map_or(AROUND_A_RUN, |(_, scenario)| expected(&scenario)).as_secs_f64()
 }
@@ -200,7 +199,7 @@ impl SweepInProgress {
         }
     }
 
-    /// The ensemble that others run, if it is on one.
+    /// The external ensemble, required for workers.
     fn target(&self) -> Result<Target, Error> {
         let EnsembleChoice::Connect(connect) = &self.question.scenario.ensemble else {
             return Err(Error::usage(NEEDS_CONNECT));
@@ -209,7 +208,7 @@ impl SweepInProgress {
         Ok(Target { connect: connect.clone(), access })
     }
 
-    /// What a step is expected to take in seconds: by the scenario, corrected by what the nearest run took.
+    /// Expected duration of a step in seconds: estimated from the scenario, and corrected by the nearest run.
     fn cost(&self, step: &Step) -> f64 {
         let far =
             |at: At| (at.x / step.at.x).ln().abs() + if at.beside == step.at.beside { 0.0 } else { 10.0 };
@@ -295,7 +294,7 @@ impl SweepInProgress {
         open.ok_or_else(|| Error::environment("no ensemble is open"))
     }
 
-    /// A run that left no results. Where others had some, it is the load that was too much; otherwise the sweep ends.
+    /// Handles a run without results. If other runs had valid results, the load was too much for it; otherwise the sweep ends.
     fn failed(&self, step: &Step, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
         let server = self.ensemble.as_ref().and_then(|open| open.ready.opened.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);

@@ -1,5 +1,4 @@
-//! What `sweep` is told, and the question that this makes: the scenario, what of it changes from point to point, and whether
-//! that can be done.
+//! The question of `sweep`: the scenario, the variables that change from point to point, and whether that is possible.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -59,16 +58,16 @@ pub struct SweepArgs {
     pub job: JobArgs,
 }
 
-/// Keys that a sweep decides by itself, or has no use for.
+/// Keys that a sweep sets by itself or does not use.
 const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];
 
 pub struct SweepQuestion {
-    /// What is swept: one or two variables.
+    /// The swept variables: one or two.
     pub over: Vec<Over>,
     pub objective: Option<Objective>,
     /// The scenario with the smallest value of each variable.
     pub scenario: Scenario,
-    /// Its text, with the command line's changes, and what each point changes left out.
+    /// Text of the scenario with the overrides, without the keys that change from point to point.
     pub text: String,
     pub strategies: Vec<String>,
     base: Table,
@@ -98,7 +97,7 @@ impl SweepQuestion {
         let least = ends(|over| over.grid().first().copied().unwrap_or(1.0));
         let at = |at| parsed(&toml::to_string(&table_at(&base, &over, at)?).map_err(Error::usage)?);
         let scenario = at(least)?;
-        // What cannot be at the far end is told before anything starts.
+        // Mistakes at the far end are reported before anything starts.
         at(ends(Over::most))?;
         let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
         Ok(Self { strategies, over, objective, scenario, text, base })
@@ -124,7 +123,7 @@ impl SweepQuestion {
         self.over.iter().zip([Some(at.x), at.beside]).find_map(value)
     }
 
-    /// The values of the second variable; one that is `None` where there is no second.
+    /// Values of the second variable; a single `None` if there is no second.
     pub fn beside(&self) -> Vec<Option<f64>> {
         self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
     }
@@ -146,7 +145,7 @@ impl SweepQuestion {
     }
 }
 
-/// Lists these strategies instead. A poll interval goes where none of them polls.
+/// Replaces the strategies, and removes a poll interval if none of them polls.
 fn choose(table: &mut Table, strategies: Vec<Value>) {
     let polls = |one: &Value| {
         let card = name_of(one).and_then(|name| zklockbench_locks::find(&name));
@@ -158,7 +157,7 @@ fn choose(table: &mut Table, strategies: Vec<Value>) {
     table.insert("strategies".into(), Value::Array(strategies));
 }
 
-/// Refuses options that say what the sweep says.
+/// Refuses options that the sweep sets by itself.
 fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
     if over.len() > 2 {
         return Err(Error::usage(format!(
@@ -247,7 +246,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
 }
 
 fn parsed(text: &str) -> Result<Scenario, Error> {
-    // Whether its faults can be done here was looked at when the scenario was read.
+    // Whether its faults are possible here was checked when the scenario was read.
     let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
     let told = parse("the scenario with the sweep's values", text, &catalog);
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {

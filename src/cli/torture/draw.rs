@@ -91,7 +91,7 @@ impl Rounds {
     }
 }
 
-/// The cards of a round. Every card comes once before any comes again.
+/// The cards of a round. Every card is dealt once before any is repeated.
 fn dealt<T: Copy>(cards: &[T], number: u64, count: usize) -> Vec<T> {
     let first = (number as usize - 1) * count % cards.len().max(1);
     cards.iter().copied().cycle().skip(first).take(count).collect()

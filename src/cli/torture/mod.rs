@@ -111,7 +111,7 @@ fn locks(names: &[String]) -> Result<Vec<LockCard>, Error> {
     cards.collect()
 }
 
-/// The faults that this host can do, and why the others are left out.
+/// The faults that this host can inject, and why the others are left out.
 fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
     let links = match &args.compose {
         Some(_) => Err("Docker cannot cut a single link between servers".to_owned()),
@@ -146,7 +146,7 @@ fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
     Ok(if exit.is_some() { verdict } else { verdict.and(Verdict::violated(failed())) })
 }
 
-/// Stuck contenders and left nodes are no violation where the lock's description accounts for them.
+/// Stuck contenders and leftover nodes are not violations if the lock's description accounts for them.
 fn of_trial(trial: &Trial) -> Verdict {
     let left = trial.orphans.filter(|count| *count > 0);
     let left = left.map(|count| {

@@ -1,4 +1,4 @@
-//! From the text of a gate to its condition, or to the first mistake, with its place and what to write instead.
+//! Parses the text of a gate into its condition, or reports the first mistake with its position and a correction.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use zklockbench_core::units::shown;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The offending text, as bytes of the gate's; empty where something is missing.
+    /// The offending text, as bytes of the gate's text; empty where something is missing.
     pub span: Range<usize>,
-    /// Where it begins: the character, from 1.
+    /// First character of the span, counted from 1.
     pub column: usize,
     pub message: String,
     pub help: String,
@@ -31,18 +31,18 @@ impl std::error::Error for Mistake {}
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     pub figures: &'a [&'static FigureCard],
-    /// What the scenario has; `None` where that is not known, and anything may be named.
+    /// Strategies and contenders of the scenario; `None` if unknown, when any name is valid.
     pub cells: Option<KnownCells<'a>>,
 }
 
-/// The strategies of a scenario, by their labels, and its numbers of contenders.
+/// A scenario's strategies, by label, and its numbers of contenders.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCells<'a> {
     pub strategies: &'a [String],
     pub contenders: &'a [usize],
 }
 
-/// Reads a condition. With what a scenario has, strategies and contenders that it doesn't have are mistakes, too.
+/// Parses a condition. Given the cells of a scenario, strategies and contenders outside it are mistakes, too.
 pub fn parse(text: &str, known: Known<'_>) -> Result<Condition, Mistake> {
     let mut reader = Reader { text, known, tokens: tokens(text), at: 0 };
     let condition = reader.condition()?;
@@ -56,7 +56,7 @@ pub fn parse(text: &str, known: Known<'_>) -> Result<Condition, Mistake> {
     }
 }
 
-/// A label as a gate names it: in quotes where it isn't one word.
+/// A label as a gate names it: in quotes unless it is one word.
 pub(super) fn quoted(label: &str) -> String {
     let is_word = label.chars().next().is_some_and(begins_word) && label.chars().all(is_in_word);
     match (is_word, label.contains('"')) {
@@ -75,9 +75,9 @@ enum Lexeme<'t> {
     Times,
     Percent,
     Slash,
-    /// Nothing that a gate is made of.
+    /// A character that no gate contains.
     Stray(&'t str),
-    /// A quote that nothing closes, and what follows it.
+    /// An unclosed quote and the text after it.
     Unclosed(&'t str),
 }
 
@@ -115,7 +115,7 @@ fn tokens(text: &str) -> Vec<(Lexeme<'_>, Range<usize>)> {
     found
 }
 
-/// The token that the text begins with, and how many bytes it takes.
+/// The first token of the text and its length in bytes.
 fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
     let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
     if let Some(relation) = Relation::ALL.into_iter().find(|one| rest.starts_with(one.sign())) {
@@ -146,7 +146,7 @@ fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
     }
 }
 
-/// How long the number is that the text begins with: digits and, where digits follow it, a point.
+/// Length of the number at the start of the text: digits, and a point if digits follow it.
 fn number(rest: &str) -> usize {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let whole = digits(rest);
@@ -198,7 +198,7 @@ impl<'t> Reader<'t, '_> {
         Ok(found.map(|across| (across, span)))
     }
 
-    /// A figure and its scope, and where the figure stands.
+    /// A figure with its scope, and the position of the figure.
     fn subject(&mut self, help: &str) -> Read<(Subject, Range<usize>)> {
         let (name, span) = match self.peek()? {
             Some((Lexeme::Word(name), span)) => (name, span),
@@ -243,7 +243,7 @@ impl<'t> Reader<'t, '_> {
         };
         self.at += 1;
         let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
-        // That a lock is not ZooKeeper's stands in its label, and need not be written.
+        // The label says if a lock is not ZooKeeper's; gates may omit that.
         let is_it = |one: &&String| *one == label || one.strip_suffix(NOT_ZOOKEEPER) == Some(label);
         match known.strategies.iter().find(is_it) {
             Some(one) => Ok(one.clone()),
@@ -389,7 +389,7 @@ impl<'t> Reader<'t, '_> {
         Ok(Reference::Figure(other))
     }
 
-    /// The unit after a number; `None` where what follows is no unit of anything.
+    /// The unit after a number; `None` if no unit follows.
     fn unit(&mut self) -> Read<Option<Written>> {
         let text = match self.peek()? {
             None => return Ok(Some(Written::NOTHING)),
@@ -435,7 +435,7 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// The next token; a mistake where the text is made of something that no gate is.
+    /// The next token, or a mistake if the text is not part of any gate.
     fn peek(&self) -> Read<Option<(Lexeme<'t>, Range<usize>)>> {
         let Some((token, span)) = self.tokens.get(self.at).cloned() else { return Ok(None) };
         match token {
@@ -450,7 +450,7 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// Something else stands where something is expected, or nothing does; `missing` is what there is in the latter case.
+    /// A mistake for an unexpected token; `missing` describes the end of the text.
     fn unexpected(&self, found: Option<(Lexeme<'t>, Range<usize>)>, missing: &str, help: &str) -> Mistake {
         let end = self.text.trim_end().len();
         let (message, span) = match found {
@@ -460,7 +460,7 @@ impl<'t> Reader<'t, '_> {
         self.mistake(span, message, help)
     }
 
-    /// From that token to the last that was read.
+    /// The span from that token to the last one read.
     fn since(&self, from: usize) -> Range<usize> {
         let start = self.tokens.get(from).map_or(self.text.len(), |(_, span)| span.start);
         let end =
@@ -506,7 +506,7 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
     }
 }
 
-/// What a value in that unit is, and what one is for example.
+/// A value in that unit as text, and an example.
 fn in_words(unit: Unit) -> (&'static str, &'static str) {
     match unit {
         Unit::Micros => ("a time", "a time such as `50ms`, in us, ms, s, m or h"),
@@ -517,14 +517,15 @@ fn in_words(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-/// What is wrong with a limit on which nothing depends: every run meets it, or none can.
+/// What is wrong with a limit that every run meets, or that none can meet.
 fn decided(figure: Figure, relation: Relation, limit: Quantity) -> Option<(String, &'static str)> {
     let value = limit.value();
     if relation == Relation::Equal && value.fract() != 0.0 {
         return Some((format!("`{figure}` is a whole number"), "write a whole number"));
     }
     let most = if figure.unit() == Unit::Share { 1.0 } else { f64::INFINITY };
-    // On a line from 0 to the most, what holds at both ends always does; what holds at neither and not between never does.
+    // Values range from 0 to `most`. A relation that holds at both ends always holds; one that holds at neither end nor in
+    // between never does.
     let always = match relation {
         Relation::Less => value > most,
         Relation::AtMost => value >= most,
