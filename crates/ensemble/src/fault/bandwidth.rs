@@ -44,7 +44,7 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
 /// Allowance for saved-up capacity of a connection and for late timers.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// Bytes that have passed, as `Ok` if they are within the limit.
+/// Number of bytes that have passed; an error if it exceeds the limit.
 fn measured(since: &wire::Since<'_>, rate: u64) -> wire::Measured {
     let (bytes, lasted, connections) = (since.bytes(), since.lasts(), since.connections().max(1));
     if bytes == 0 {

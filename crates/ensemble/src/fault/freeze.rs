@@ -30,7 +30,7 @@ two.",
 
 /// Time after which anything that ran when the gate was shut has stopped.
 const SETTLES: Duration = Duration::from_millis(20);
-/// Time in which nothing may run for the fault to be proved.
+/// Time during which nothing may run, as proof of the fault.
 const LOOKS_FOR: Duration = Duration::from_millis(30);
 /// Number of attempts. A holder may release before its gate is shut; then another holder is chosen.
 const TRIES: u32 = 100;

@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(ways("minority", 2, 3), between(&[2], &[1, 3]));
         assert_eq!(ways("majority", 2, 3), between(&[1], &[3, 2]));
         assert_eq!(ways("one-way", 2, 3), [(2, 1), (2, 3)]);
-        // Of three servers, 1 is the bridge: the leader and 3 don't reach each other.
+        // Server 1 of three is the bridge: the leader and server 3 don't reach each other.
         assert_eq!(ways("bridge", 2, 3), between(&[2], &[3]));
         assert_eq!(ways("minority", 1, 5), between(&[2, 1], &[3, 4, 5]));
         assert_eq!(ways("bridge", 1, 5), between(&[3, 1], &[4, 5]));
