@@ -15,8 +15,8 @@ use zklockbench_core::catalog::fault::{Proof, Target};
 use zklockbench_core::clock;
 use zklockbench_zk::SessionKey;
 
-/// Time limit for a contender to become the requested target, or to have what is to be broken. Another fault may just have ended
-/// all sessions or caused an election.
+/// Time limit for a contender to become the requested target, or for the session or leader to be broken to exist. Another fault
+/// may just have ended all sessions or caused an election.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
