@@ -239,7 +239,7 @@ impl ParamKind {
         }
     }
 
-    /// Accepted values as text; `quote` is put on both sides of each scenario word.
+    /// Accepted values as text; `quote` encloses each scenario word.
     pub fn in_words(&self, quote: &str) -> String {
         let quoted = |word: &&str| format!("{quote}{word}{quote}");
         match self {

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use crate::units::shown;
 
 const DEFAULT_PORT: u16 = 2181;
-/// More than any ensemble needs: a hundred servers with names of eighty letters.
+/// Far beyond any ensemble's needs: a hundred servers with names of eighty letters.
 const BYTES_AT_MOST: usize = 8 * 1024;
 const SERVERS_AT_MOST: usize = 100;
 const SHOWN: usize = 60;

@@ -24,7 +24,7 @@ pub const MIB: u64 = 1 << 20;
 pub enum Unreadable {
     #[error("is missing")]
     Missing,
-    /// Not a file that this program would have written there.
+    /// Not a file that this program would have written at that path.
     #[error("{0}")]
     Refused(String),
     #[error("cannot be read: {0}")]

@@ -289,7 +289,7 @@ impl<V: Record> SpooledTable<V> {
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
         let mut lookup = locked(&self.0);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);
-        // The first record of that number may begin the next block or lie in the block before it.
+        // The first record of that number may begin the next block or be in the block before it.
         for place in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
             if place < lookup.blocks.len()
                 && let records = lookup.block(place)?

@@ -15,7 +15,7 @@ pub enum OtherClients {
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Readings per server. The least one counts, because monitors connect only for a moment.
+/// Readings per server. The lowest one counts, because monitors connect only for a moment.
 const READINGS: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(100);
 

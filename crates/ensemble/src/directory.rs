@@ -87,8 +87,7 @@ impl Drop for EnsembleDir {
     }
 }
 
-/// Checks that [`EnsembleDir::leave`] left this directory (or that it is gone), so deleting it deletes
-/// nothing else.
+/// Checks that [`EnsembleDir::leave`] left this directory, or that it is gone, so that deleting it deletes nothing else.
 pub fn check_left(directory: &Path) -> Result<(), String> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !directory.is_absolute() || !name.starts_with(PREFIX) {

@@ -1,8 +1,7 @@
-//! An ensemble that others run: its connect string, and its servers, which the user's own commands break,
-//! such as `ssh zk1 systemctl kill -s KILL zookeeper`. Effects are verified on the servers' client ports.
+//! An external ensemble: its connect string, and its servers. Faults break them with the user's own commands, such as `ssh zk1
+//! systemctl kill -s KILL zookeeper`, and are verified on the servers' client ports.
 //!
-//! The commands are in a file named on the command line. Scenarios may come from anywhere, so they contain
-//! none.
+//! The commands are in a file named on the command line. Scenarios may come from anywhere, so they contain none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,7 +23,7 @@ use zklockbench_core::locked::locked;
 use zklockbench_core::units::{counted, one_line, shown};
 use zklockbench_zk::reach;
 
-/// Parses the connect string of an ensemble that others run: `host:port,host:port/chroot`.
+/// Parses the connect string of an external ensemble: `host:port,host:port/chroot`.
 pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
     Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
 }
@@ -62,7 +61,7 @@ impl std::fmt::Display for Action {
 /// Shell command lines for one server.
 type Commands = BTreeMap<Action, String>;
 
-/// An action with a command, and the action without one that undoes it.
+/// The first action that has a command and whose counterpart, which undoes it, has none.
 fn without_a_way_back(commands: &Commands) -> Option<(Action, Action)> {
     use Action::{Kill, Pause, Resume, Start, Stop, Wipe};
     let pairs = [(Kill, Start), (Stop, Start), (Wipe, Start), (Pause, Resume)];
@@ -116,7 +115,7 @@ impl Hosts {
         Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
     }
 
-    /// Checks that the ensemble is healthy, as it must be again after each fault.
+    /// Checks that the ensemble is healthy; each fault must leave it so.
     pub async fn check(&self) -> Result<(), Error> {
         self.is_healthy(HEALTHY_WITHIN).await
     }
@@ -173,7 +172,7 @@ impl Processes for Hosts {
         address.cloned().ok_or_else(|| format!("there is no server {server}"))
     }
 
-    /// Includes servers that may be down: that is known only after asking them.
+    /// Includes servers that may be down, because only a request shows that.
     async fn awake(&self) -> Result<Vec<Numbered>, String> {
         let paused = locked(&self.paused);
         let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::private;
 use zklockbench_core::error::Error;
 
-/// Places to search. [`Places::of_this_machine`] fills them in; tests use their own.
+/// Locations to search. [`Places::of_this_machine`] fills them in; tests use their own.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     /// Home from `--zookeeper-home`.
@@ -47,14 +47,13 @@ impl Places {
 pub struct Installation {
     pub java: PathBuf,
     pub class_path: String,
-    /// Human-readable place where ZooKeeper was found.
+    /// Human-readable location of ZooKeeper.
     pub origin: String,
 }
 
 impl Installation {
-    /// Finds Java and ZooKeeper. The order is `--zookeeper-home`, `ZOOKEEPER_HOME`, `scripts/install
-    /// --zookeeper`, Debian's jars, Homebrew's. A named home without ZooKeeper is an error, so no other
-    /// version is measured instead.
+    /// Finds Java and ZooKeeper. The order is `--zookeeper-home`, `ZOOKEEPER_HOME`, `scripts/install --zookeeper`, Debian's jars,
+    /// Homebrew's. A named home without ZooKeeper is an error: measuring another version instead would mislead.
     pub fn find(places: &Places) -> Result<Self, Error> {
         let java = find_java(places);
         let jars = find_jars(places);

@@ -1,4 +1,4 @@
-//! A local ensemble that lives on between runs: `ensemble up`, `status`, `down`.
+//! A local ensemble that survives between runs: `ensemble up`, `status`, `down`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -106,12 +106,10 @@ impl KeptEnsemble {
         self.servers.iter().filter(is_ours).collect()
     }
 
-    /// Ends the servers, removes their data and the state file. Returns the number of servers that were
-    /// alive.
+    /// Ends the servers, removes their data and the state file. Returns the number of servers that were alive.
     ///
-    /// # Errors
-    /// Fails if the data cannot be removed, or if the state file names a directory that is no kept
-    /// ensemble's. In the latter case nothing is ended or removed and the state file stays.
+    /// # Errors Fails if the data cannot be removed, or if the directory in the state file is not a kept ensemble's. In the
+    /// latter case nothing is ended or removed and the state file stays.
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(

@@ -1,5 +1,4 @@
-//! Real ZooKeeper ensembles, started here, kept between runs, or run by others, and the faults that break
-//! them.
+//! Real ZooKeeper ensembles (started here, kept between runs, or external) and the faults that break them.
 
 #![expect(
     clippy::disallowed_methods,

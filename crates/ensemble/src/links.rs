@@ -100,7 +100,7 @@ impl Links for Local {
     }
 }
 
-/// Number of the suite where servers have theirs.
+/// The suite's number, where servers have theirs.
 const SUITE: usize = 0;
 
 /// One direction of a link, with its human-readable name.

@@ -21,10 +21,10 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const ATTEMPTS: usize = 5;
 pub(super) const TAKEN: &str = "Address already in use";
 const LOG_LINES: usize = 8;
-/// Bytes at the end of a server's log that are searched for a full disk.
+/// Bytes at the end of a server's log that are searched for signs of a full disk.
 const LOG_READ: u64 = 1 << 16;
 const NO_SPACE: &str = "No space left on device";
-/// Least available bytes: with less, servers cannot write their next log.
+/// Least available bytes: with less, servers cannot start their next log.
 const LEAST_SPACE: u64 = 1 << 16;
 
 fn no_space(directory: &Path) -> String {
@@ -69,7 +69,7 @@ pub const NICER_BY: u8 = 5;
 /// on it.
 #[derive(Debug)]
 pub struct Local {
-    // Declared before network and directory, so the servers end before these are removed.
+    // Declared before network and directory, so that the servers end before these are removed.
     servers: Vec<Mutex<Server>>,
     /// Locks held while a server is being started or ended, by server number minus 1.
     changes: Vec<tokio::sync::Mutex<()>>,
@@ -166,7 +166,7 @@ impl Local {
         self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
     }
 
-    /// Iterates over the servers. Each is locked while the guard lives, so don't hold guards across an await.
+    /// Iterates over the servers. Each is locked while its guard lives, so don't hold guards across an await.
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
         self.servers.iter().map(locked)
     }

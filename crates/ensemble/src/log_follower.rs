@@ -28,15 +28,15 @@ pub struct LogFollower {
     /// Transactions that were read and are not settled, each with a bit set of the servers that have it.
     waiting: BTreeMap<i64, (Transaction, u64)>,
     passed: Option<i64>,
-    /// Transactions that no log contains although later ones of the same leader are there.
+    /// Number of transactions that no log contains although later ones of the same leader exist.
     missing: u64,
 }
 
 #[derive(Debug)]
 struct Server {
     directory: PathBuf,
-    /// Time of the first transaction that counts, in ms since 1970; older ones are skipped until then,
-    /// because the servers' logs reach back differently far.
+    /// Time of the first transaction that counts, in ms since 1970. Older ones are skipped, because the servers' logs start at
+    /// different times.
     begins_at_ms: Option<i64>,
     /// Logs by their first zxid, as in the file name.
     logs: BTreeMap<i64, OpenLog>,

@@ -1,14 +1,13 @@
 //! A network for one ensemble: each server in its own network namespace, all on one bridge.
 //!
-//! The bridge is in a namespace, too, so this machine's firewall rules don't apply to traffic between
-//! servers. Docker's rules, for example, drop packets that cross a bridge other than Docker's. A veth pair
-//! connects the bridge to the suite.
+//! The bridge is in a namespace, too, so this machine's firewall rules don't apply to traffic between servers. Docker's rules,
+//! for example, drop packets that cross a bridge other than Docker's. A veth pair connects the bridge to the suite.
 //!
-//! The namespaces have no names: they end with the suite and the servers, and a veth pair ends with its
-//! namespace. So a killed run leaves nothing of its network behind.
+//! The namespaces have no names: they end with the suite and the servers, and a veth pair ends with its namespace. So a killed
+//! run leaves nothing of its network behind.
 //!
-//! A thread enters another namespace for a moment, to open a socket there; a child process, for life. `ip` of
-//! iproute2 creates and cuts the links.
+//! To open a socket in another namespace, a thread enters it for a moment; a child process stays there for life. `ip` of iproute2
+//! creates and cuts the links.
 
 use std::fs::File;
 use std::io;
@@ -343,7 +342,7 @@ fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
         live_in(&mut ip, namespace)
             .map_err(|error| format!("{} cannot be run in {}: {error}", command(), namespace.display()))?;
     }
-    // Its own process group keeps Ctrl-C away: a half-built network could not be removed.
+    // A separate process group, so that Ctrl-C does not reach it: a half-built network could not be removed.
     ip.args(arguments).env("LC_ALL", "C").process_group(0);
     let output = ip.output().map_err(|error| {
         format!(

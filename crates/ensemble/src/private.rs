@@ -1,8 +1,8 @@
-//! Files that are found by name, in directories where no other user can have put anything.
+//! Files that are found by name, in directories to which no other user can write.
 //!
-//! Any user can take a name in the shared directory for temporary files first, with a file or with a link to
-//! another user's file. So these files are in a directory that only this user can write to. The directory is
-//! checked before use, and no link is followed.
+//! Any user can take a name in the shared directory for temporary files first, with a file or with a link to another user's file.
+//! So these files are in a directory that only this user can write to. The directory is checked before use, and no link is
+//! followed.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};

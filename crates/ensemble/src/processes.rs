@@ -330,7 +330,7 @@ fn is_free(local: &Local, number: usize) -> Done {
     }
 }
 
-/// Starts the server; returns the length of its log before.
+/// Starts the server. Returns the length of its log before the start.
 fn launch(local: &Local, number: usize) -> Result<u64, String> {
     let mut server = local.server(number)?;
     let length = std::fs::metadata(&server.log).map_or(0, |log| log.len());

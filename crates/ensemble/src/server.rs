@@ -18,7 +18,7 @@ use zklockbench_zk::admin;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// The server lives as long as this process at most.
+    /// The server ends with this process at the latest.
     WithUs,
     /// The server outlives this process.
     Lasting,
@@ -225,8 +225,8 @@ impl Drop for Server {
     }
 }
 
-/// Makes a child start with a higher niceness. Set from outside, it would apply only to the main thread and
-/// to threads started later.
+/// Makes a child start with a higher niceness. If set from outside, it would apply only to the main thread and to threads started
+/// later.
 #[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
 fn nicer(command: &mut Command, by: u8) {
     if by == 0 {

@@ -1,6 +1,5 @@
-//! What checks saw of servers and links, or why not: proof that a fault took effect, and that it ended. Also
-//! the state of servers (down, serving, or up without serving), whether an ensemble is healthy, and which
-//! server leads.
+//! Results of checks of servers and links: proof that a fault took effect, and that it ended. Also the state of servers (down,
+//! serving, or up without serving), the health of an ensemble, and its leader.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -14,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use zklockbench_core::units::counted;
 use zklockbench_zk::admin::{self, Mntr, Srvr};
 
-/// What was seen, human-readable; or why it was not the case or could not be seen.
+/// Human-readable observation; or why the fact is false or could not be checked.
 pub type Fact = Result<String, String>;
 
 /// `Ok`, or why something could not be done.
@@ -138,7 +137,7 @@ pub async fn become_whole(
     }
 }
 
-/// Time a server gets to answer that may not answer at all.
+/// Time limit for a server that may not answer at all.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 /// Time without an answer after which a server counts as silent. A running server answers within 1 or 2 ms.
 const SILENCE: Duration = Duration::from_millis(300);

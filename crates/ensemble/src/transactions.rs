@@ -1,12 +1,12 @@
 //! Creates, writes and deletes, read from the servers' transaction logs.
 //!
-//! The log is the ensemble's own order of events, whatever the clients believe. It also shows which nodes
-//! were deleted with their session, which no client learns.
+//! The log is the ensemble's own order of events, whatever the clients believe. It also shows which nodes were deleted with their
+//! session; no client is notified of that.
 //!
-//! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body,
-//! and an end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package
-//! `org.apache.zookeeper.txn`. A failed multi is logged, too, with its first operations intact. The end of a
-//! session lists its nodes only since 3.6.0, and not with `zookeeper.closeSessionTxn.enabled=false`.
+//! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body, and an end mark;
+//! zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`. A failed multi
+//! is logged, too, with its first operations intact. The end of a session lists its nodes only since 3.6.0, and not with
+//! `zookeeper.closeSessionTxn.enabled=false`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -182,9 +182,8 @@ pub(super) fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     }
 }
 
-/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` if it is
-/// incomplete: a record that is being written, or was when its server was killed, fails its checksum. Servers
-/// end the log there, too.
+/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` if it is incomplete: a record that
+/// is being written, or was when its server was killed, fails its checksum. Servers stop reading there, too.
 pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let mut rest = Reader(log);
     let record = whole_record(&mut rest)?;

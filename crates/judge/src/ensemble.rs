@@ -1,20 +1,19 @@
-//! Exclusion according to the ensemble: was every earlier holder's node deleted when the next contender
-//! entered?
+//! Exclusion according to the ensemble: was every earlier holder's node deleted when the next contender entered?
 //!
-//! Contenders' beliefs can be wrong in both directions. The servers' transaction logs cannot: they record
-//! when each node was deleted, by its holder or with its session. There are two checks.
+//! Contenders' beliefs can be wrong in both directions. The servers' transaction logs cannot: they record when each node was
+//! deleted, by its holder or with its session. There are two checks.
 //!
-//! By transactions ([`LockHolds`]): a contender that learns from a reply that it holds does so as of some
-//! transaction. That transaction must not precede the deletion of an earlier holder's node. No clock is
-//! involved, and no overlap is too short to be detected.
+//! By transactions ([`LockHolds`]): a contender that learns from a reply that it holds does so as of some transaction. That
+//! transaction must not precede the deletion of an earlier holder's node. No clock is involved, and no overlap is too short to be
+//! detected.
 //!
-//! By the clock ([`NodeHolds`]): the servers run on this host and stamp transactions with its clock, so their
-//! times are comparable with the times of entry. A contender learns of a deletion only after its proposal, so
-//! a correct lock never enters before it.
+//! By the clock ([`NodeHolds`]): the servers run on this host and stamp transactions with its clock, so their times are
+//! comparable with the times of entry. A contender learns of a deletion only after its proposal, so a correct lock never enters
+//! before it.
 //!
-//! Ensembles can lose transactions. A follower that recorded a new epoch, but not yet the transactions sent
-//! for it, may be elected. All others then discard what had been acknowledged (ZOOKEEPER-4643, -4646). A node
-//! that is gone without ever having been deleted reveals this.
+//! Ensembles can lose transactions. A follower that recorded a new epoch, but not yet the transactions sent for it, may be
+//! elected. All others then discard acknowledged transactions (ZOOKEEPER-4643, -4646). A node that disappeared without being
+//! deleted reveals this.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
@@ -151,7 +150,7 @@ impl EnsembleView<'_> {
         }
     }
 
-    /// A hold by transactions, from the one as of which it was found to the one that deleted its node.
+    /// A hold by transactions: from the transaction as of which it was found to the transaction that deleted its node.
     fn grant(&mut self, moment: &Moment, claim: LockClaim, token: i64, zxid: Option<i64>, life: &Life) {
         let contender = moment.contender;
         // A node that is still there was deleted by no transaction so far.
@@ -332,7 +331,7 @@ mod tests {
 
     #[test]
     fn holds_are_ordered_by_when_they_were_found_not_by_node() {
-        // An unfair lock: the holder of the third node came before that of the second
+        // An unfair lock: the holder of the third node came before the holder of the second
         let order = found(&[(1, Some(1), 10), (2, Some(20), 30), (3, Some(10), 20)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (2, 0));
         // Two holds found in the same state of the queue cannot both be right

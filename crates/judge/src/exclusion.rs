@@ -98,9 +98,9 @@ fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
 
 /// Whether contenders saw only permitted holders inside together.
 ///
-/// A violation outweighs everything. *Held* needs a complete trial, and acquisitions that would have caught a
-/// lock that does not exclude. Two inside together only show if another contender could run while one was
-/// inside, and if a contender was blocked.
+/// A violation outweighs everything. *Held* needs a complete trial, and acquisitions that would have caught a lock that does not
+/// exclude. Two contenders inside together can be seen only if another contender could run while one was inside, and if a
+/// contender was blocked.
 fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
@@ -129,8 +129,8 @@ fn exclusion(trial: &Trial) -> Verdict {
     Verdict::unknown_if(doubts)
 }
 
-/// Whether every free and wanted lock was acquired and, after faults, every waiter served. Without faults, a
-/// lock may let a contender starve; the waits show it.
+/// Whether every free and wanted lock was acquired and, after faults, every waiter served. Without faults, a lock may let a
+/// contender starve; its wait shows that.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
@@ -242,8 +242,8 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     unproved.chain(left).chain(open)
 }
 
-/// Whether no contender believed that it held what the ensemble had granted to another. No lock with sessions
-/// can promise that, so the check is optional.
+/// Whether every contender that believed it held did hold according to the ensemble. No lock with sessions can promise that, so
+/// the check is optional.
 pub fn zombies(trials: &[Trial]) -> Verdict {
     let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
         let zombies = trial.excused.zombies;
@@ -254,7 +254,7 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
 }
 
 /// Judges a run by its judged trials. Trials with one contender have no other to exclude and do not count for
-/// exclusion, unless there are no others. A generator that did not keep up in a trial leaves the figures
+/// exclusion, unless there are no others. A generator that did not keep up in a trial leaves the metrics
 /// unknown, unless a replacement trial exists. Exclusion was observed all the same.
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let named = |trial: &Trial, verdict: &Verdict| {

@@ -30,7 +30,7 @@ struct ShutSpan {
 enum StayChange {
     Began,
     Ended,
-    /// A stay ended that began there and during which no other contender could run.
+    /// A stay that began there ended, and no other contender could run during it.
     EndedAlone(u64),
     /// Stays ended at unknown positions; the first of them began there.
     EndedUnseen(u64),
@@ -136,7 +136,7 @@ impl<T> Inside<T> {
         self.kind
     }
 
-    /// Whether so many leases are taken that the claim has to wait.
+    /// Whether the claim has to wait for leases that are taken.
     pub fn keeps_out(&self, claim: LockClaim) -> bool {
         self.exceeds(&self.taken, claim)
     }

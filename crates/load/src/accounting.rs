@@ -19,9 +19,9 @@ use zklockbench_scenario::Load;
 use zklockbench_zk::admin;
 use zklockbench_zk::keep_awake::Unread;
 
-/// Compares the counts of a whole trial. Empty with faults, because broken servers lose their counts and
-/// delete the nodes of dead sessions. Empty for one worker's part, because servers count all workers, and for
-/// drivers, whose requests are not seen here. The cost model only applies to a complete trial.
+/// Compares the counts of a whole trial. Empty with faults, because broken servers lose their counts and delete the nodes of dead
+/// sessions. Empty for one worker's part, because servers count all workers, and for drivers, whose requests are not seen here.
+/// The cost model applies only to a complete trial.
 pub fn compare(
     shared: &Shared,
     whole: &Counts,

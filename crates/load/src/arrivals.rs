@@ -1,8 +1,8 @@
 //! Arrivals of an open load: the next free contender takes the next arrival.
 //!
-//! The contenders are a pool of sessions. A free contender takes the next open arrival and sleeps until it is
-//! due. If none is free, arrivals wait in the client in order. No arrival therefore waits while a contender
-//! is free, and none depends on the speed of the lock.
+//! The contenders are a pool of sessions. A free contender takes the next open arrival and sleeps until it is due. If none is
+//! free, arrivals wait in the client in order. So no arrival waits while a contender is free, and none depends on the speed of
+//! the lock.
 
 use std::fmt;
 use std::ops::Range;
@@ -44,7 +44,7 @@ pub struct Arrivals {
     end: AtomicU64,
     /// Cached number of arrivals due before an end.
     due: Mutex<Option<(u64, usize)>>,
-    /// For each arrival: nothing yet, its wait in microseconds plus one, or why it has none.
+    /// Outcome of each arrival: nothing yet, its wait in microseconds plus one, or why it has none.
     outcomes: Box<[AtomicU32]>,
     /// Delay caused by the generator for each arrival, in microseconds; 0 before it starts.
     lateness_us: Box<[AtomicU32]>,
@@ -359,8 +359,7 @@ mod tests {
         }
         let gap = Gap { after: None, begin: 5_000, end: 6_000 };
         let found = arrivals.disturbed(1_000..5_000, &[Some(gap), None]).unwrap();
-        // Then about twenty of its arrivals waited until the queue was as short as before, less than 1,000 µs
-        // after the gap
+        // Then about twenty of its arrivals waited until the queue was as short as before, less than 1,000 µs after the gap
         assert_eq!((found.locks, found.usual_wait_us), (1, Some(10)));
         assert!((800..=1_000).contains(&found.drained_us.unwrap()), "{found:?}");
         let ArrivalWaits { arrivals: count, mean, p99, .. } = found.waits;

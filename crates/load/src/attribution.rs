@@ -67,8 +67,8 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// Records everything in the inbox. If `acquired`, the last awaited notification let this contender in:
-    /// it is useful if a release caused it; all others are spurious.
+    /// Records everything in the inbox. If `acquired`, the last awaited notification let this contender in: it is useful if a
+    /// release caused it; all others are spurious.
     pub fn settle(&mut self, shared: &Shared, lock: usize, recorder: &mut ThreadRecorder, acquired: bool) {
         let last_awaited =
             self.inbox.iter().rposition(|notification| notification.awaited).filter(|_| acquired);
@@ -115,7 +115,7 @@ impl Attribution {
 
 fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
     match (notification.kind, &notification.armed) {
-        // Its owner has moved on to the lock itself, or has given up.
+        // Its owner has moved on from the queue to the lock itself, or has given up.
         (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&notification.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&notification.path) {
             Some(number) => release_or_departure(lock_state, number),
@@ -138,7 +138,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
     match (lock_state.changes.fired(arm), arm.lowest) {
         (ChildChange::Created, _) => Cause::Arrival,
         (ChildChange::LowestDeleted, Some(number)) => release_or_departure(lock_state, number),
-        // If several may be inside together, any may leave first, and the list does not show which did.
+        // With several holders, any may leave first, and the list does not show which did.
         (ChildChange::OtherDeleted, _) if lock_state.has_room_for_two() || lock_state.most_inside() > 1 => {
             latest_release(lock_state, at)
         }

@@ -23,8 +23,8 @@ use zklockbench_scenario::{Slice, TrialSpec};
 use zklockbench_zk::SessionKey;
 use zklockbench_zk::gate::Gate;
 
-/// Interval of polling each server if a fault hits servers: the maximum delay in seeing an election whose new
-/// leader answers at once.
+/// Polling interval of each server if a fault hits servers: the maximum delay in seeing an election whose new leader answers at
+/// once.
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);

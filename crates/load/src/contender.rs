@@ -439,8 +439,8 @@ impl Contender {
         }
     }
 
-    /// Acquires the held lock again, to the scenario's depth. Not a part of the wait: for all others, the
-    /// lock has been held since the outermost acquire.
+    /// Acquires the held lock again, to the scenario's depth. The time is not a part of the wait, because the lock has been held
+    /// since the outermost acquire.
     async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
         let mut inner = Vec::new();
         for _ in 1..self.shared.spec.depth {
@@ -479,7 +479,7 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
-            // A contender that was paused first completes its next step, and learns the news afterwards.
+            // A contender that was paused first completes its next step, and learns of the event afterwards.
             ended = tokio::select! {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
@@ -521,8 +521,8 @@ impl Contender {
         self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
     }
 
-    /// After an indefinite failure, a node of this contender may be left ahead of its own next one. It
-    /// disappears with the session, so the session is closed and the contender rejoins with a new one.
+    /// After an indefinite failure, a node of this contender may be left ahead of its own next one. The node disappears with the
+    /// session, so the session is closed and the contender rejoins with a new one.
     fn give_up_session_after(&mut self, failure: &Failure) {
         if failure.is_definite() {
             return;

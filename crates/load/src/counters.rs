@@ -1,4 +1,4 @@
-//! Directories whose sequence counter is near its end: no lock with order by number works beyond it.
+//! Directories whose sequence counter is near its end: beyond it, no lock that orders by number works.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl NearEnd {
         self.left == 0
     }
 
-    /// One sentence about all of them, the worst first; `None` if there are none.
+    /// One sentence about all of them, worst first; `None` if there are none.
     pub fn told(mut all: Vec<Self>) -> Option<String> {
         all.sort_by_key(|one| one.left);
         let (worst, others) = all.split_first()?;

@@ -1,5 +1,5 @@
-//! Other programs that take the locks of a trial's contenders: assignment of contenders to programs and
-//! processes, the overhead of their pipes, and warnings at the end of the trial.
+//! Drivers that take the locks of a trial's contenders: assignment of contenders to drivers and processes, the overhead of their
+//! pipes, and warnings at the end of the trial.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
 /// would measure the machine.
 const FOR_FAULTS: usize = 8;
 
-/// Programs that take the locks of a trial's contenders. A mixed strategy has a slot for each lock, which is
-/// empty for the suite's own locks.
+/// Drivers that take the locks of a trial's contenders. A mixed strategy has a slot for each lock, which is empty for the suite's
+/// own locks.
 #[derive(Debug, Clone, Default)]
 pub struct Drivers(Vec<Option<Driver>>);
 

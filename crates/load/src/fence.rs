@@ -1,11 +1,10 @@
-//! A resource guarded by a lock, which accepts writes only with a token not older than the newest it has
-//! seen.
+//! A resource guarded by a lock, which accepts writes only with a token not older than the newest it has seen.
 //!
-//! Every holder writes when it enters and before it leaves. A lock with expiring sessions cannot exclude a
-//! holder that does not know of its expiry yet; the resource can.
+//! Every holder writes when it enters and before it leaves. A lock with expiring sessions cannot exclude a holder that does not
+//! know of its expiry yet; the resource can.
 //!
-//! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed
-//! locks" (2016): the first write with a new token shuts out the old holder.
+//! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed locks" (2016): the
+//! first write with a new token excludes the old holder.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,9 @@
 //! Monitors the generator itself during the measured phase, and decides whether it was fit to measure.
 //!
-//! A trial is invalid if more than [`LAG_SHARE_AT_MOST`] of its handoff time (wait time, for locks without
-//! handoffs) was the generator's own dispatch lag. That is the time from reading a reply or notification in
-//! this process until the awaiting contender runs again, measured on every sample. An ensemble on the same
-//! host also uses processor time. That is stated with every figure but is not the generator's fault: the
-//! ensemble's behaviour is a result.
+//! A trial is invalid if more than [`LAG_SHARE_AT_MOST`] of its handoff time (wait time, for locks without handoffs) was the
+//! generator's own dispatch lag: the time from reading a reply or notification in this process until the awaiting contender runs
+//! again, measured on every sample. An ensemble on the same host also uses processor time. That is reported with every metric but
+//! is not the generator's fault: the ensemble's behaviour is a result.
 
 use std::time::Duration;
 
@@ -158,8 +157,8 @@ fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
 
 /// Maximum lateness (99th percentile) as a share of an arrival's time from acquire to release.
 const LATENESS_SHARE_AT_MOST: f64 = 0.05;
-/// Allowed share of late arrivals, and the significance level beyond which the generator is blamed. With a
-/// generator that is late for 1 %, two or more of 140 arrivals are late in four of ten trials.
+/// Allowed share of late arrivals, and the significance level beyond which the generator is blamed. If a generator is late for 1
+/// %, two or more of 140 arrivals are late in four of ten trials.
 const LATE_AT_MOST: f64 = 0.01;
 const BY_CHANCE: f64 = 0.05;
 
@@ -178,7 +177,7 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
     })
 }
 
-/// Share of the time in which a generator's thread had no time for anything else.
+/// Share of the time in which a generator's thread had no time for other work.
 struct Occupied {
     running: f64,
     /// Runnable, while other programs had the processors.

@@ -39,7 +39,7 @@ const NICE: i32 = 10;
 pub enum Note {
     /// An action of a contender.
     Did(Moment),
-    /// Data that only the servers' logs have about the entry of a contender at that time.
+    /// Data about the entry of a contender at that time that only the servers' logs have.
     Lacks(Stamp, usize, MissingPart),
     /// Transaction as of which a contender had entered, known only afterwards.
     EnteredAsOf(EnteredAsOf),

@@ -1,8 +1,7 @@
-//! Protection of a shared ensemble from a run's load: a rate limit for its requests, and an alarm that ends
-//! the run.
+//! Protection of a shared ensemble from a run's load: a rate limit for its requests, and an alarm that ends the run.
 //!
-//! A probe times a read and a write on each server twice a second, starting before the load's first request.
-//! The servers' own figures are unsuitable: `srvr` and `mntr` report averages since the server's start.
+//! A probe times a read and a write on each server twice a second, starting before the load's first request. The servers' own
+//! metrics are unsuitable: `srvr` and `mntr` report averages since the server's start.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -70,7 +70,7 @@ pub struct LockState {
     waiting: AtomicUsize,
     /// Whether more contenders were inside together than the lock allows.
     was_crowded: AtomicBool,
-    /// Latest release that was called while more contenders wanted to enter than fit.
+    /// Latest release call while more contenders wanted to enter than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
     /// Stamp of the latest entry.
@@ -320,11 +320,10 @@ impl LockState {
         }
     }
 
-    /// Time of the last release call that admits such a request; 0 for never. A release with enough free
-    /// leases, or by one of several readers, admits no contender.
+    /// Time of the last release call that admits such a request; 0 for never. A release admits no contender if there were enough
+    /// free leases, or if one of several readers released.
     ///
-    /// If other workers use the lock, their releases are unknown, and only the release of the preceding node
-    /// counts.
+    /// If other workers use the lock, their releases are unknown, and only the release of the preceding node counts.
     pub fn handed_over(&self, mode: Mode, held: &Held) -> Stamp {
         if self.has_strangers {
             let before = held.node.as_ref().and_then(|node| self.release_of(node.sequence - 1));

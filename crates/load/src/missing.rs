@@ -1,6 +1,5 @@
-//! Data about entries that contenders could not know and the servers' logs supply: the transaction that
-//! created a node if the create was answered without it, and the transaction of an event that came without
-//! it.
+//! Data about entries that contenders could not know and the servers' logs contain: the transaction that created a node if the
+//! create was answered without it, and the transaction of an event that came without it.
 
 use std::io;
 

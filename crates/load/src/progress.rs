@@ -1,15 +1,15 @@
 //! Progress: does every contender that wants the lock get it, and is nothing left that blocks it?
 //!
-//! Progress is only required while the ensemble can serve, i.e. after the last fault has healed. The load
-//! then continues until all waiting contenders have been served. A measured phase ended by acquisitions would
-//! never end without any, so it is abandoned.
+//! Progress is required only while the ensemble can serve, i.e. after the last fault has healed. The load then continues until
+//! all waiting contenders have been served. A measured phase ended by acquisitions would never end without any, so it is
+//! abandoned.
 //!
-//! An outage lasts less long: a lock is free, contenders wait for it, and none gets it. That happens briefly
-//! in every lock between a release and the next acquisition. If it lasts longer than the lock itself
-//! explains, it is a result like any other, and its possible causes are searched for. They are servers that
-//! were away, a foreign node in the queue, or versions that can leave a request unprocessed.
+//! An outage is shorter: a lock is free, contenders wait for it, and none gets it. That happens briefly in every lock between a
+//! release and the next acquisition. If it lasts longer than the lock itself explains, it is a result like any other, and its
+//! possible causes are searched for: servers that were away, a foreign node in the queue, or versions that can leave a request
+//! unprocessed.
 //!
-//! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
+//! Source: TigerBeetle's vortex, which checks liveness only while its faults are within the tolerated limits.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -22,9 +22,9 @@ use zklockbench_record::{Deed, LockClaim, Moment, Occurrences, Tally};
 use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
-/// Out of this many entries of a lock that bypasses its session...
+/// Number of entries from one series of reads to the next, for a lock that bypasses its session.
 const READ_ONE_IN: usize = 128;
-/// ...this many in a row are read.
+/// Number of consecutive entries that are read in a series.
 const READS_IN_A_ROW: usize = 8;
 
 /// One acquire, from its intended start.
@@ -255,11 +255,11 @@ impl Recorder {
         at
     }
 
-    /// Reads the lock right before the release of a hold that bypassed the session, whose observations are
-    /// unknown. The read shows at least a transaction as of which it had entered.
+    /// Reads the lock just before the release of a hold that bypassed the session, whose observations are unknown. The read shows
+    /// at least a transaction as of which the hold had begun.
     ///
-    /// Only some entries are read, because each costs the servers a read; but several in a row, because an
-    /// entry is compared with others that were read.
+    /// Only some entries are read, because each read costs the servers work. They are consecutive, because an entry is compared
+    /// with others that were read.
     pub fn look_beside<'a>(
         &self,
         session: &'a Session,
@@ -288,8 +288,8 @@ impl Recorder {
         self.shared.orders_holds() && self.token.is_some()
     }
 
-    /// Whether the present hold has no node, or one of which only the number is known, so that it is ordered
-    /// by the holder's writes.
+    /// Whether the present hold has no node, or a node of which only the number is known, so that it is ordered by the holder's
+    /// writes.
     pub fn writes_as_witness(&self) -> bool {
         self.shared.orders_holds() && self.token.is_none()
     }

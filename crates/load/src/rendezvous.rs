@@ -1,12 +1,12 @@
-//! Meetings of the workers of one run: before each trial, at the end of its warm-up, and at the end of its
-//! load. None of this is in the load's path.
+//! Meetings of the workers of one run: before each trial, at the end of its warm-up, and at the end of its load. None of this is
+//! in the load's path.
 //!
-//! Each worker has an ephemeral node during its lifetime. At a *meeting* each worker adds a node; when all
-//! are there, worker 0 releases them by one more node, or states why it cannot. A worker whose node
-//! disappears is lost, and the run with it: a replacement would change the load halfway.
+//! Each worker has an ephemeral node during its lifetime. At a *meeting* each worker adds a node. When all have done so, worker 0
+//! releases them by one more node, or states why it cannot. A worker whose node disappears is lost, and the run with it: a
+//! replacement would change the load halfway.
 //!
-//! A waiting worker sets its watch before it announces itself, and reads again after every event: an event
-//! reports that something changed, not what (apache/curator#1290).
+//! A waiting worker sets its watch before it announces itself, and reads again after every event: an event reports that something
+//! changed, not what (apache/curator#1290).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -147,7 +147,7 @@ pub struct Meeting<'a> {
 enum Come {
     /// As the leader, which releases all: whether all are here, or why not.
     Leads(Released),
-    /// As a worker that waits until it is released, or the leader is lost.
+    /// As a worker that waits until it is released or the leader is lost.
     Waits { released: OneshotWatcher, lost: OneshotWatcher },
     /// Not at all, because the workers no longer continue together.
     Failed(MeetingError),
@@ -428,8 +428,8 @@ impl Rendezvous {
         Ok(Duration::from_millis(u64::try_from(spread).unwrap_or(0)))
     }
 
-    /// Leaves the run; if it has ended, after all have come to the end. The last worker removes the meetings'
-    /// nodes. A run that broke off here is lost to the others.
+    /// Leaves the run; if it has ended, waits until all have reached the end. The last worker removes the meetings' nodes. If the
+    /// run broke off here, it is lost to the others.
     pub async fn leave(self, has_ended: bool) {
         if has_ended {
             let last = self.meet("end").await;
@@ -440,8 +440,8 @@ impl Rendezvous {
         let _ = cleared.await;
     }
 
-    /// Removes the nodes of the run, if that is up to this worker: the one with the lowest number among those
-    /// still here does it, after the others have left.
+    /// Removes the nodes of the run, if this worker is responsible: the one with the lowest number that is still here, after the
+    /// others have left.
     async fn clear(&self) -> Result<(), ClientError> {
         loop {
             let (alive, went) = self.list(&self.workers()).await?;
@@ -469,7 +469,7 @@ impl Meeting<'_> {
                 Err(error) => here.and(Err(rendezvous.broken(&error))),
             },
             Come::Waits { released, lost } => {
-                // Worker 0 knows who is late, and may have been as late itself.
+                // Worker 0 knows which worker is late, and may have been as late itself.
                 let waiting = rendezvous.wait_for(&name, released, lost);
                 tokio::time::timeout(2 * patience, waiting)
                     .await

@@ -1,5 +1,5 @@
-//! Time for which a lock was free, wanted and not acquired. An acquire that ends without the lock counts,
-//! too, so that timeouts do not hide a lock that serves no contender.
+//! Time for which a lock was free, wanted and not acquired. Acquires that end without the lock count, too, so that timeouts do
+//! not hide a lock that serves no contender.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

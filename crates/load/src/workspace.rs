@@ -328,7 +328,7 @@ async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -
     }
 }
 
-/// A run without a sign of life may be between two trials if its newest node is younger than this.
+/// Minimum age of the newest node of a dead run: a run without a sign of life may be between two trials.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// Reason why a run may still be in progress.

@@ -1,4 +1,4 @@
-//! What most locks do after each event, by what they do about a lost connection. A card says where its own differs.
+//! How most locks react to each event, grouped by how they handle a lost connection. A card states where its lock differs.
 
 pub use zklockbench_core::catalog::after::Event::{
     CreateReplyLost, CreateRequestLost, CreatesExhausted, DeleteReplyLost, DeleteRequestLost,
@@ -11,7 +11,7 @@ pub use zklockbench_core::catalog::after::Outcome::{
 };
 pub use zklockbench_core::catalog::after::{After, Event, FailedWith, Outcome};
 
-/// Takes every failure for the end of the acquire or the release.
+/// Any failure ends the acquire or the release.
 pub const ENDS: After = After::NOTHING
     .but([
         (CreateReplyLost, FailsAndLeaves(ConnectionLoss)),
@@ -32,7 +32,7 @@ pub const ENDS: After = After::NOTHING
     ])
     .trying_creates(Some(1));
 
-/// Finds its node again, and sends again what was lost, by Curator's policy.
+/// Finds its node again and resends the lost request, by Curator's policy.
 pub const GOES_ON: After = ENDS
     .but([
         (CreateReplyLost, GoesOn),
@@ -49,14 +49,14 @@ pub const GOES_ON: After = ENDS
     ])
     .trying_creates(Some(4));
 
-/// As [`GOES_ON`], but an acquire joins only once: it fails when what it has made then is gone.
+/// Like [`GOES_ON`], but an acquire joins only once and fails if its node is gone.
 pub const GOES_ON_BY_ONE_NODE: After = GOES_ON.but([
     (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
     (OwnNodeDeleted, Fails(OwnNodeMissing)),
     (DirectoryDeleted, Fails(NoNode)),
 ]);
 
-/// Races for one node: what a create whose reply was lost has made is the contender's own.
+/// Races for one node: after a lost reply, the node counts as the contender's own.
 pub const RACES: After = ENDS
     .but([
         (CreateReplyLost, GoesOn),
@@ -66,6 +66,6 @@ pub const RACES: After = ENDS
     ])
     .trying_creates(None);
 
-/// As [`ENDS`], joined by count: as the second it waits for the end of the one before and looks at nothing else.
+/// Like [`ENDS`], joined by count: the second contender waits only for the first one's end.
 pub const ENDS_BY_COUNT: After =
     ENDS.but([(OwnNodeDeleted, WithoutNode), (NoDirectory, GoesOn), (DirectoryDeleted, WithoutNode)]);

@@ -1,4 +1,4 @@
-//! Locks of drivers: another program takes them, and is asked to by the protocol of `docs/testing-your-client.md`.
+//! Locks of drivers: external programs that take locks, controlled by the protocol of `docs/testing-your-client.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use zklockbench_core::clock;
 use zklockbench_core::units::parse_duration;
 use zklockbench_zk::{Failure, Session, sequence_of};
 
-/// The most that a whole number of a driver's may be.
+/// Largest whole number that a driver may use.
 const MOST: u64 = 1 << 53;
 const LEASES_MOST: u64 = 1_000;
-/// The parameter that says how many leases each acquire takes, as of this suite's own semaphores.
+/// Parameter with the number of leases that each acquire takes, named as in this suite's own semaphores.
 pub const PERMITS: &str = "permits";
 
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// What it says of itself: name, version, and what works inside of it.
+    /// The driver's name and version, and those of the libraries inside it.
     pub fn said(&self) -> String {
         let inside = self.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
         let inside: Vec<String> = inside.collect();
@@ -39,13 +39,13 @@ impl Program {
 #[derive(Debug, Clone, Copy)]
 pub struct DrivenLock {
     pub program: &'static Program,
-    /// Its name within the driver.
+    /// Lock's name within the driver.
     pub name: &'static str,
     pub abilities: &'static Abilities,
 }
 
 impl DrivenLock {
-    /// Why it can't be used on encrypted connections; `None` where it can. Its card's name is how people know it.
+    /// Why the driver can't be used on encrypted connections; `None` if it can. `name` is the card's, which users know.
     pub fn unfit_for_tls(&self, name: &str) -> Option<String> {
         (!self.program.ready.tls).then(|| {
             format!(
@@ -55,7 +55,7 @@ impl DrivenLock {
         })
     }
 
-    /// What the contenders of a trial want of the driver, spread over so many processes.
+    /// Settings of the driver for a trial whose contenders are spread over `processes`.
     pub fn wanted(&self, params: &Params, processes: usize) -> Wanted {
         let value = |value: &ParamValue| match value {
             ParamValue::Duration(time) => clock::millis(*time).into(),
@@ -74,7 +74,7 @@ impl DrivenLock {
     }
 }
 
-/// The entries of a driver's locks. They live as long as this process, as those of its own do.
+/// Entries of a driver's locks. They live as long as this process, like those of the suite's own locks.
 pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
     let program: &'static Program = Box::leak(Box::new(program));
     let locks = program.ready.locks.iter();
@@ -106,7 +106,7 @@ fn lock(
         ));
     }
     for param in &mut params {
-        // There is at least one lease, and no acquire takes more than there are.
+        // There is at least one lease, and an acquire takes at most all of them.
         match (leases, &param.kind) {
             (Some(leases), ParamKind::Count(..)) if param.name == leases => {
                 param.kind = ParamKind::Count(1, LEASES_MOST);
@@ -172,7 +172,7 @@ fn details(abilities: &Abilities) -> String {
     )
 }
 
-/// A parameter is of the kind of its default.
+/// Builds a parameter, whose kind is that of its default.
 fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, String> {
     use serde_json::Value;
     let (kind, default) = match &parameter.default {
@@ -220,7 +220,7 @@ impl Driven {
         }
     }
 
-    /// What the driver tells of its node; nothing where that is not all that is to be known of one.
+    /// The node as the driver reported it; none if the report is incomplete.
     fn held(&self, link: &Link, granted: Granted) -> Held {
         let Granted { done, pipe_us, at } = granted;
         let node = || {
@@ -237,7 +237,7 @@ impl Driven {
 impl Strategy for Driven {
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let link = self.link()?;
-        // What it would be answered now was another session's.
+        // An answer would now belong to another session.
         if session.is_over() {
             return Err(Failure::SessionExpired.into());
         }
@@ -248,7 +248,7 @@ impl Strategy for Driven {
         let left =
             |deadline: clock::Stamp| Duration::from_micros(deadline.saturating_sub(patience.clock.now()));
         session.is_passed_by();
-        // The driver keeps the time, and every wait has one answer of its, a cancelled one, too.
+        // The driver keeps the time, and every wait gets one answer, even if cancelled.
         let shown = Patience { deadline: None, cancel: CancellationToken::new(), ..patience.clone() };
         let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };
         match shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await? {

@@ -1,5 +1,4 @@
-//! What the contenders of one process share: kept here by lock path and number of the process, for as long as
-//! any of them has it.
+//! State that contenders of one process share, by lock path and process number. It is dropped with its last user.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
@@ -15,7 +14,7 @@ impl<T: Default> InProcess<T> {
         Self(LazyLock::new(Mutex::default))
     }
 
-    /// That of one process on one lock path; a new one if there is none.
+    /// The state of one process for one lock path; created if there is none.
     pub fn of(&self, path: &str, process: usize) -> Arc<T> {
         let mut things = locked(&self.0);
         things.retain(|_, thing| thing.strong_count() > 0);

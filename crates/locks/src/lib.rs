@@ -1,7 +1,7 @@
-//! The subjects: one way to lock a file, written over the metered session and nothing else.
+//! Lock strategies: each is one file, written against the metered session and nothing else.
 //!
-//! A strategy knows nothing of recording, load or charts. A new one is a file in the folder of its family and a line in
-//! `registry`. What the families share is in `queue` and beside this file.
+//! A strategy knows nothing of recording, load or charts. A new one is a file in its family's folder and a line in `registry`.
+//! Code that the families share is in `queue` and beside this file.
 
 mod after;
 mod articles;
@@ -40,17 +40,17 @@ pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
 pub trait Strategy {
     /// Waits until the lock is held.
     ///
-    /// Whatever the outcome, no node of this contender stays behind unless the error is indefinite; the
-    /// caller then ends the session, which takes the node with it, unless a scenario has it go on carelessly.
+    /// Whatever the outcome, the contender leaves no node behind, unless the error is indefinite. In that case the caller ends
+    /// the session, which removes the node, unless a scenario has it carry on carelessly.
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired;
 
-    /// Waits until the hold ends, by itself or in a way that only the lock knows of; most know of none.
+    /// Waits until the hold ends: when `end` does, or earlier for locks that can revoke a hold.
     async fn hold(&mut self, _: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> HoldOver {
         end.await;
         HoldOver::ByItself
     }
 
-    /// Lets the lock go, which for most is to leave the queue. An error leaves it open whether the node is gone.
+    /// Releases the lock, which for most locks means leaving the queue. After an error the node may or may not be gone.
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         leave(session, held).await
     }
@@ -65,7 +65,7 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldOver {
     ByItself,
-    /// The holder was asked to let go.
+    /// The holder was asked to release.
     Asked,
     /// The lock is gone, although the holder's own session may live.
     Lost,
@@ -74,20 +74,20 @@ pub enum HoldOver {
 /// Proof that a lock is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The node by which it is held; `None` for a lock without one.
+    /// Node that holds the lock; `None` for a lock without one.
     pub node: Option<QueueNode>,
-    /// Which hold by that node it is, from 0: the second part of the fencing token. More than one only where a process hands
-    /// its node on.
+    /// Number of the hold by that node, from 0: the second part of the fencing token. Above 0 only if a process hands its node
+    /// on.
     pub turn: u32,
     pub told: Told,
 }
 
-/// What another program has told of a lock that it took for a contender; nothing of own locks.
+/// A driver's report about a lock that it took; empty for the suite's own locks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// When its library had granted the lock.
+    /// When the driver's library had granted the lock.
     pub granted: Option<Stamp>,
-    /// What the way to that program and back took.
+    /// Time spent in the driver's pipes.
     pub pipe_us: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ pub enum AcquireError {
     TimedOut,
     #[error("cancelled")]
     Cancelled,
-    /// The object holds the lock already and cannot be taken twice: waiting would never end.
+    /// The object already holds the lock and cannot take it again: waiting would never end.
     #[error("deadlock")]
     Deadlock,
     #[error(transparent)]
@@ -117,10 +117,10 @@ pub enum AcquireError {
 pub type Acquired<T = Held> = Result<T, AcquireError>;
 
 impl AcquireError {
-    /// Ends an acquire that will not succeed by leaving the queue; with its session the place goes by itself.
+    /// Ends an acquire that cannot succeed by leaving the queue, unless the session is over and its node goes with it.
     ///
-    /// Returns why the acquire ended. If leaving leaves the node's fate open, that is the reason that counts,
-    /// because the caller must then end the session.
+    /// Returns why the acquire ended. If leaving fails with an unknown outcome, that failure is returned instead, because the
+    /// caller must then end the session.
     async fn after(self, leaving: impl Future<Output = Result<(), Failure>>) -> Self {
         if matches!(&self, Self::Failed(failure) if !failure.session_survives()) {
             return self;
@@ -141,34 +141,34 @@ impl From<Ended> for AcquireError {
     }
 }
 
-/// What a strategy is built from: the lock's path and its parameters.
+/// Configuration of a strategy: the lock's path and its parameters.
 #[derive(Debug, Clone)]
 pub struct LockConfig {
-    /// The lock's directory, which is there already.
+    /// Lock's directory, which exists already.
     pub path: String,
     pub params: Params,
     pub contender: usize,
-    /// What takes the lock, where that is another program.
+    /// Processes that take the lock, if it is a driver's.
     pub drivers: Option<Arc<Processes>>,
 }
 
 impl LockConfig {
-    /// A parameter that is a duration; the caller's default where it is not set.
+    /// A parameter that is a duration, or the caller's default.
     pub fn duration(&self, name: &str, default: Duration) -> Duration {
         duration_of(&self.params, name, default)
     }
 
-    /// A parameter that is a whole number; the caller's default where it is not set.
+    /// A parameter that is a whole number, or the caller's default.
     pub fn count(&self, name: &str, default: u64) -> u64 {
         count_of(&self.params, name, default)
     }
 
-    /// A parameter that is true or false; false where it is not set.
+    /// A parameter that is true or false; false by default.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.params.get(name), Some(ParamValue::Bool(true)))
     }
 
-    /// A parameter that is a word; `None` where it is not set.
+    /// A parameter that is text; `None` if it is not set.
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.params.get(name) {
             Some(ParamValue::Word(word)) => Some(word),
@@ -185,7 +185,7 @@ fn has_word(params: &Params, name: &str, word: &str) -> bool {
     matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
 }
 
-/// How long the lock sleeps before it looks again.
+/// Longest time that the lock sleeps between two checks.
 pub fn longest_pause(params: &Params) -> Duration {
     let by_flag = has_word(params, "wake", "poll-flag") || has_word(params, "class", "article");
     let retries = has_word(params, "wait", "retry");
@@ -210,7 +210,7 @@ fn duration_of(params: &Params, name: &str, default: Duration) -> Duration {
     }
 }
 
-/// Releases a lock that is nothing but its queue node.
+/// Releases a lock that consists of nothing but its queue node.
 async fn leave(session: &Session, held: Held) -> Result<(), Failure> {
     match held.node {
         Some(node) => node.leave(session).await,

@@ -1,5 +1,5 @@
-//! The list of strategies, one line each, and `docs/reference/locks.md`, made from their descriptions; with it the strategies that
-//! drivers have, and those of several, of which each contender uses one.
+//! The list of strategies, one line each, from whose cards `docs/reference/locks.md` is generated. It also adds the strategies of
+//! drivers, and mixed ones, where each contender uses one of several.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
@@ -11,7 +11,7 @@ use zklockbench_core::catalog::{LockCard, MIXED_WITH, Params, Protection, member
 use zklockbench_core::locked::locked;
 use zklockbench_core::units::capitalised;
 
-/// Every strategy, in the order in which lists show them.
+/// Every strategy, in display order.
 pub const STRATEGIES: &[Entry] = &[
     articles::ephemeral_node::ENTRY,
     articles::ephemeral_child::ENTRY,
@@ -42,11 +42,11 @@ pub const STRATEGIES: &[Entry] = &[
     ours::no_lock::ENTRY,
 ];
 
-/// The locks of drivers. They live as long as this process, as those of its own do.
+/// The locks of drivers. They live as long as this process, like the suite's own.
 #[derive(Debug, Clone, Default)]
 pub struct DrivenLocks(Vec<(Entry, DrivenLock)>);
 
-/// Those that are strategies of this process, which are known from its start on.
+/// Locks of drivers that are registered as strategies of this process.
 static DRIVEN: OnceLock<DrivenLocks> = OnceLock::new();
 static NONE: DrivenLocks = DrivenLocks(Vec::new());
 
@@ -59,12 +59,12 @@ impl DrivenLocks {
         Ok(Self(all))
     }
 
-    /// Those that are strategies of this process.
+    /// Locks of drivers that are registered in this process.
     pub fn registered() -> &'static Self {
         DRIVEN.get().unwrap_or(&NONE)
     }
 
-    /// These, and of the others those whose drivers have other names.
+    /// These locks, plus those of `others` whose drivers have other names.
     #[must_use]
     pub fn or(self, others: &Self) -> Self {
         let is_here = |driver: &str| self.0.iter().any(|(_, lock)| lock.program.command.name == driver);
@@ -73,7 +73,7 @@ impl DrivenLocks {
         Self(self.0.into_iter().chain(more).collect())
     }
 
-    /// The cards of the suite's own strategies, and of these.
+    /// Cards of the suite's own strategies, then of these.
     pub fn cards(&self) -> Vec<LockCard> {
         STRATEGIES.iter().chain(self.0.iter().map(|(entry, _)| entry)).map(|entry| entry.card).collect()
     }
@@ -87,17 +87,17 @@ impl DrivenLocks {
     }
 }
 
-/// From now on the locks of these drivers are strategies, too. Once in a process.
+/// Registers the locks of these drivers as strategies. Once in a process.
 pub fn register(programs: Vec<Program>) -> Result<(), String> {
     DRIVEN.set(DrivenLocks::of(programs)?).map_err(|_| "the drivers have been named before".to_owned())
 }
 
-/// Every strategy's card, those of drivers last.
+/// Every strategy's card, drivers' last.
 pub fn cards() -> Vec<LockCard> {
     DrivenLocks::registered().cards()
 }
 
-/// The strategy of that name, which may be several with a `+` between them.
+/// The strategy with that name, or a mix of several, joined by `+`.
 pub fn find(name: &str) -> Option<&'static Entry> {
     if name.contains(MIXED_WITH) { mixed(name) } else { find_one(name) }
 }
@@ -107,7 +107,7 @@ fn find_one(name: &str) -> Option<&'static Entry> {
     all.find(|entry| entry.card.name == name)
 }
 
-/// What a contender uses of a strategy, with the parameters that concern it: all of it, unless it is several.
+/// The strategy that a contender uses, with its parameters: the entry itself, or one member of a mix.
 pub fn member_of(entry: &Entry, params: &Params, contender: usize) -> (Entry, Params) {
     let names: Vec<&str> = members(entry.card.name).collect();
     let name = names[contender % names.len()];
@@ -190,7 +190,7 @@ fn section(card: &LockCard) -> String {
     text
 }
 
-/// Those that have been asked for.
+/// Mixed strategies that have been requested so far.
 static MIXED: Mutex<BTreeMap<String, &'static Entry>> = Mutex::new(BTreeMap::new());
 
 fn mixed(name: &str) -> Option<&'static Entry> {
@@ -201,7 +201,7 @@ fn mixed(name: &str) -> Option<&'static Entry> {
     let entries: Vec<&Entry> = members(name).map(find_one).collect::<Option<_>>()?;
     let cards: Vec<&LockCard> = entries.iter().map(|entry| &entry.card).collect();
     let card = *LockCard::mixed(&cards).ok()?;
-    // What a contender uses is built from its own member.
+    // Each contender's lock is built from its own member.
     let entry: &'static Entry = Box::leak(Box::new(Entry { card, build: entries.first()?.build }));
     all.insert(name.to_owned(), entry);
     Some(entry)

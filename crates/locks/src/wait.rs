@@ -112,10 +112,10 @@ impl Patience {
     }
 }
 
-/// Connection events, which Java delivers to every watcher, so they wake a waiter just as its node's own do.
+/// Connection events, which Java delivers to every watcher, so that they wake a waiter like its node's own.
 ///
-/// Keeps its position among the session's state changes between waits: a change between two waits ends the
-/// second one at once, unless [`AnyEvent::forget`] is called first.
+/// Keeps its position among the session's state changes between waits: a change between two waits ends the second one at once,
+/// unless [`AnyEvent::forget`] is called first.
 #[derive(Default)]
 pub struct AnyEvent(Option<(i64, SessionStates)>);
 

@@ -1,5 +1,5 @@
-//! What is known about a trial when it ends: the contenders' moments, and what the servers' logs recorded
-//! about their nodes. The judge and the history read it as events.
+//! Known facts about a trial at its end: the contenders' moments, and the servers' log records of their nodes. The judge and the
+//! history read them as events.
 //!
 //! The number of moments is unbounded, so they are spooled, dropped by the judge and never stored.
 
@@ -55,7 +55,7 @@ pub struct Facts {
     pub clocks_differ_ms: i64,
 }
 
-/// What the servers' logs show about the session behind a hold.
+/// State of the session behind a hold, according to the servers' logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionEnd {
     /// The session had ended by the end of the hold.
@@ -215,8 +215,8 @@ struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// A moment with what the logs add: the end of the session behind a hold, as a moment before it. `None`
-    /// for a moment that never was.
+    /// A moment with the logs' additions: the end of the session behind a hold, as a moment before it. `None` for a moment that
+    /// turns out not to have happened.
     fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
         let Moment { at, contender, .. } = moment;
         if moment.deed == Deed::Fails && self.never_ended.contains(&(contender, at)) {
@@ -246,8 +246,9 @@ impl Events<'_> {
         Ok((ended, Some(moment)))
     }
 
-    /// A holder whose node went with its session had lost it, whether or not it knew. That does not excuse a
-    /// hold that began after the node was gone. A node that the ensemble lost leaves unknown who held when.
+    /// End of a holder's session. A holder whose node was deleted with its session had lost the session, whether or not it knew.
+    /// That does not excuse a hold that began after the node was gone. If the ensemble lost the node, the holder at each time is
+    /// unknown.
     fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
         let facts = self.facts;
         if facts.closed.contains(&hold) {

@@ -172,7 +172,7 @@ pub struct ShortHolds {
 }
 
 impl ShortHolds {
-    /// Tolerance, in microseconds, for stamps that are whole microseconds of two clocks.
+    /// Tolerance in microseconds, because stamps of two clocks are rounded to microseconds.
     const STAMPS_DIFFER_US: u64 = 10;
 
     pub fn note(&mut self, held_us: u64, asked_us: u64) {

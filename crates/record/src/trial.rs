@@ -305,7 +305,7 @@ impl Trial {
         format!("trial {} ({})", spec.index, cell_name(&spec.strategy.label, spec.contenders))
     }
 
-    /// Reason why the figures do not count: invalid or cut short. `None` if they count.
+    /// Reason why the measurements do not count: invalid or cut short. `None` if they count.
     pub fn unsound(&self) -> Option<String> {
         let invalid = self.health.invalid.as_ref().map(|why| format!("invalid: {why}"));
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
@@ -315,7 +315,7 @@ impl Trial {
         self.cut_short.is_none() && self.health.invalid.is_none()
     }
 
-    /// Whether the generator spoiled the figures, so that a replacement trial makes sense. A broken promise
+    /// Whether the generator spoiled the measurements, so that a replacement trial makes sense. A broken promise
     /// still counts.
     pub fn is_spoiled(&self) -> bool {
         self.health.invalid.is_some() && self.cut_short.is_none() && !self.is_violated()

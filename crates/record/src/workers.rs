@@ -41,7 +41,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Whether the directory holds only some of the parts, so that its figures cover only a part of the load.
+    /// Whether the directory holds only some of the parts, so that its metrics cover only a part of the load.
     pub fn is_part(&self) -> bool {
         self.parts.len() != self.of
     }
@@ -229,7 +229,7 @@ impl Steady {
 }
 
 impl Health {
-    /// Combines both generators: the worse value of anything that spoils figures, and the sum of resources
+    /// Combines both generators: the worse value of anything that spoils measurements, and the sum of resources
     /// used.
     fn and(self, other: Self) -> Self {
         fn worse<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {

@@ -1,8 +1,8 @@
-//! Up-to-date reads for checks of the tree. A server may answer from the past, so it first has to catch up.
+//! Up-to-date reads for checks of the tree. A server may answer with outdated data, so it first has to catch up.
 //!
-//! A `sync` is not enough: the leader answers its own clients' syncs at once, even before it has applied what
-//! it just told its followers to commit. A refused write is a transaction like any other, so its answer
-//! follows everything committed before, on any server.
+//! A `sync` is not enough: the leader answers its own clients' syncs at once, even before it has applied a transaction that its
+//! followers were just ordered to commit. A refused write is a transaction like any other, so its answer follows everything
+//! committed before, on any server.
 
 use std::time::Duration;
 
@@ -22,8 +22,7 @@ async fn catch_up(client: &Client) -> Result<(), ClientError> {
     }
 }
 
-/// The tree at the time when the server caught up, or later. The only way in the suite to read nodes for a
-/// check.
+/// The tree at the time when the server caught up, or later. The only way in the suite to read nodes for a check.
 #[derive(Debug, Clone, Copy)]
 pub struct CaughtUp<'a>(&'a Client);
 

@@ -1,13 +1,12 @@
 //! Classifies changes of a node's children as creates or deletes, from lists, creates and deletes.
 //!
-//! A child watch reports a change without its kind. But sequence suffixes count creates. A list of n children
-//! whose highest number is s was therefore taken after s + 1 creates and s + 1 − n deletes. It is the list
-//! after change number 2(s + 1) − n. A watch set with that list is fired by the very next change: either the
-//! create of number s + 1, or a delete.
+//! A child watch reports a change without its kind. But sequence suffixes count creates. A list of n children whose highest
+//! number is s was therefore taken after s + 1 creates and s + 1 − n deletes. It is the list after change number 2(s + 1) − n. A
+//! watch set with that list is fired by the very next change: either the create of number s + 1, or a delete.
 //!
-//! Every contender's lists are recorded here, so the kind is known as soon as any contender lists right after
-//! the change. Otherwise the requests themselves may tell: one that was answered before the other was sent
-//! came first. If that does not decide, the cause is reported as unknown.
+//! Every contender's lists are recorded here, so the kind is known as soon as any contender lists right after the change.
+//! Otherwise the requests' times may decide: a request that was answered before the other was sent came first. If that does not
+//! help, the cause is reported as unknown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -132,7 +131,7 @@ impl Latest {
     }
 }
 
-/// Number of changes whose waiters are counted simultaneously. An older change would restart at 1.
+/// Number of changes whose waiters are counted simultaneously. The count of an older change would restart at 1.
 const REMEMBERED: usize = 1 << 10;
 
 /// Counts the notified waiters for each change of one lock. Shared by all contenders of a process, and

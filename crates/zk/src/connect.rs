@@ -209,14 +209,13 @@ impl Target {
         Ok(Session::new(client, observed, self.access.digest.is_some()))
     }
 
-    /// Expires a session from outside: another connection takes it over and closes it. Returns when a server
-    /// has confirmed the end: it answered the close, or no longer knows the session.
+    /// Expires a session from outside: another connection takes it over and closes it. Returns when a server has confirmed the
+    /// end: it answered the close, or no longer knows the session.
     ///
     /// Source: the tests of Java's Curator and of Python's kazoo expire sessions this way.
     ///
-    /// # Errors
-    /// [`Failure`] if no server confirmed the end within the deadline, or if the password is unknown. The
-    /// session may be over all the same.
+    /// # Errors [`Failure`] if no server confirmed the end within the deadline, or if the password is unknown. The session may be
+    /// over all the same.
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
         if key.password == Password::NotTold {
             return Err(Failure::Refused(format!(
@@ -225,8 +224,8 @@ impl Target {
             )));
         }
         let expiring = async {
-            // Set after the session's own client reconnected and broke our connection. A later refusal may
-            // then be due to our own close, which cannot be told from a wrong password.
+            // Set after the session's own client reconnected and broke our connection. A later refusal may then be due to our own
+            // close, which looks the same as a wrong password.
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());

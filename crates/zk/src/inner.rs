@@ -213,14 +213,12 @@ impl Inner {
     }
 }
 
-/// How far into the ensemble's order of transactions a session has seen since it was last reset, as proved by
-/// the stats in its replies.
+/// Progress of a session in the ensemble's order of transactions since it was last reset, as proved by the stats in its replies.
 ///
-/// A server applies all transactions in order, so a session that saw a trace of one has seen the effects of
-/// all before it. The client library hides the zxid in a reply's header. Stats contain another one, which is
-/// no higher: that of the last change of the data shown. For this purpose it is just as good. A list without
-/// a node carries the zxid of that node's deletion or of a later change of the directory; a list with the
-/// node carries an older one.
+/// A server applies all transactions in order, so a session that saw a trace of one has seen the effects of all before it. The
+/// client library hides the zxid in a reply's header. Stats contain another one, which is no higher: the zxid of the last change
+/// of the data shown. For this purpose it is just as good. A list without a node carries the zxid of that node's deletion or of a
+/// later change of the directory; a list with the node carries an older one.
 #[derive(Debug, Default)]
 pub(super) struct News {
     /// Latest transaction of which a trace was seen.
@@ -332,7 +330,7 @@ impl Watch {
     pub async fn changed(&mut self) -> EventKind {
         let notification = poll_fn(|cx| match &mut self.armed {
             Some(armed) => armed.poll(cx, true),
-            // Already returned: a watch fires only once.
+            // The event was already returned: a watch fires only once.
             None => Poll::Pending,
         })
         .await;

@@ -1,13 +1,13 @@
 //! Keeps a server from stalling on a request.
 //!
-//! ZooKeeper 3.6.0 to 3.6.3, 3.7.0, 3.7.1 and 3.8.0 can leave a request unprocessed until the next one
-//! reaches that server. The processing thread checks its queues, and sleeps without a second check once it
-//! holds the monitor in which the next request would wake it (ZOOKEEPER-4537). If every contender waits for
-//! one lock, there is no next request, and all stall until some session's heartbeat. The suite's own servers
-//! therefore get a small read every [`EVERY`]; external ones get no unrequested load.
+//! ZooKeeper 3.6.0 to 3.6.3, 3.7.0, 3.7.1 and 3.8.0 can leave a request unprocessed until the next one reaches that server. The
+//! processing thread checks its queues, and then sleeps without another check once it holds the monitor through which the next
+//! request would wake it (ZOOKEEPER-4537). If every contender waits for one lock, there is no next request, and all stall until
+//! some session's heartbeat. The suite's own servers therefore get a small read every [`EVERY`]; external ones get no unrequested
+//! load.
 //!
-//! A server that does not answer is read again until it does, with a new session if needed. The longest time
-//! without a read is reported, because the server was not kept awake during it.
+//! A server that does not answer is read again until it does, with a new session if needed. The longest time without a read is
+//! reported, because the server was not kept awake during it.
 
 use std::time::Duration;
 

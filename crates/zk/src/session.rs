@@ -26,7 +26,7 @@ use super::{Failure, counter, reactor, wire};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind;
 
-/// Interval of checks whether a session that should close is still in use.
+/// Polling interval while a session that should close is still in use.
 const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,8 +301,8 @@ impl Session {
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
-    /// Waits until this session's server has answered everything before and applied all that was committed;
-    /// neither counted nor timed. Returns whether the server answered.
+    /// Waits until this session's server has answered everything before and applied all that was committed. Neither counted nor
+    /// timed. Returns whether the server answered.
     pub async fn catch_up_beside(&self) -> bool {
         self.0.client.sync("/").await.is_ok()
     }

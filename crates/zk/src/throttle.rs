@@ -1,7 +1,7 @@
 //! A rate limit for this process's requests, for ensembles with other users.
 //!
-//! Requests are never delayed, because a lock that is delayed in mid-cycle would include that wait in its
-//! times. Instead, new work waits until earlier requests are paid for.
+//! Requests are never delayed, because a lock that is delayed in mid-cycle would include that delay in its times. Instead, new
+//! work waits until earlier requests are paid for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -1,12 +1,11 @@
 //! The recorder for all measurements of one generator thread.
 //!
-//! A recorder belongs to one thread, and the thread's contenders write to it alternately. Recording therefore
-//! needs neither a lock nor an atomic, and all memory is allocated before the clock starts. Recorders are
-//! merged afterwards.
+//! A recorder belongs to one thread, and the thread's contenders write to it alternately. Recording therefore needs neither a
+//! lock nor an atomic, and all memory is allocated before the clock starts. Recorders are merged afterwards.
 //!
-//! Samples go into a short list first and are moved to their histograms in batches. The histograms are
-//! megabytes, of which each sample touches a few bytes that the servers on the same host have evicted from
-//! the cache. Fetching them for one sample at a time costs more than the rest of recording.
+//! Samples go into a short list first and are moved to their histograms in batches. The histograms take megabytes, and each
+//! sample touches only a few bytes, which the servers on the same host have evicted from the cache. Fetching them for one sample
+//! at a time costs more than the rest of recording.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

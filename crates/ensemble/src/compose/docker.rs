@@ -134,7 +134,7 @@ impl Container {
 }
 
 impl Mount {
-    /// Directory on the host; for a volume, that of all volumes, since a volume's name means nothing to
+    /// Directory on the host. For a volume it is the parent directory of all volumes, because a volume's name means nothing to
     /// users.
     pub fn shared_directory(&self) -> &Path {
         let source = Path::new(&self.source);
@@ -191,8 +191,7 @@ pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     said(&command, output)
 }
 
-/// Builds a command in its own process group, which keeps Ctrl-C away: a half-made project could not be
-/// removed.
+/// Builds a command in its own process group, so that Ctrl-C does not reach it: a half-made project could not be removed.
 pub fn command(program: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).args(arguments).env("LC_ALL", "C");

@@ -81,7 +81,7 @@ impl Member {
         }
     }
 
-    /// Checks that the container can be ended and comes back with its data and port when started.
+    /// Checks that the container can be ended, and keeps its data and port when it is started again.
     pub fn can_be_ended(&self) -> Result<(), String> {
         let service = self.made.service();
         let policy = &self.made.host_config.restart_policy.name;
@@ -102,7 +102,7 @@ impl Member {
         self.keeps_its_port()
     }
 
-    /// Checks that the container can be taken off its network and put back where it was.
+    /// Checks that the container can be taken off its network and put back with the same address.
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.place()?;
         self.keeps_its_port()

@@ -1,7 +1,7 @@
 //! Acts on servers in containers and on their network, and checks the effects from within the containers.
 //!
-//! A container connects to a closed port of another to check whether it reaches that container: the refusal
-//! has come all the way back, and no server is disturbed.
+//! To check whether one container reaches another, it connects to a closed port there: the refusal must come all the way back,
+//! and no server is disturbed.
 
 use std::time::Duration;
 
@@ -259,7 +259,7 @@ impl Links for Compose {
     }
 
     async fn all_reach(&self) -> Fact {
-        // Servers that are down or paused cannot be asked, and other faults are responsible for them.
+        // Servers that are down or paused cannot be asked, and other faults are responsible for those.
         let awake = self.awake().await?;
         let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
         let pairs = pairs.filter(|(from, to)| from != to);

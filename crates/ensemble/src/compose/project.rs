@@ -74,7 +74,7 @@ impl Project {
 
 impl Drop for Project {
     fn drop(&mut self) {
-        // Once removed, don't search again: that takes Docker a while.
+        // A removed project needs no second search, which would take Docker a while.
         if !self.removed.load(Ordering::Acquire) {
             let _ = self.remove();
         }
@@ -118,7 +118,7 @@ fn left_in(
     Ok(left)
 }
 
-/// Apart from other programs' files, independent of environment variables, and still there after a reboot.
+/// A directory apart from other programs' files, independent of environment variables, and preserved across reboots.
 fn locks() -> PathBuf {
     PathBuf::from(format!("/var/tmp/zklockbench-compose-{}", rustix::process::getuid().as_raw()))
 }

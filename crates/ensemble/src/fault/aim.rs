@@ -1,6 +1,5 @@
-//! Selects the contenders or servers that a fault hits, and proves that it did. Words such as `holder` are
-//! resolved when the fault fires. Whatever was done must be undone, so actions on several targets go on after
-//! a failure.
+//! Selects the contenders or servers that a fault hits, and proves that it did. Targets such as `holder` are resolved when the
+//! fault fires. Every change must be undone, so actions on several targets continue after a failure.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,8 +15,8 @@ use zklockbench_core::catalog::fault::{Proof, Target};
 use zklockbench_core::clock;
 use zklockbench_zk::SessionKey;
 
-/// Time limit for a contender to become the requested target, or to have the thing to be broken. Another
-/// fault may just have ended all sessions or caused an election.
+/// Time limit for a contender to become the requested target, or for the session or leader to be broken to exist. Another fault
+/// may just have ended all sessions or caused an election.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -83,7 +82,7 @@ pub async fn leader(reach: &FaultReach<'_>) -> Result<usize, String> {
     reach.while_loaded(eventually(PATIENCE, || processes.leader())).await
 }
 
-/// Name of these servers in outputs, with their roles if the leader was known.
+/// Label of these servers in outputs, with their roles if the leader was known.
 pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
     let role = |server: usize| match leader {
         Some(leader) if leader == server => " (leader)",
@@ -108,7 +107,7 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
     }
 }
 
-/// Time after which anything that was still running or under way has finished.
+/// Time within which everything that was running or under way has finished.
 const SETTLES: Duration = Duration::from_millis(20);
 
 pub fn proof(seen: Result<String, String>) -> Proof {

@@ -12,13 +12,13 @@ pub const CARD: FaultCard = FaultCard {
     source: "Toxiproxy's bandwidth toxic",
     details: "\
 Inject: the proxy passes on at most `bytes_per_second` in each direction of each connection.
-Proof: what has passed since is no more than that; looked at again before it is healed.
-Heal: the limit is lifted, and what waits goes at once.
+Proof: no more than that has passed since; checked again before healing.
+Heal: the limit is lifted, and waiting data are sent at once.
 
-A correct lock: nothing but time is lost. A strategy that lists a long queue moves many bytes for each
-acquisition and suffers most; one with constant bytes hardly does.
-Where it misleads: with few contenders the lists are short and there is nothing to see. If heartbeats wait behind a
-list for longer than the session timeout, the session ends.",
+A correct lock: it only gets slower. A strategy that lists a long queue moves many bytes for each acquisition and
+suffers most; a strategy with constant bytes hardly does.
+Where it misleads: with few contenders the lists are short, and the fault has no visible effect. If heartbeats wait
+behind a list for longer than the session timeout, the session ends.",
     default_target: "all",
     params: &[Param {
         name: "bytes_per_second",
@@ -44,7 +44,7 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
 /// Allowance for saved-up capacity of a connection and for late timers.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// Bytes that have passed, as `Ok` if they are within the limit.
+/// Number of bytes that have passed; an error if it exceeds the limit.
 fn measured(since: &wire::Since<'_>, rate: u64) -> wire::Measured {
     let (bytes, lasted, connections) = (since.bytes(), since.lasts(), since.connections().max(1));
     if bytes == 0 {

@@ -12,15 +12,15 @@ pub const CARD: FaultCard = FaultCard {
     summary: "contenders stay away for a while, then all ask for the lock at once",
     source: "arrival bursts of open systems; the thundering herd of ZooKeeper's recipes page",
     details: "\
-Inject: contenders finish their turn and stop asking; their sessions live on.
+Inject: contenders finish their cycle and stop acquiring; their sessions live on.
 Proof: none of them holds, waits, or is about to.
-Heal: all of them may ask again, starting at the same moment; their waits count from it.
+Heal: all of them may acquire again from the same moment on, and their waits count from it.
 
 A correct lock: nothing breaks. The queue builds up all at once instead of one by one: if all waiters watch the same
 node, the whole queue is read as many times as there are waiters. A fair lock serves them in the order in which
 their nodes were created, and the last one waits longest.
-Where it misleads: nobody asks while they are away, so the longest gap around it says nothing about the lock. In a
-closed loop the queue is soon as long as before; with think time, the difference is what counts.",
+Where it misleads: no contender asks while they are away, so the longest gap during that time reveals nothing about
+the lock. In a closed loop the queue is soon as long as before; with think time, the difference is what counts.",
     default_target: "all",
     ends: Ends::Healed,
     ..FaultCard::CONTENDERS

@@ -17,9 +17,10 @@ Inject: the deadline of the current acquire is moved `by` nearer, as if the cloc
 Proof: the acquire has ended within 10 s: timed out at the moved deadline, or acquired before it.
 Ends by itself, with that acquire.
 
-A correct lock: it times out early and leaves cleanly: its node goes, the next one's watch on it fires, and nobody
-enters because of that alone. Sessions do not notice, because their timeouts use a monotonic clock.
-A jump shorter than the remaining time only shortens that. `acquire_timeout` must be set.",
+A correct lock: it times out early and leaves cleanly. Its node is deleted, the next contender's watch on it fires,
+and no contender enters because of that alone. Sessions are not affected, because their timeouts use a monotonic
+clock.
+A jump shorter than the remaining time only shortens it. `acquire_timeout` must be set.",
     refuses: &["holder"],
     default_target: "waiter",
     needs_key: Some("acquire_timeout"),

@@ -1,4 +1,4 @@
-//! The contenders of a trial as faults see them: their state, and how to keep one away or make it crash.
+//! The contenders of a trial as faults see them: their state, and ways to keep one away or make it crash.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -127,12 +127,12 @@ pub enum Doing {
 
 /// Crash orders of one contender, in the order in which they were given.
 ///
-/// One crash carries out one order, so it proves only one fault. A dropped order is withdrawn, so that no
-/// contender crashes for a fault that was already recorded as not injected.
+/// One crash executes one order, so it proves only one fault. Dropping an order withdraws it, so that no contender crashes for a
+/// fault that was already recorded as not injected.
 #[derive(Debug, Default)]
 pub struct CrashOrders {
     given: Mutex<Vec<Arc<OrderState>>>,
-    /// Order that is being carried out.
+    /// Order that is being executed.
     taken: Mutex<Option<Arc<OrderState>>>,
     changed: Notify,
 }
@@ -151,7 +151,7 @@ impl CrashOrders {
         CrashOrder { order, orders: Arc::clone(self) }
     }
 
-    /// Returns when the contender must crash while `doing` this. It must then crash and report it with
+    /// Returns when the contender must crash during this activity. It must then crash and report it with
     /// [`CrashOrders::has_crashed`].
     pub async fn due(&self, doing: Doing) {
         while !self.take(doing) {

@@ -27,14 +27,14 @@ pub const CARD: FaultCard = FaultCard {
     summary: "takes the sequence counters of the locks' directories to just below 2^31",
     source: "ZooKeeper's DataTree.createNode and PrepRequestProcessor, as seen on 3.8.0",
     details: "\
-Inject: all servers are stopped (SIGTERM). A transaction log with a high parentCVersion for each directory is put behind the
-newest transaction; the server that has it is started first, then the others.
+Inject: all servers are stopped (SIGTERM). A transaction log with a high parentCVersion for each directory is placed
+after the newest transaction. The server with that log is started first, then the others.
 Proof: the directories' stats show the new counter.
-Ends by itself, when the ensemble is whole. Only for servers that the suite has started as processes of this host.
+Ends by itself, when the ensemble is healthy. Only for servers that the suite has started as processes of this host.
 
-A correct lock: goes on until the counter is used up, and from then on fails every acquire, leaves no node behind and never
-lets two in. A counter does not wrap: every further node gets the number 2147483647, or a negative one, and a restart does
-not heal that.
+A correct lock: it works until the counter is used up. From then on it fails every acquire, leaves no node behind
+and never lets two in. A counter does not wrap: every further node gets the number 2147483647, or a negative one,
+and a restart does not repair that.
 Where it misleads: the ensemble is down for a few seconds, so sessions with a short timeout end.",
     ends: Ends::ByItself,
     stops_service: true,

@@ -11,13 +11,13 @@ pub const CARD: FaultCard = FaultCard {
     source: "ZooKeeper's recipes page, locks: ephemeral nodes of a client that fails",
     details: "\
 Inject: the contender's socket is cut and its client discarded; nothing is released and nothing is closed.
-Proof: the contender has discarded its client and all of its state; each crash proves one fault. One that is between two
-turns crashes when the next begins. One that has not crashed within 30 s is not asked any more.
+Proof: the contender has discarded its client and all of its state; each crash proves one fault. A contender between
+two cycles crashes when the next one begins. After 30 s without a crash, the order is withdrawn.
 Ends by itself: the contender comes back at once, as a restarted process does, with a new session.
 
-A correct lock: the node goes with the session, and the next one acquires: no sooner than the rest of the
-session timeout, no later than the timeout and one and a half ticks. Until then the lock stands still, and rightly
-so: nobody can know that the holder is dead. Waiters that crash only lose their place.
+A correct lock: the node disappears with the session, and the next contender acquires: no sooner than the rest of
+the session timeout, no later than the timeout and one and a half ticks. Until then no contender acquires, and
+rightly so: none of them can know that the holder is dead. Waiters that crash only lose their position.
 Where it misleads: an election in the meantime restarts the timeout.",
     ..FaultCard::CONTENDERS
 };

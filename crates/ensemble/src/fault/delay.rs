@@ -12,16 +12,16 @@ pub const CARD: FaultCard = FaultCard {
     summary: "delays every packet between a contender and its server",
     source: "Toxiproxy's latency toxic; Jepsen's packet delays",
     details: "\
-Inject: the proxy holds everything back, in both directions, by `latency` plus a random time of up to `extra`. The
-order is kept, as in a TCP connection.
-Proof: what has passed since was kept back for `latency` at least, on average; looked at again before it is healed. The
-results show how much longer round trips become, as `request_*`.
-Heal: nothing is held back any more; what waits goes at once.
+Inject: the proxy delays all data in both directions by `latency` plus a random time of up to `extra`. The order is
+kept, as in a TCP connection.
+Proof: data that have passed since were delayed by at least `latency` on average; checked again before healing. The
+results show the added round-trip time as `request_*`.
+Heal: the delay is removed, and waiting data are sent at once.
 
-A correct lock: everything takes longer and nothing else changes. How much longer shows how many round trips a
-strategy spends on a handoff. Sessions survive as long as a round trip is shorter than a third of their timeout.
-Where it misleads: the proxy delays whole socket reads, not packets, so it does not show what a slow network does to
-a single large reply.",
+A correct lock: it only gets slower. The slowdown shows how many round trips a strategy spends on a handoff.
+Sessions survive as long as a round trip is shorter than a third of their timeout.
+Where it misleads: the proxy delays whole socket reads, not packets, so it does not show the effect of a slow
+network on a single large reply.",
     default_target: "all",
     params: &[
         Param {

@@ -13,16 +13,16 @@ pub const CARD: FaultCard = FaultCard {
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes it on, keeps its reply and
 then closes the connection. If the server refuses the request, the refusal is passed on and the proxy waits for the
-next one. `join` is a create or a multi and `release` a delete or a multi, whichever comes first: with them one
+next one. `join` is a create or a multi and `release` a delete or a multi, whichever comes first, so that one
 scenario hits every lock. `list` is a request for children with or without a watch; `watch` is any read that sets
 one.
-Proof: the reply has arrived in the proxy and says that the request succeeded; the connection is gone.
+Proof: the reply has arrived in the proxy and reports success; the connection is gone.
 Ends by itself, with that one request. If the contender sends none within 30 s, it is not proved.
 
-A correct lock: after a `create` it must find out whether its node is there, or let it die with its session: a node
-that nobody knows about blocks the queue for as long as the session lives (an orphan). After a `delete` it must not
-believe that it still holds, nor leave the node behind. After a `multi` either all of it has happened or nothing.
-After a `list` or a `watch` it looks again.",
+A correct lock: after a `create` it must find out whether its node exists, or let it end with its session: a node
+that no contender knows about (an orphan) blocks the queue for as long as the session lives. After a `delete` it
+must neither believe that it still holds nor leave the node behind. A `multi` took effect completely or not at all.
+After a `list` or a `watch` it reads again.",
     refuses: &["all"],
     default_target: "any",
     ends: Ends::ByItself,

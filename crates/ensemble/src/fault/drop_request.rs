@@ -11,15 +11,15 @@ pub const CARD: FaultCard = FaultCard {
     summary: "loses a request together with the connection before any server has seen it",
     source: "CURATOR-678; Curator's guaranteed delete",
     details: "\
-Inject: the proxy waits for the contender's next request of the kind `request`, passes on what was sent before it,
-keeps the request and closes the connection. The session lives on. The kinds are those of `drop-reply`. The client
-cannot tell the two apart: both are a lost connection.
+Inject: the proxy waits for the contender's next request of the kind `request`, passes on earlier requests, keeps
+this one and closes the connection. The session lives on. The kinds are those of `drop-reply`. The client cannot
+tell the two faults apart: both are a lost connection.
 Proof: the proxy has kept the request; the connection is gone.
 Ends by itself, with that one request. If the contender sends none within 30 s, it is not proved.
 
-A correct lock: after a `delete` or a release's `multi` it must send it again or end its session; otherwise its node
-stays and blocks the queue for as long as the session lives. After a `create` it must not believe that it has a
-node. After a `list` or a `watch` it looks again.",
+A correct lock: after a `delete` or a release's `multi` it must send the request again or end its session; otherwise
+its node stays and blocks the queue for as long as the session lives. After a `create` it must not believe that it
+has a node. After a `list` or a `watch` it reads again.",
     refuses: &["all"],
     default_target: "any",
     ends: Ends::ByItself,

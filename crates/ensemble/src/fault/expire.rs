@@ -10,13 +10,14 @@ pub const CARD: FaultCard = FaultCard {
     source: "ZooKeeper FAQ, expiring a session for testing; kazoo's expire_session",
     details: "\
 Inject: a second connection presents the session's id and password, and closes the session.
-Proof: a server has answered the close, which also deletes the session's ephemeral nodes. Of a driver's session the
-password is known only if its `open` tells it; without it the fault has no effect, and is reported so.
+Proof: a server has answered the close, which also deletes the session's ephemeral nodes. The password of a driver's
+session is known only if the answer to `open` contains it; without it the fault has no effect and is reported as not
+proved.
 Ends by itself: the contender opens a new session.
 
-A correct lock: the nodes go at once, so the next one acquires at once. The former holder still believes that it
-holds until its client has reconnected and is told; what it does in between is a zombie's work. It must not release
-with the new session what it acquired with the old one.",
+A correct lock: the nodes are deleted at once, so the next contender acquires at once. The former holder believes
+that it holds until its client has reconnected and learned of the expiry; until then it is a zombie. It must not use
+the new session to release what it acquired with the old one.",
     ..FaultCard::CONTENDERS
 };
 

@@ -14,22 +14,23 @@ pub const CARD: FaultCard = FaultCard {
     summary: "a contender and its session stop for a while, as in a long garbage collection",
     source: "Kleppmann, How to do distributed locking (2016), the client that pauses",
     details: "\
-Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply or event is looked at.
+Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply or event is read.
 Proof: neither the contender nor its client ran for 30 ms. If the holder had released before it stopped, another
 holder is chosen.
 Heal: the contender carries on where it stopped.
 
-A correct lock: a freeze shorter than the session timeout is a long hold or a long wait. After a longer one the
-contender wakes up as a zombie: it believes that it holds although the next one already does. No lock can prevent
-that; it can only let the contender know soon, and give it a fencing token that lets the protected resource refuse
-the zombie's work. The end of its session tells a zombie's entries apart from violations.",
+A correct lock: a freeze shorter than the session timeout is a long hold or a long wait. After a longer freeze the
+contender wakes up as a zombie: it believes that it holds although the next contender already does. No lock can
+prevent that. It can only notify the contender soon, and give it a fencing token with which the protected resource
+can reject a zombie's writes. Overlaps with a zombie are not violations: the end of its session distinguishes the
+two.",
     ends: Ends::Healed,
     ..FaultCard::CONTENDERS
 };
 
 /// Time after which anything that ran when the gate was shut has stopped.
 const SETTLES: Duration = Duration::from_millis(20);
-/// Time in which nothing may run for the fault to be proved.
+/// Time during which nothing may run, as proof of the fault.
 const LOOKS_FOR: Duration = Duration::from_millis(30);
 /// Number of attempts. A holder may release before its gate is shut; then another holder is chosen.
 const TRIES: u32 = 100;

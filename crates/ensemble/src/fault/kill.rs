@@ -13,14 +13,14 @@ pub const CARD: FaultCard = FaultCard {
 Inject: SIGKILL to the server's Java process. It writes nothing more and closes nothing: its sockets break.
 Proof: the process has ended, and the port for contenders no longer accepts connections. If it was the leader, the
 others have elected another one.
-Heal: the server is started again with the data it left; healed when the ensemble is whole.
+Heal: the server is started again with the data it left; healed when the ensemble is healthy.
 
-A correct lock: contenders of that server go to another one. While there is no leader nobody acquires and nobody
+A correct lock: contenders of that server move to another one. While there is no leader no contender acquires or
 releases, but the holder keeps the lock: sessions outlast an election, and their timeouts start over with it. A
 request under way when the server died has an unknown outcome: a create may have made its node, a delete may have
 removed it.
-Where it misleads: on one host an election takes a few tenths of a second, less than over a real network.
-`all` kills every server, and with a single server so does any other target: nobody serves until they are back.",
+Where it misleads: on one host an election takes a few tenths of a second, less than over a real network. `all`
+kills every server, and with a single server so does any other target: no server serves until they are back.",
     ..FaultCard::SERVERS
 };
 

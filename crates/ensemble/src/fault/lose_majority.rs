@@ -16,14 +16,13 @@ pub const CARD: FaultCard = FaultCard {
     summary: "kills a majority of the servers (SIGKILL) and starts them again",
     source: "Jepsen's kill nemesis, on a majority",
     details: "\
-Inject: SIGKILL to as many servers as it takes to leave no majority, drawn by the seed.
-Proof: their processes have ended, and the remaining servers say that they do not serve.
-Heal: all are started again; healed when the ensemble serves, with as many followers in step as there should
-be.
+Inject: SIGKILL to the fewest servers that leave no majority, drawn by the seed.
+Proof: their processes have ended, and the remaining servers report that they do not serve.
+Heal: all are started again; healed when the ensemble serves and all followers are in step.
 
-A correct lock: nobody acquires, nobody releases, and no session ends, because nobody can decide that: the holder
-from before still holds afterwards. Contenders that were disconnected for longer than their session timeout must
-stop believing that they hold, although their nodes may still be there.
+A correct lock: no contender acquires or releases, and no session ends, because that takes a majority: the earlier
+holder still holds afterwards. Contenders that were disconnected for longer than their session timeout must stop
+believing that they hold, although their nodes may still exist.
 Where it misleads: session timeouts start over when a leader is elected. So a lock whose holder died in the meantime
 is freed only a whole timeout after the ensemble is back.",
     least_servers: 3,

@@ -47,13 +47,13 @@ pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
 pub use wire::{REQUEST, requests};
 
-/// A fault that is being injected; the error is why it could not be.
+/// A fault that is being injected; the error states why it could not be.
 pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct FaultEntry {
     pub card: FaultCard,
-    /// Injects the fault; returns once its effect was seen or could not be.
+    /// Injects the fault. Returns once its effect was seen, or the time for that is over.
     pub inject: fn(Firing<'_>) -> Injecting<'_>,
 }
 
@@ -64,7 +64,7 @@ pub struct Firing<'a> {
     pub draw: ChaCha8Rng,
 }
 
-/// Future that undoes a fault and checks that it is undone, or that checks its effect before.
+/// Future that undoes a fault and checks the result, or that checks its effect before.
 pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
 #[must_use = "a fault is undone by its healing"]
@@ -90,7 +90,7 @@ impl<'a> Active<'a> {
         Self { target, proof, seen_at: None, still, healing: Box::pin(healing) }
     }
 
-    /// Adds the check that is made once more before the fault is undone.
+    /// Adds the check that is repeated just before the fault is undone.
     pub fn still_if(self, look: impl Future<Output = Result<(), String>> + 'a) -> Self {
         Self { still: Box::pin(look), ..self }
     }

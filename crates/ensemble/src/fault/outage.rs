@@ -1,6 +1,6 @@
-//! Common parts of faults of servers and their links, which last until they are lifted and the ensemble is
-//! whole: servers that go down and are restarted (`kill`, `restart`, `wipe`, `lose-majority`), and the
-//! undoing of a fault that was cut short in an unknown state.
+//! Common parts of faults of servers and their links, which last until they are lifted and the ensemble is healthy. They take
+//! servers down and restart them (`kill`, `restart`, `wipe`, `lose-majority`), or undo a fault that was cut short in an unknown
+//! state.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_
 
 /// Takes a server down and deletes its data; healing starts it empty.
 ///
-/// Acknowledged data may be only on a bare majority that includes this server. So nothing is deleted before
-/// every other server has them: one that is down, or was wiped and still fetches its data, may lack some.
+/// Acknowledged data may be only on a bare majority that includes this server. So nothing is deleted before every other server
+/// has all data: a server that is down, or was wiped and still fetches its data, may lack some.
 pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
     let Firing { choice, reach, mut draw } = firing;
     let processes = reach.processes()?;
@@ -128,8 +128,8 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// Undoes effects, and waits until every server serves and is in step; after broken links, first until all
-/// links work. If another fault prevents that, its healing waits instead.
+/// Undoes effects, and waits until every server serves and is in step. After broken links, it first waits until all links work.
+/// If another fault prevents that, its healing waits instead.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
     if effects.iter().any(Effect::breaks_a_link) {
@@ -145,9 +145,9 @@ pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), St
     eventually(COMES_BACK, whole).await
 }
 
-/// Undoes everything that faults with these needs may have done to servers, and waits until the ensemble is
-/// whole. For a fault that was cut short: effects on contenders and connections end when dropped, but servers
-/// must be started, resumed and rejoined.
+/// Undoes everything that faults with these needs may have done to servers, and waits until the ensemble is healthy. Used after a
+/// fault that was cut short: effects on contenders and connections end when dropped, but servers must be started, resumed and
+/// rejoined.
 pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
     if !needs.reaches_servers() {
         return Ok(());
@@ -156,8 +156,7 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
     reach.in_effect.forget().await;
     let servers: Vec<usize> = (1..=processes.servers()).collect();
     let joined = if needs == Capability::Processes { Ok(()) } else { reach.links()?.heal_all().await };
-    // A server that was being ended when the fault was cut short may exist in one check and be gone in the
-    // next.
+    // A server that was being ended when the fault was cut short may exist in one check and be gone in the next.
     let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
     joined.and(whole.await.map(drop))
 }

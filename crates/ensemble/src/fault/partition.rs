@@ -12,21 +12,21 @@ pub const CARD: FaultCard = FaultCard {
     summary: "splits the network between the servers, in one of four shapes",
     source: "Jepsen's partition nemeses: halves, bridge, one-way",
     details: "\
-Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` says
-which:
+Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` selects the
+groups:
 `minority`: the leader is on the smaller side, so the others elect another one and it steps down.
 `majority`: the leader is on the larger side and carries on; the servers on the smaller side stop serving.
-`one-way`: what the leader sends to the others is lost, what they send to it arrives. It looks alive to
-itself only.
-`bridge`: two halves do not hear each other, but one server, not the leader, hears both.
+`one-way`: packets from the leader to the others are lost, packets from them to it arrive. To the others it seems
+dead, to itself alive.
+`bridge`: two halves cannot reach each other, but both reach one server, which is not the leader.
 Proof: datagrams do not arrive where nothing may pass.
-Heal: the packets pass again; healed when every server reaches every other and the ensemble is whole.
+Heal: the packets pass again; healed when every server reaches every other and the ensemble is healthy.
 
-A correct lock: contenders on the losing side are sent away or time out, and move. For a moment two servers take
-themselves for the leader, but only one can commit. The other answers reads with the past for up to a tick before it
-steps down and sends its contenders away. Nobody may enter because of what it says: a later holder always has the
-larger fencing token. Under `one-way` and `bridge` elections may take several rounds; nobody acquires meanwhile,
-which is slow but not wrong.
+A correct lock: contenders on the losing side are sent away or time out, and move. For a moment two servers consider
+themselves the leader, but only one can commit. The other answers reads with outdated data for up to a tick before
+it steps down and sends its contenders away. No contender may enter because of these answers: a later holder always
+has the larger fencing token. Under `one-way` and `bridge` elections may take several rounds; no contender acquires
+meanwhile, which is slow but not wrong.
 Where it misleads: servers on one host elect within tenths of a second; over a network it takes longer.",
     needs: Capability::Links,
     least_servers: 3,
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(ways("minority", 2, 3), between(&[2], &[1, 3]));
         assert_eq!(ways("majority", 2, 3), between(&[1], &[3, 2]));
         assert_eq!(ways("one-way", 2, 3), [(2, 1), (2, 3)]);
-        // Of three servers, 1 is the bridge: the leader and 3 don't reach each other.
+        // Server 1 of three is the bridge: the leader and server 3 don't reach each other.
         assert_eq!(ways("bridge", 2, 3), between(&[2], &[3]));
         assert_eq!(ways("minority", 1, 5), between(&[2, 1], &[3, 4, 5]));
         assert_eq!(ways("bridge", 1, 5), between(&[3, 1], &[4, 5]));

@@ -12,16 +12,16 @@ pub const CARD: FaultCard = FaultCard {
     summary: "pauses a server (SIGSTOP, then SIGCONT), as a long garbage collection would",
     source: "Jepsen's pause nemesis",
     details: "\
-Inject: SIGSTOP to the server's Java process. Its sockets stay open and swallow what is sent.
-Proof: the system says that the process is stopped, and the server does not answer.
-Heal: SIGCONT; healed when the ensemble is whole. It is sent however the trial ends, because a stopped process
+Inject: SIGSTOP to the server's Java process. Its sockets stay open and swallow everything that is sent.
+Proof: the system reports that the process is stopped, and the server does not answer.
+Heal: SIGCONT; healed when the ensemble is healthy. It is sent however the trial ends, because a stopped process
 cannot even be ended cleanly.
 
-A correct lock: nobody is told. Contenders of that server notice when nothing is answered for two thirds of their
-session timeout, and move. A leader is replaced after `syncLimit` ticks. When it wakes up it still takes itself for
-the leader for up to a tick, and clients that read from it then read the past; its writes find no majority. A lock
-that decides by a read must not enter because of an old list.
-Where it misleads: a pause shorter than what the others tolerate shows up only as waiting.",
+A correct lock: it gets no notice. Contenders of that server move after two thirds of their session timeout without
+an answer. A leader is replaced after `syncLimit` ticks. When it wakes up it considers itself the leader for up to a
+tick. Clients that read from it then get outdated data; its writes find no majority. A lock that decides by a read
+must not enter because of an old list.
+Where it misleads: a pause shorter than the timeouts of the others shows up only as waiting.",
     stops_service: true,
     ..FaultCard::SERVERS
 };

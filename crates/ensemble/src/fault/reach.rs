@@ -77,8 +77,8 @@ impl<'a> FaultReach<'a> {
         match effect {
             Effect::Down(server) => self.processes()?.is_down(server).await,
             Effect::Still(server) => {
-                // While another fault changes the server, a check would see a transient state, such as a
-                // server that is restarted in order to be paused.
+                // A check during another fault's change would see a transient state, such as a server that is restarted in order
+                // to be paused.
                 let _settled = self.in_effect.made(server).lock_owned().await;
                 let processes = self.processes()?;
                 if self.in_effect.has(Effect::Down(server)) {
@@ -131,7 +131,7 @@ enum Wanted {
     #[default]
     Running,
     Still,
-    /// A server that is down need not be paused, too.
+    /// A server that is down need not be paused as well.
     Down,
 }
 
@@ -172,7 +172,7 @@ impl InEffect {
         locked(&self.counts).contains_key(&effect)
     }
 
-    /// Returns whether any effect on servers is in force, so that they need not be whole.
+    /// Returns whether any effect on servers is in force, so that the ensemble need not be healthy.
     pub fn is_any(&self) -> bool {
         !locked(&self.counts).is_empty()
     }
@@ -234,7 +234,7 @@ impl InEffect {
         }
     }
 
-    /// Waits until no other fault deletes data; no other fault does while the guard lives.
+    /// Waits until no other fault deletes data, and blocks such faults while the guard lives.
     pub async fn wipes_alone(&self) -> impl Sized {
         self.wiping.lock().await
     }

@@ -12,12 +12,12 @@ pub const CARD: FaultCard = FaultCard {
     source: "Toxiproxy, a proxy that is down",
     details: "\
 Inject: the proxy closes the contender's connection, and each new one as soon as it is made.
-Proof: no connection of the contender is left.
+Proof: the contender has no connection left.
 Heal: connections are let through again.
 
-A correct lock: if shorter than the session timeout, as under `reset`. If longer, the ensemble ends the session and
-the next one acquires. Unlike under `stall`, the contender knows at once that it is disconnected: it has the whole
-timeout to stop its work.",
+A correct lock: up to the session timeout, it behaves as under `reset`. After that, the ensemble ends the session
+and the next contender acquires. Unlike under `stall`, the contender knows at once that it is disconnected: it has
+the whole timeout to stop its work.",
     ..FaultCard::CONNECTIONS
 };
 

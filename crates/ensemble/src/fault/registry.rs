@@ -1,4 +1,4 @@
-//! The list of faults, one line each, and `docs/reference/faults.md`, made from their descriptions.
+//! The list of faults, one line each, from whose cards `docs/reference/faults.md` is generated.
 
 use super::{
     FaultEntry, bandwidth, burst, clock_jump, counter_near_end, crash, delay, drop_reply, drop_request,
@@ -8,7 +8,7 @@ use super::{
 use zklockbench_core::catalog::fault::FaultCard;
 use zklockbench_core::units::capitalised;
 
-/// Every kind, in the order in which lists show them.
+/// Every kind, in display order.
 pub const FAULTS: &[FaultEntry] = &[
     kill::ENTRY,
     restart::ENTRY,

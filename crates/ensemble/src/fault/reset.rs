@@ -13,10 +13,10 @@ pub const CARD: FaultCard = FaultCard {
     details: "\
 Inject: the proxy closes both ends of the contender's connection with a reset.
 Proof: at least one connection was reset.
-Ends by itself: nothing stands in the way of the next connection.
+Ends by itself: the next connection is not hindered.
 
 A correct lock: the session survives, and so do its nodes. Every request under way has an unknown outcome and must
-be checked before it is repeated. The client sets watches again and reports what was missed.",
+be checked before it is repeated. The client sets watches again and reports missed events.",
     default_target: "any",
     ends: Ends::ByItself,
     ..FaultCard::CONNECTIONS

@@ -12,7 +12,7 @@ pub const CARD: FaultCard = FaultCard {
     details: "\
 Inject: SIGTERM to the server's Java process, which ends itself.
 Proof: the process has ended, and the port for contenders no longer accepts connections.
-Heal: the server is started again with its data; healed when the ensemble is whole.
+Heal: the server is started again with its data; healed when the ensemble is healthy.
 
 A correct lock: as under `kill`. A server that stops cleanly closes its connections, so its contenders know at once
 and do not wait for a timeout.",

@@ -15,16 +15,15 @@ pub const CARD: FaultCard = FaultCard {
     summary: "restarts every server in turn: followers first, the leader last",
     source: "ZooKeeper's page on dynamic reconfiguration, rolling restarts",
     details: "\
-Inject: the followers in the order of their numbers, then the leader: SIGTERM, start, and wait until the
-ensemble is whole (all servers serve, and as many followers are in step as there should be) before the next
-one.
-Proof: each server was seen down, and the ensemble whole before the next one's turn.
+Inject: first the followers in the order of their numbers, then the leader. Each gets SIGTERM and is started again;
+the next one follows when the ensemble is healthy (all servers serve, and all followers are in step).
+Proof: each server was seen down, and the ensemble healthy before the next one was stopped.
 Ends by itself, when the former leader serves again. How long that takes depends on the servers.
 
 A correct lock: nothing is lost. There is one election, at the end; before it, only the contenders of the stopping
 server move to another one, up to once for each server. Sessions survive.
 Where it misleads: followers that come back do not get their contenders back, so the load is uneven afterwards. With
-a single server, nobody serves during the restart.",
+a single server, the service is down during the restart.",
     ends: Ends::ByItself,
     ..FaultCard::FIXED
 };

@@ -88,7 +88,7 @@ pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> 
         shots = join_all(firings) => shots,
     };
     let mut shots: Vec<Shot<'_>> = shots.into_iter().flatten().collect();
-    // By now no other fault starts servers any more.
+    // No other fault starts servers at this point.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
         let healed = outage::undo_all(shot.entry.card.needs, reach).await;
         shot.ended(schedule, healed);
@@ -186,7 +186,7 @@ impl<'a> Shot<'a> {
         self.ended(schedule, healed);
     }
 
-    /// The effect was gone by the time it was to be undone.
+    /// The effect was gone before it was undone.
     fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str) {
         if let Proof::Proved(seen) = &self.fired.proof {
             (schedule.tell)(self.choice, News::Lost(why));

@@ -12,12 +12,13 @@ pub const CARD: FaultCard = FaultCard {
     summary: "a contender gets replies and events late",
     source: "ZooKeeper Programmer's Guide, Java binding: callbacks that hold up the event thread",
     details: "\
-Inject: the proxy passes on what a server sends to the contender `lag` late, as `delay` does in both directions.
-Proof: what has come since was passed on `lag` late at least, on average; looked at again before it is healed.
-Heal: what is held back goes at once.
+Inject: the proxy delays everything that a server sends to the contender by `lag`. `delay` does that in both
+directions.
+Proof: data that have come since were delayed by at least `lag` on average; checked again before healing.
+Heal: the delay is removed, and waiting data are sent at once.
 
-A correct lock: the contender's own handoffs get longer by `lag` for each look it takes; those of the others stay as
-they are. A release must not wait for a notification that the slow one has yet to look at.
+A correct lock: the contender's own handoffs get longer by `lag` for each read they take; those of the others stay
+the same. A release must not wait until the slow contender has handled a notification.
 Where it misleads: the lag is the proxy's; the contender itself is as fast as before.",
     params: &[Param {
         name: "lag",

@@ -11,17 +11,16 @@ pub const CARD: FaultCard = FaultCard {
     summary: "keeps a contender's connection open, but lets nothing pass",
     source: "Toxiproxy's timeout toxic; ZooKeeper Programmer's Guide, sessions",
     details: "\
-Inject: the proxy reads nothing more and passes nothing on, in both directions; new connections stall as
-well.
+Inject: the proxy stops reading and passing on data, in both directions; new connections stall as well.
 Proof: nothing passed in either direction for 50 ms.
-Heal: what waits is passed on, in order.
+Heal: waiting data are passed on, in order.
 
 A correct lock: a stall shorter than two thirds of the session timeout is a long wait. If it is longer, the ensemble
-ends the session and grants the lock to the next one. The holder hears nothing of that: by its own clock, it must
-stop believing that it holds before the ensemble gives the lock away. Whatever it does later is a zombie's work, and
-only a fencing token keeps that from doing harm.
+ends the session and grants the lock to the next contender. The holder is not notified: by its own clock, it must
+stop believing that it holds before the ensemble gives the lock away. After that it is a zombie, and only a fencing
+token prevents damage by its writes.
 Where it misleads: after healing, the late requests arrive. A create from a session that has ended is refused; a
-lock that then starts over must not find its old node and believe in it.",
+lock that then starts over must not mistake its old node for a new one.",
     ..FaultCard::CONNECTIONS
 };
 

@@ -94,8 +94,8 @@ impl<'a> Since<'a> {
 /// Result of a measurement; `None` if nothing has passed.
 pub type Measured = Option<Result<String, String>>;
 
-/// Applies a setting to each target until it is healed. The proof is a measurement of what passes from then
-/// on, repeated before it is healed. While servers are down nothing may pass.
+/// Applies a setting to each target until it is healed. The proof is a measurement of the traffic from then on, repeated just
+/// before healing. While servers are down, there may be no traffic.
 pub async fn set<'a>(
     hit: Hit<'a>,
     setting: impl Fn(&Proxy, Who) -> Guard,
@@ -134,7 +134,7 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     Some(if mean >= least { Ok(told) } else { Err(told) })
 }
 
-/// Checks, once polled, that nothing has passed since this call.
+/// Checks, once polled, that no data have passed since this call.
 pub fn nothing_passes(proxy: &Proxy, who: Vec<Who>) -> impl Future<Output = Result<(), String>> {
     let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };
     let before = passed();

@@ -141,7 +141,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
     if between(&client, &server, &registration).await == Err(ConnectionEnd::Reset) {
         reset_at_close(&client);
     }
-    // Close the socket before leaving the table: what the table no longer lists is closed.
+    // Close the socket before leaving the table, so that a connection missing from the table is closed.
     drop(client);
     drop(registration);
 }
@@ -150,7 +150,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     let mut orders = registration.orders();
     while_stalled(client, registration.joined_stalled, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
-    // Requests are small, and the next one need not wait for the acknowledgement of this one.
+    // Requests are small, and a request need not wait for the acknowledgement of the one before.
     for socket in [client, &server] {
         let _ = socket.set_nodelay(true);
     }
@@ -165,7 +165,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     ended.map(|_| ())
 }
 
-/// Waits until data may move. A client that has gone by then is not connected at all.
+/// Waits until data may move. A client that has gone by then is never connected to the server.
 async fn while_stalled(
     client: &TcpStream,
     joined_stalled: bool,

@@ -1,13 +1,12 @@
-//! A TCP proxy between clients and the servers of an ensemble. It is there from the start, so that a fault of
-//! a client's link is only a setting.
+//! A TCP proxy between clients and the servers of an ensemble. It is always in place, so that a fault of a client's link is only
+//! a setting.
 //!
-//! The proxy knows clients by the address they connect to: each may have its own listeners
-//! ([`Proxy::connect_for`]). So a client's settings hold from the first byte of any connection, also in a new
-//! session. The proxy reads the frames that pass and changes none of them. Anything else (four-letter commands,
-//! TLS) passes untouched.
+//! The proxy knows clients by the address they connect to: each may have its own listeners ([`Proxy::connect_for`]). So a
+//! client's settings apply from the first byte of any connection, also in a new session. The proxy reads the frames that pass and
+//! changes none of them. Anything else (four-letter commands, TLS) passes untouched.
 //!
-//! All work is done on one thread. Timers are late by about a millisecond, never early. The sockets between
-//! proxy and client are not those of a network: a server that is down shows as a reset instead of a refusal.
+//! All work is done on one thread. Timers are late by about a millisecond, never early. A client sees the proxy's sockets instead
+//! of the network's: a server that is down shows as a reset instead of a refusal.
 
 mod conversation;
 mod listen;
@@ -82,9 +81,9 @@ impl Proxy {
     /// Closes listeners and connections, and waits for that; dropping does the same.
     pub fn close(self) {}
 
-    /// Delays data by `delay.latency` and a random part of `delay.extra` in each direction, so a round trip
-    /// takes twice that longer, unless `delay.only` names one. Order is kept. The random parts depend on the seed and the connection's
-    /// number. Healing releases all waiting data at once.
+    /// Delays data by `delay.latency` and a random part of `delay.extra` in each direction, unless `delay.only` names one; a
+    /// round trip takes twice that longer. Order is kept. The random parts depend on the seed and the connection's number.
+    /// Healing releases all waiting data at once.
     pub fn delay(&self, who: Who, delay: Delay) -> Guard {
         Guard::set(&self.table, who, Setting::Delay(delay))
     }
@@ -94,9 +93,9 @@ impl Proxy {
         Guard::set(&self.table, who, Setting::Bandwidth(bytes_per_second.max(1)))
     }
 
-    /// Keeps connections open and lets nothing move in either direction, not even the close of one side.
-    /// Nothing is lost: once healed, data move on. Only a client that has gone before its connect request
-    /// passed is dropped, because a server would take its session away from a newer connection.
+    /// Keeps connections open and lets nothing move in either direction, not even the close of one side. Nothing is lost: once
+    /// healed, data move on. The only connection dropped is one whose client has gone before its connect request passed, because
+    /// a server would take its session away from a newer connection.
     pub fn stall(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Stall)
     }

@@ -1,7 +1,7 @@
-//! One direction of one connection: reads, waits if it has to, writes.
+//! One direction of one connection: reads, delays if necessary, writes.
 //!
-//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must
-//! wait go into a queue, which knows when each part is due.
+//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must wait go into a
+//! queue, which knows when each part is due.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -261,7 +261,7 @@ struct Queue {
     bytes: usize,
     delays: Vec<(Delay, Rng)>,
     bandwidth: Option<u64>,
-    /// Time at which a limited bandwidth is done with everything that has gone.
+    /// Time by which a limited bandwidth has carried everything sent so far.
     idle_from: Instant,
     /// Number that sets this queue's random delays apart from those of other queues.
     number: u64,
@@ -274,7 +274,7 @@ impl Queue {
         Self { direction, pieces, bytes: 0, delays, bandwidth: None, idle_from: now, number }
     }
 
-    /// Applies changed settings. Waiting data are late by no more than the remaining delays.
+    /// Applies changed settings. Waiting data are delayed by no more than the remaining delays.
     fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
         // Time in which nothing could move is not made up for.
@@ -289,14 +289,14 @@ impl Queue {
         self.delays = delays.iter().map(|delay| (*delay, random(delay))).collect();
         let mut before = None;
         for piece in &mut self.pieces {
-            // As if it had come under these delays only, but never later than it was due before.
+            // As if it had arrived under these delays only, but never later than it was due before.
             let due = (piece.came + late(&mut self.delays)).max(now);
             piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
             before = Some(piece.due);
         }
     }
 
-    /// Returns whether nothing waits, nor would have to.
+    /// Returns whether data can pass without waiting.
     fn is_direct(&self) -> bool {
         self.pieces.is_empty() && self.delays.is_empty() && self.bandwidth.is_none()
     }

@@ -12,7 +12,7 @@ use super::traffic::Direction;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::RequestKind;
 
-/// Longer than any trial; without a limit, a time could be too far ahead for the clock.
+/// Longer than any trial. Without a limit, a time could exceed the clock's range.
 const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Target of a setting: existing connections and new ones.
@@ -27,7 +27,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// Whether the target includes the connections of this client; `None` for those of the shared listeners.
+    /// Whether the target includes the connections of this client; `None` for connections through the shared listeners.
     pub fn covers(self, client: Option<usize>) -> bool {
         match self {
             Self::All => true,

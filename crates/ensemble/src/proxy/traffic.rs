@@ -1,4 +1,4 @@
-//! Traffic: bytes in both directions, and how long they had to wait.
+//! Traffic: bytes in both directions, and their waiting times.
 
 use std::io;
 use std::ops::{AddAssign, Sub};

@@ -81,7 +81,7 @@ struct OfClient {
     later: WireCounts,
     /// Counts of the current cycle.
     current: WireCounts,
-    /// Number of cycles that have ended.
+    /// Number of ended cycles.
     turns: u64,
     holds: bool,
     /// Nodes that the client created, and whether it holds the lock by them.

@@ -404,8 +404,8 @@ impl Checker {
         }
     }
 
-    /// The contender has another session, and no news of how the former ended. A hold whose release has no
-    /// answer was perhaps that of a live session.
+    /// The contender has another session, and it is unknown how the former ended. A hold whose release has no answer may have had
+    /// a live session.
     fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
         for (lock, stand) in &mut self.contenders.all[who].stands {
             if let Some(hold) =

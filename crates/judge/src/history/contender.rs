@@ -10,7 +10,7 @@ use zklockbench_record::history::{LinePosition, SessionState, Step};
 #[derive(Debug, Clone, Copy)]
 pub struct CalledAcquire {
     pub at: Moment,
-    /// Total time for which the same claim had been blocked by then.
+    /// Total time for which the same claim had been blocked before the call.
     pub kept_out_us: u64,
 }
 

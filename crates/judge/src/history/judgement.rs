@@ -227,7 +227,7 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
     (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
 }
 
-/// Why a run may be held although its history is unknown, and how to check.
+/// Why a run may be held although its history is unknown, and a way to check.
 const TOLD_BY_MORE: &str = "a history shows neither who waited within a process nor the servers' transaction logs: a \
                             run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
 
@@ -238,7 +238,7 @@ fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
         .collect()
 }
 
-/// The lack of evidence: without two contenders of which one waited, nothing was excluded.
+/// The lack of evidence: nothing was excluded unless there were two contenders and one of them waited.
 fn no_evidence(locks: &[LockReport], asked: Sensitivity) -> Option<String> {
     let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
     if contended.is_empty() {

@@ -1,5 +1,5 @@
-//! Holders of one lock, as believed by the contenders of one clock; and waiters that never got in, divided
-//! into stuck and merely late.
+//! Holders of one lock, as believed by the contenders of one clock; and waiters that never entered, divided into stuck and merely
+//! late.
 
 use std::collections::BTreeSet;
 
@@ -315,7 +315,7 @@ fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
     hold.lost.as_mut()
 }
 
-/// Considers the latest insiders individually, because they overlap longest from now on.
+/// Checks the latest insiders individually, because they overlap longest from now on.
 fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
     let looked_at: Vec<Party> = insiders.by_ref().take(LOOKED_AT).collect();
     Overlap {
@@ -370,8 +370,8 @@ impl Waits {
         self.latest_called_us = self.latest_called_us.max(Some(called_us));
     }
 
-    /// Whether an unfinished acquire is stuck, given when its process was last heard of. A later call must
-    /// have got the lock, and all waits must have been far shorter.
+    /// Whether an unfinished acquire is stuck, given the time of its process's last event. A later call must have acquired the
+    /// lock, and all waits must have been far shorter.
     pub fn is_stuck(&self, asked: &CalledAcquire, heard_us: u64) -> bool {
         let waited = heard_us.saturating_sub(asked.at.t_us);
         let passed = self.latest_called_us.is_some_and(|called| called > asked.at.t_us);

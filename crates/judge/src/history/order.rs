@@ -7,7 +7,7 @@ use super::judgement::OrderReport;
 use crate::inside::{Evidence, Inside, on_axis};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// Number of holds kept for sorting by when they were found. Holds that are farther out of order cannot be
+/// Number of holds kept for sorting by the transaction at which they were found. Holds that are farther out of order cannot be
 /// compared anyway.
 const WINDOW: usize = 512;
 const EXAMPLES: usize = 20;
@@ -106,7 +106,7 @@ impl LockHolds {
         }
     }
 
-    /// A contender holds by a new token, so nothing more will be learned about its previous one.
+    /// A contender holds by a new token, so its previous one will get no more events.
     fn supersede(&mut self, who: usize, token: i64) {
         let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
         if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)

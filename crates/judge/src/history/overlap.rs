@@ -9,7 +9,7 @@ use crate::weigh::{self, Granted, Soundness, Weighed};
 use zklockbench_record::OverlapClass;
 use zklockbench_record::history::LinePosition;
 
-/// Maximum number of insiders considered individually. The soundness of the others stays unknown.
+/// Maximum number of insiders checked individually. The soundness of the others stays unknown.
 pub const LOOKED_AT: usize = 64;
 
 /// A hold, with its relevant lines.
@@ -50,7 +50,7 @@ pub struct Overlap {
     pub entering: Party,
     pub since: Moment,
     pub insiders: Vec<Party>,
-    /// Leases of insiders that are not considered individually.
+    /// Leases of insiders that are not checked individually.
     pub others: u64,
     /// Leases that others may hold besides the entering contender.
     pub allowed: u64,
@@ -84,7 +84,7 @@ impl Overlap {
         })
     }
 
-    /// Whether there were enough leases for all after all.
+    /// Whether there turned out to be enough leases for all.
     pub fn is_none(&self) -> bool {
         self.weight(|_| true) + self.others <= self.allowed
     }

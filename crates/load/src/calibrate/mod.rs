@@ -49,8 +49,7 @@ pub struct Slice {
 pub struct CalibrationPlan {
     /// Number of repetitions of all measurements, one after the other.
     pub rounds: u32,
-    /// Whether an eighth of a round runs first and is discarded, so that the servers have met every kind of
-    /// request.
+    /// Whether an eighth of a round runs first and is discarded, so that the servers have processed every kind of request.
     pub rehearses: bool,
     /// Pause before each handoff and each uncontended acquire; `None` if they follow each other immediately.
     pub rest: Option<Duration>,
@@ -118,8 +117,7 @@ impl CalibrationPlan {
     }
 }
 
-/// Measures the floor within that time. A failure leaves the floor without figures and gives the reason; a
-/// run can do without.
+/// Measures the floor within that time. A failure leaves the floor without metrics and states the reason; a run can do without.
 pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
     let to_open = within.mul_f64(TO_OPEN);
@@ -246,8 +244,8 @@ fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> 
     RawRequest::ALL.map(figures).into()
 }
 
-/// All measurements with sessions: a discarded rehearsal, then rounds, so that a drift of the machine affects
-/// all figures equally.
+/// All measurements with sessions: a discarded rehearsal, then rounds, so that a drift of the machine affects all metrics
+/// equally.
 async fn measure(on: &On<'_>, plan: &CalibrationPlan, figures: &mut Figures) -> Result<(), String> {
     let (sessions, place) = (on.sessions, &on.site.place);
     figures.handoffs.prepare(sessions, place).await?;

@@ -1,5 +1,4 @@
-//! Drivers: programs of others that take locks for contenders, by a protocol over their standard streams. How one is
-//! started is here.
+//! Drivers: external programs that take locks for contenders, by a protocol over their standard streams. This file starts them.
 
 mod process;
 pub mod processes;
@@ -26,7 +25,7 @@ pub struct DriverCommand {
     pub arguments: Vec<String>,
 }
 
-/// A process that has been started, with its pipes. It leads a process group, so that one signal reaches all that it starts.
+/// A started process and its pipes. It leads a process group, so that one signal reaches all its children.
 pub struct DriverChild {
     pub child: Child,
     pub group: Pid,
@@ -57,7 +56,7 @@ impl DriverCommand {
     }
 }
 
-/// How a process has ended, in words.
+/// How a process has ended, as text.
 pub fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
@@ -66,11 +65,11 @@ pub fn how(status: ExitStatus) -> String {
     }
 }
 
-/// The last lines of a standard error, however long they are.
+/// The last lines of a process's standard error, with long lines cut.
 #[derive(Debug)]
 pub struct LastLines {
     lines: Mutex<VecDeque<String>>,
-    /// How many are kept, and how many characters of each.
+    /// Most lines kept, and most characters kept of each.
     count: usize,
     longest: usize,
 }

@@ -1,9 +1,8 @@
-//! One process of a driver: started, asked, stopped, killed; and how it may fail.
+//! One process of a driver: starting it, asking it, stopping and killing it, and the ways in which it can fail.
 //!
-//! Its answers are read by a thread of its own that waits for nothing but the pipe. A request is written by the thread that asks, without
-//! ever waiting for the driver: what the pipe does not take goes into a backlog. Every request has its own deadline, and
-//! a driver that does not answer in time, or answers what was not asked, has failed for good: what it would say later could
-//! belong to anything.
+//! A dedicated thread reads the answers and waits for nothing but the pipe. The thread that asks writes its request and never
+//! waits for the driver: bytes that the pipe does not take go into a backlog. Every request has its own deadline. A driver that
+//! answers late or out of turn has failed for good, because nothing that it writes later can be attributed.
 
 mod reading;
 
@@ -25,20 +24,20 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
 
-/// How long a driver may take to say that it is ready: when it is first used, it may be compiled before.
+/// Longest time until a driver is ready. It is generous because the first start may compile the driver.
 pub const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How often it is asked whether it still answers, and how long it may take.
+/// How often the suite checks that a driver still answers, and the limit for each answer.
 const ECHO_EVERY: Duration = Duration::from_secs(1);
 const ECHO_WITHIN: Duration = Duration::from_secs(10);
-/// Stamps of two clocks are whole microseconds, and found to be one to within two.
+/// Tolerance for comparing stamps of two clocks, in microseconds: each stamp is rounded, and so is the clocks' offset.
 const CLOCKS_ROUNDED_BY: u64 = 3;
 const TICK: Duration = Duration::from_millis(20);
-/// After its input has ended it has so long to exit, after SIGTERM so long again, and is then killed.
+/// Time to exit once its input has ended, and again after SIGTERM. Then it is killed.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
-/// More than that unread by the driver is not kept.
+/// Most bytes that are kept for a driver that does not read.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// So much of its standard error is kept for messages.
+/// Lines of its standard error that are kept for messages.
 const LAST_LINES: usize = 32;
 const LONGEST_ERROR_LINE: usize = 500;
 
@@ -47,7 +46,7 @@ const LONGEST_ERROR_LINE: usize = 500;
 pub struct DriverError {
     pub driver: String,
     pub what: Mishap,
-    /// The last lines of its standard error, ready to be appended.
+    /// Last lines of its standard error, ready to be appended.
     pub stderr: String,
 }
 
@@ -57,7 +56,7 @@ pub enum Mishap {
     NotStarted(String),
     #[error("was not ready within {} s{wrote}", READY_WITHIN.as_secs())]
     NotReady {
-        /// The last line that it wrote instead, ready to be appended.
+        /// Last line that it wrote instead, ready to be appended.
         wrote: String,
     },
     #[error("refuses: {0}")]
@@ -70,16 +69,16 @@ pub enum Mishap {
     DoesNotRead,
     #[error("ended: {0}")]
     Exited(String),
-    /// On purpose, by a fault.
+    /// Killed on purpose, by a fault.
     #[error("was killed by a fault")]
     Killed,
 }
 
-/// A request that is out.
+/// A request that has been sent and not yet answered.
 #[derive(Debug)]
 pub struct OpenRequest {
     pub id: u64,
-    /// Just before it was written.
+    /// Stamp taken just before the request was written.
     pub asked: Stamp,
     answer: oneshot::Receiver<Answer>,
 }
@@ -92,13 +91,13 @@ struct Pending {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Echo {
-    /// From before its request was written to the arrival of the answer, in microseconds.
+    /// Microseconds from just before the request was written until the answer arrived.
     pub took_us: u64,
-    /// Whether the driver's clock showed a time between these two; `None` where it told none.
+    /// Whether the driver's clock showed a time between the two; `None` if the answer had no stamp.
     pub fits: Option<bool>,
 }
 
-/// A process of a driver. Dropped, it is killed with all that it has started.
+/// A process of a driver. Dropping it kills the process and all its children.
 pub struct Process {
     inner: Arc<Inner>,
     pub ready: Ready,
@@ -113,17 +112,17 @@ struct Inner {
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
     late: AtomicU64,
-    /// When the second began in which events are counted, and how many there were.
+    /// Start of the second in which events are counted, and their number.
     events: Mutex<(Stamp, usize)>,
-    /// How many faults keep it stopped, and when it was last let go on.
+    /// Number of faults that keep it stopped, and when it last resumed.
     stopped: Mutex<Stopped>,
     last_errors: LastLines,
-    /// The last line before `ready` that is not the protocol's.
+    /// Last line before `ready` that is not part of the protocol.
     foreign: Mutex<String>,
     failed: OnceLock<DriverError>,
-    /// Set once it is ready: it is asked for nothing before.
+    /// Set once it is ready. No request is sent before.
     is_ready: OnceLock<()>,
-    /// Set before its input is closed: that it exits is then no failure.
+    /// Set before its input is closed, because an exit is then no failure.
     closing: OnceLock<()>,
 }
 
@@ -139,7 +138,7 @@ struct Input {
 }
 
 impl Process {
-    /// Starts it and waits until it is ready, on a thread of its own.
+    /// Starts it on a separate thread and waits until it is ready.
     pub async fn start(command: DriverCommand) -> Result<Self, DriverError> {
         let (to, started) = oneshot::channel();
         let name = command.name.clone();
@@ -154,7 +153,7 @@ impl Process {
         }
     }
 
-    /// The same on the caller's thread.
+    /// Like [`Self::start`], on the caller's thread.
     pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
         let failed = |what: Mishap| DriverError { driver: command.name.clone(), what, stderr: String::new() };
         let DriverChild { child, group, input: pipe, output, errors } =
@@ -194,7 +193,7 @@ impl Process {
         inner.write(&Request::Hello { v: vec![VERSION], suite });
         match ready.recv_timeout(READY_WITHIN) {
             Ok(ready) => Ok(Self { inner, ready }),
-            // The thread that reads has ended: it has said why.
+            // The reading thread has ended and recorded the reason.
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
                 let last = locked(&inner.foreign).clone();
@@ -220,7 +219,7 @@ impl Process {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }
 
-    /// Sends an echo to the thread that reads, or to a contender's own; `None` once the driver has failed.
+    /// Sends an echo to the reading thread, or to a contender's thread; `None` once the driver has failed.
     pub async fn echo(&self, c: Option<usize>) -> Option<Echo> {
         let mut asked = self.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c });
         let answered = self.answer(&mut asked).await.ok()?;
@@ -230,14 +229,14 @@ impl Process {
         Some(Echo { took_us, fits: told.map(|told| within.contains(&told)) })
     }
 
-    /// From now on that request has to be answered within that time.
+    /// Sets the deadline of a pending request to `within` from now.
     pub fn expect(&self, id: u64, within: Duration) {
         if let Some(pending) = locked(&self.inner.pending).get_mut(&id) {
             pending.due = Some(clock::now() + clock::micros(within));
         }
     }
 
-    /// What its events say of a contender's session from now on.
+    /// States of a contender's session, according to the driver's events.
     pub fn follow(&self, contender: usize) -> watch::Receiver<SessionState> {
         let (to, states) = watch::channel(SessionState::SyncConnected);
         locked(&self.inner.contenders).insert(contender, to);
@@ -247,7 +246,7 @@ impl Process {
         states
     }
 
-    /// How many locks it was granted after their acquires had been answered with a timeout.
+    /// Number of locks granted after their acquires had been answered with a timeout.
     pub fn late_grants(&self) -> u64 {
         self.inner.late.load(Ordering::Relaxed)
     }
@@ -256,7 +255,7 @@ impl Process {
         self.inner.failed.get()
     }
 
-    /// Stops all of it, as SIGSTOP does, until as many [`Process::go_on`] have come.
+    /// Stops the process group with SIGSTOP. It resumes after as many calls of [`Process::go_on`] as there were stops.
     pub fn stop(&self) {
         let mut stopped = locked(&self.inner.stopped);
         stopped.times += 1;
@@ -274,7 +273,7 @@ impl Process {
         }
     }
 
-    /// Kills it with all that it has started, without a word.
+    /// Kills the process and all its children without warning.
     pub fn kill(&self) {
         self.inner.fails(Mishap::Killed);
     }
@@ -284,19 +283,19 @@ impl Process {
         self.inner.write_line(line);
     }
 
-    /// The last lines of its standard error, ready to be appended.
+    /// Last lines of its standard error, ready to be appended.
     pub fn last_errors(&self) -> String {
         self.inner.last_errors()
     }
 
-    /// Ends its input and returns how it exited, if it did within that time. Waits on the caller's thread.
+    /// Ends its input and returns its exit status, if it exits within that time. Blocks the caller's thread.
     pub fn end_input(&self, within: Duration) -> Option<ExitStatus> {
         let _ = self.inner.closing.set(());
         locked(&self.inner.input).pipe = None;
         self.inner.has_exited(within)
     }
 
-    /// Ends its input and waits until it has ended, on the caller's thread; what does not end in time is killed.
+    /// Ends its input and waits until it has exited; kills it if that takes too long. Blocks the caller's thread.
     pub fn close(&self) {
         if self.end_input(EXITS_WITHIN).is_none() {
             let _ = kill_process_group(self.inner.group, Signal::TERM);
@@ -314,7 +313,7 @@ impl Drop for Process {
 }
 
 impl Inner {
-    /// Awaits the answer to a request that is to be written next: it may come at once.
+    /// Registers a request that is about to be written, because its answer may come at once.
     fn awaits(&self, doing: &'static str, within: Option<Duration>) -> OpenRequest {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
@@ -333,7 +332,7 @@ impl Inner {
         if !fits {
             self.fails(Mishap::DoesNotRead);
         }
-        // What was awaited after that: nothing is answered any more.
+        // A request registered after the failure gets no answer.
         if self.failed.get().is_some() {
             locked(&self.pending).clear();
         }
@@ -348,7 +347,7 @@ impl Inner {
         self.failed.get().cloned().unwrap_or_else(unknown)
     }
 
-    /// Has failed for good: all that is pending ends, and the process is killed.
+    /// Fails for good: all pending requests end, and the process is killed.
     fn fails(&self, what: Mishap) -> DriverError {
         let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors() };
         let _ = self.failed.set(DriverError { driver: self.name.clone(), what, stderr });
@@ -392,7 +391,7 @@ impl Inner {
 }
 
 impl Input {
-    /// Writes what the pipe takes, and keeps the rest; false where too much is kept already.
+    /// Writes as much as the pipe takes and keeps the rest; false if the backlog is full.
     fn put(&mut self, line: &[u8]) -> bool {
         self.backlog.extend(line);
         self.flush();
@@ -405,7 +404,7 @@ impl Input {
             match pipe.write(self.backlog.as_slices().0) {
                 Ok(written) if written > 0 => drop(self.backlog.drain(..written)),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // Full, or closed by a process that has ended, which its output tells.
+                // Full, or closed by a process that has ended; the reading thread notices that.
                 _ => return,
             }
         }
@@ -416,7 +415,7 @@ fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'sta
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
 }
 
-/// Writes the backlog, asks whether it still answers, and looks whether an answer is overdue.
+/// Writes the backlog, checks that the driver still answers, and checks for overdue answers.
 fn watch_over(inner: &Inner) {
     let mut asked_at = clock::now();
     loop {
@@ -432,7 +431,7 @@ fn watch_over(inner: &Inner) {
         let went_on = stopped.went_on;
         drop(stopped);
         let now = clock::now();
-        // What was asked while it was stopped has its whole time from then on.
+        // A request sent while the process was stopped gets its full time once it resumes.
         let overdue = |pending: &Pending| {
             pending.due.is_some_and(|due| now >= due)
                 && went_on.is_none_or(|at| now >= at + clock::micros(ECHO_WITHIN))
@@ -457,7 +456,7 @@ pub type Parameters = BTreeMap<String, serde_json::Value>;
 mod tests {
     use super::*;
 
-    /// Says what it is, and then does that.
+    /// A driver that identifies itself and then runs `then`.
     fn driver(then: &str) -> DriverCommand {
         let ready =
             r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
@@ -473,7 +472,7 @@ mod tests {
         Process::start_here(&shell(script)).err().unwrap()
     }
 
-    /// Whether any process of that group still runs; that nobody has asked for the status of one does not matter.
+    /// Whether any process of that group still runs. Zombies don't count.
     fn runs(group: Pid) -> bool {
         let group = group.as_raw_nonzero().to_string();
         std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
@@ -484,7 +483,7 @@ mod tests {
         })
     }
 
-    /// What becomes of an echo that may take that long.
+    /// Failure of an echo with that deadline.
     async fn failure(then: &str, within: Duration) -> DriverError {
         let process = Process::start_here(&driver(then)).unwrap();
         let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
@@ -497,7 +496,7 @@ mod tests {
         ended.unwrap_err()
     }
 
-    /// Far more than anything takes here, also on a busy host.
+    /// Far more than any step takes here, even on a busy host.
     const SOON: Duration = Duration::from_secs(60);
 
     #[tokio::test]
@@ -530,7 +529,7 @@ mod tests {
                 .to_string()
                 .contains("version 2")
         );
-        // A `ready` that cannot be read is not waited for.
+        // An unreadable `ready` fails at once.
         for broken in [r#"{"t":"ready","v":1,}"#, "{'t': 'ready', 'v': 1}", "ready"] {
             let began = clock::now();
             let garbage = refused(&format!("cat <<'END'\n{broken}\nEND\nsleep 60"));

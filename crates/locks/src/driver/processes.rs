@@ -1,4 +1,5 @@
-//! The processes that take locks for the contenders of one trial: which process serves which contender, and what a contender asks of its own.
+//! The processes that take locks for the contenders of one trial: which process serves which contender, and how a contender makes
+//! requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,14 +25,14 @@ use zklockbench_core::locked::locked;
 use zklockbench_zk::gate::{Gate, Movement};
 use zklockbench_zk::{Failure, ForeignSession, SessionKey, SessionState, Target, TlsFiles};
 
-/// So many different failures of one trial are told.
+/// Most distinct failures reported for one trial.
 const WORDS_KEPT: usize = 5;
-/// Beyond what a request may take by itself, that much more passes before its driver has failed.
+/// Extra time, beyond a request's own limit, before its driver has failed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often what the pipes take is measured at rest, of each kind.
+/// Number of echoes of each kind that measure the pipes at rest.
 const ECHOES: usize = 200;
 const ECHO_UNDER_LOAD_EVERY: Duration = Duration::from_millis(20);
-/// A driver that has failed so often by itself in one trial is not started again in it.
+/// Failures within one trial after which a driver is not restarted; faults don't count.
 const FAILURES_AT_MOST: usize = 3;
 
 #[derive(Debug, Clone)]
@@ -40,21 +41,21 @@ pub struct Wanted {
     pub lock: String,
     pub abilities: Abilities,
     pub parameters: Parameters,
-    /// Of a lock with leases: how many each acquire takes.
+    /// Leases that each acquire takes, for a lock with leases.
     pub leases: Option<u64>,
-    /// Over how many processes the contenders are spread.
+    /// Number of processes over which the contenders are spread.
     pub processes: usize,
 }
 
-/// The processes of one trial. Dropped, all are killed.
+/// The processes of one trial. Dropping them kills all of them.
 pub struct Processes {
     wanted: Wanted,
     slots: Vec<tokio::sync::Mutex<Option<Arc<Process>>>>,
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
-    /// What failed, once each.
+    /// Distinct failures so far.
     failures: Mutex<BTreeSet<String>>,
     failed: Mutex<Vec<DriverError>>,
-    /// Late grants of processes that have been replaced.
+    /// Late grants of processes that have since been replaced.
     late: AtomicU64,
     opened: AtomicUsize,
     pipe: Arc<Mutex<PipeEchoes>>,
@@ -68,7 +69,7 @@ impl std::fmt::Debug for Processes {
 
 /// A contender's session in a driver's process.
 pub struct Link {
-    /// By which number the driver knows it.
+    /// Number under which the driver knows the session.
     number: usize,
     process: Arc<Process>,
     abilities: Abilities,
@@ -76,16 +77,16 @@ pub struct Link {
     key: Option<SessionKey>,
     timeout: Duration,
     states: watch::Receiver<SessionState>,
-    /// What is known of the driver's clock and pipes.
+    /// Measurements of the driver's clock and pipes.
     pipe: Arc<Mutex<PipeEchoes>>,
 }
 
 #[derive(Debug)]
 pub struct Granted {
     pub done: Done,
-    /// What the two pipes took, and what lies between them and the library: the time that the suite saw less the driver's own.
+    /// Time spent in the two pipes and the driver's code around the library: time that the suite saw less the driver's own.
     pub pipe_us: Option<u64>,
-    /// When the library returned; `None` where the driver's clock is not the suite's.
+    /// When the library returned; `None` if the driver's clock is not the suite's.
     pub at: Option<Stamp>,
 }
 
@@ -96,20 +97,20 @@ pub struct AcquireWanted<'a> {
     pub timeout: Option<Duration>,
 }
 
-/// How long requests took that ask for nothing, in microseconds.
+/// Durations of empty requests, in microseconds.
 #[derive(Debug, Clone, Default)]
 pub struct PipeEchoes {
-    /// Answered by the thread that reads, while no contender did anything.
+    /// Answered by the reading thread while all contenders were idle.
     pub reader: Vec<u64>,
-    /// By a contender's own thread, then.
+    /// Answered by contenders' own threads while all contenders were idle.
     pub contender: Vec<u64>,
-    /// By the thread that reads, during the warm-up.
+    /// Answered by the reading thread during the warm-up.
     pub under_load: Vec<u64>,
-    /// Whether each that told its time told one between the request and the answer; `None` where none did.
+    /// Whether every stamp lay between its request and its answer; `None` if no answer had a stamp.
     pub clock_fits: Option<bool>,
 }
 
-/// How an acquire ended without a grant.
+/// Why an acquire ended without a grant.
 #[derive(Debug)]
 pub enum NotGranted {
     TimedOut,
@@ -131,8 +132,8 @@ impl Processes {
         }
     }
 
-    /// Whether the driver's clock is the suite's: every echo was stamped between its request and its arrival. `None` before that
-    /// was looked at, and where it tells no stamps.
+    /// Whether the driver's clock is the suite's: every echo was stamped between its request and its arrival. `None` before the
+    /// first measurement, and if the driver sends no stamps.
     pub fn clock_fits(&self) -> Option<bool> {
         locked(&self.pipe).clock_fits
     }
@@ -141,11 +142,11 @@ impl Processes {
         locked(&self.pipe).clone()
     }
 
-    /// Measures what a request and its answer take, one after the other, while no contender does anything: to the thread that
-    /// reads, and to contenders' own.
+    /// Measures the round trip of empty requests one by one while all contenders are idle: to the reading thread, and to
+    /// contenders' threads.
     pub async fn measure_at_rest(&self) {
         let mut links: Vec<Arc<Link>> = locked(&self.links).values().cloned().collect();
-        // Not the first ones only: they may share a process.
+        // A random sample: the first contenders may share a process.
         links.shuffle(&mut rand::rng());
         if links.is_empty() {
             return;
@@ -166,7 +167,7 @@ impl Processes {
         locked(&self.pipe).clock_fits = fits;
     }
 
-    /// Goes on measuring what it takes to the thread that reads, every now and then, under the load that there is.
+    /// Keeps measuring the round trip to the reading thread every now and then, under the current load.
     pub async fn measure_under_load(&self) {
         loop {
             tokio::time::sleep(ECHO_UNDER_LOAD_EVERY).await;
@@ -178,12 +179,12 @@ impl Processes {
         }
     }
 
-    /// Over how many processes the contenders are spread: each contender's is that of its number, modulo this one.
+    /// Number of processes over which the contenders are spread: contender `c` uses process `c` modulo this.
     pub fn count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Keeps the driver's own words about a request that it did not carry out, of which tables have no more than the kind.
+    /// Keeps the driver's message about a request that failed; tables show only the kind of failure.
     pub fn note(&self, doing: &str, failure: &Failure) {
         let mut failures = locked(&self.failures);
         if matches!(failure, Failure::DriverInDoubt(_) | Failure::Refused(_)) && failures.len() < WORDS_KEPT {
@@ -191,7 +192,7 @@ impl Processes {
         }
     }
 
-    /// What has failed so far, but for what faults have killed.
+    /// Failures so far, except kills by faults.
     pub fn failures(&self) -> Vec<String> {
         for process in self.at_rest() {
             self.note_failure(&process);
@@ -199,14 +200,14 @@ impl Processes {
         locked(&self.failures).iter().cloned().collect()
     }
 
-    /// How processes have failed by themselves so far, those that have ended and those that are there.
+    /// Failures of processes so far, of replaced and current ones.
     pub fn failed(&self) -> Vec<DriverError> {
         let there = self.at_rest().filter_map(|process| process.failure().cloned());
         let by_itself = there.filter(|error| error.what != Mishap::Killed);
         locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
-    /// The processes that nobody is starting at this moment.
+    /// The processes that are not being started at this moment.
     fn at_rest(&self) -> impl Iterator<Item = Arc<Process>> {
         self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
     }
@@ -217,7 +218,7 @@ impl Processes {
         }
     }
 
-    /// Opens a session for a contender, in a new process where its own has ended.
+    /// Opens a session for a contender, in a new process if its own has ended.
     pub async fn open(
         &self,
         contender: usize,
@@ -227,7 +228,7 @@ impl Processes {
         gate: &Arc<Gate>,
     ) -> Result<Arc<Link>, Failure> {
         let process = self.process_of(contender).await.map_err(|error| self.failure_of(error))?;
-        // Each session has a number of its own: what is still said of the one before can't be taken for this one's.
+        // Each session gets a new number, so that late answers and events of the session before cannot be mistaken for its own.
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let states = process.follow(number);
         let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
@@ -261,7 +262,7 @@ impl Processes {
         Ok(link)
     }
 
-    /// The session's key; `None` where the locks are not ZooKeeper's, which then has no such session.
+    /// The session's key; `None` if the driver's system is not ZooKeeper.
     fn key_of(process: &Process, opened: &Done) -> Result<Option<SessionKey>, Failure> {
         if process.ready.system != LockCard::ZOOKEEPER {
             return Ok(None);
@@ -312,7 +313,7 @@ impl Processes {
         Failure::DriverEnded(error.to_string())
     }
 
-    /// Ends all of them, and kills those that do not end by themselves. On the caller's thread.
+    /// Ends all processes, and kills those that do not exit by themselves. Blocks the caller's thread.
     pub fn close(&self) {
         locked(&self.links).clear();
         let processes = self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.take());
@@ -339,7 +340,7 @@ impl Link {
         &self.abilities
     }
 
-    /// Waits for the lock. Ends early when `cancelled` does; what is granted all the same is then released.
+    /// Waits for the lock, or until `cancelled` ends. A lock that is granted after that is released.
     pub async fn acquire(
         &self,
         wanted: AcquireWanted<'_>,
@@ -367,7 +368,7 @@ impl Link {
         self.granted(asked.asked, answered.map_err(NotGranted::Failed)?)
     }
 
-    /// What an answer to an acquire comes to.
+    /// Interprets the answer to an acquire.
     fn granted(&self, asked: Stamp, answered: Answer) -> Result<Granted, NotGranted> {
         let (from, to, arrived) = (answered.from, answered.to, answered.arrived);
         let done = granted(answered)?;
@@ -377,7 +378,7 @@ impl Link {
         Ok(Granted { done, pipe_us, at: to.filter(|_| fits).map(clock::of_monotonic) })
     }
 
-    /// The wait is not wanted any more; its one answer has to come all the same, and a grant is released.
+    /// Gives up a wait: awaits its answer, and releases the lock if it was granted after all.
     async fn give_up(&self, mut asked: OpenRequest, on: &str) -> NotGranted {
         if self.abilities.cancel != How::None {
             self.process.expect(asked.id, self.patience());
@@ -397,7 +398,7 @@ impl Link {
             on: on.to_owned(),
         });
         let answered = self.answer(&mut asked).await?;
-        // A release that failed although the lock is not held has released it.
+        // A release that failed with the lock not held has released it.
         if answered.err.is_some() && answered.held == Some(Believed::No) {
             return Ok(());
         }
@@ -446,7 +447,7 @@ impl ForeignSession for Link {
     }
 }
 
-/// Which error words say that the lock is certainly not held.
+/// Errors that mean that the lock is certainly not held.
 const DEFINITE: [&str; 6] = ["timeout", "cancelled", "busy", "refused", "unsupported", "bad-request"];
 
 fn granted(answer: Answer) -> Result<Done, NotGranted> {
@@ -474,7 +475,7 @@ fn done(answer: Answer) -> Result<Done, Failure> {
     })
 }
 
-/// Where the driver finds them, wherever it works.
+/// The files as absolute paths, because the driver may work in another directory.
 fn files_of(files: &TlsFiles) -> WantedTls {
     let whole = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
     WantedTls {

@@ -1,4 +1,4 @@
-//! What the suite and a driver say to each other: JSON lines, version 1. `docs/testing-your-client.md` is the specification.
+//! Messages between the suite and a driver: JSON lines, version 1. `docs/testing-your-client.md` is the specification.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use zklockbench_core::clock::Stamp;
 
 pub const VERSION: u32 = 1;
-/// The most bytes of a line, its end included.
+/// Longest line in bytes, including its end.
 pub const LONGEST_LINE: usize = 64 << 10;
-/// So many lines that are not the protocol's may come before `ready`.
+/// Most lines before `ready` that are not part of the protocol.
 pub const FOREIGN_LINES: usize = 64;
 
 /// What the suite sends: one object a line.
@@ -131,8 +131,7 @@ pub enum ReadyWord {
     Ready,
 }
 
-/// Why a line before `ready` that is not the protocol's must be meant as `ready`: no other will follow. Banners are passed
-/// over.
+/// Why a line before `ready` must be a broken `ready`, after which no other will follow. `None` for banners.
 pub fn broken_ready(line: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
@@ -350,13 +349,13 @@ pub enum EventWord {
     Event,
 }
 
-/// A session's number, as lines have it: `0x` and hexadecimal digits.
+/// Parses a session's number as drivers write it: `0x` and hexadecimal digits.
 pub fn session_id(text: &str) -> Option<i64> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
 }
 
-/// A session's password, as lines have it: pairs of hexadecimal digits.
+/// Parses a session's password as drivers write it: pairs of hexadecimal digits.
 pub fn password_bytes(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {
@@ -382,7 +381,7 @@ pub enum What {
     Late,
 }
 
-/// A line that a driver has written after `ready`.
+/// A line that a driver writes after `ready`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
     Answer(Box<Answer>),
@@ -390,13 +389,13 @@ pub enum Line {
 }
 
 impl Line {
-    /// Reads a line.
+    /// Parses a line.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Tagged {
             t: Option<IgnoredAny>,
         }
-        // Without a tree: two such lines come with every cycle.
+        // Without building a tree, because every cycle reads two such lines.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
             Err(error) if error.is_data() => false,
@@ -416,7 +415,8 @@ impl Line {
     }
 }
 
-/// The JSON Schema of each message: `request` is what is said to a driver after `hello`, too; the others are what it says.
+/// JSON Schema of each message. `request` is every message to a driver, including those after `hello`; the others are its
+/// answers.
 pub fn schemas() -> Value {
     json!({
         "version": VERSION,

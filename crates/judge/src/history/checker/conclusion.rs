@@ -16,7 +16,7 @@ use zklockbench_record::{Holder, KeptOut, Violation};
 /// Maximum number of reported findings per kind.
 const REPORTED: usize = 20;
 
-/// Closes a hold at the end of the history; `lived` reports whether its process was heard of since a line.
+/// Closes a hold at the end of the history; `lived` returns whether its process had an event after a line.
 fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
     let Some(hold) = stand.hold.take() else { return };
     let occupancy = lock.occupancy(clock);

@@ -1,4 +1,4 @@
-//! What a driver says: that it is ready, answers, and events; and what of it breaks the protocol.
+//! Reading a driver's output: `ready`, answers and events, and violations of the protocol.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::atomic::Ordering;
@@ -15,14 +15,14 @@ use zklockbench_core::clock;
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
 
-/// More events than that in a second, and so many for each contender, are a flood.
+/// Most events a second, and most for each contender. More are a flood.
 const EVENTS_A_SECOND: usize = 1_000;
 const EVENTS_OF_EACH: usize = 20;
-/// So much of a line that is not the protocol's is shown.
+/// Most characters shown of a line that is not part of the protocol.
 const SHOWN: usize = 200;
 
-/// Reads answers and events until the output ends, or the driver has failed. What has come in one piece is passed on together:
-/// otherwise each line would wake its reader.
+/// Reads answers and events until the output ends or the driver has failed. Answers that arrive together are passed on together:
+/// otherwise each line would wake its receiver.
 pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
     let (mut line, mut answered) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ impl Inner {
             return Err(format!("more than {most} events in a second"));
         }
         drop(events);
-        // What a client does by a session that it has opened by itself is no interference.
+        // A client's requests through a session that it opened by itself are no interference.
         event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
         match event.what {
             What::Connected => turns(states, SessionState::SyncConnected),
@@ -130,7 +130,7 @@ impl Inner {
             });
             return;
         }
-        // What it wrote last on its standard error is being read.
+        // Its last lines of standard error are still being read.
         let status = self.has_exited(Duration::from_millis(500));
         let how = status.map_or_else(|| "it has closed its output and runs on".to_owned(), how);
         std::thread::sleep(Duration::from_millis(20));
@@ -138,7 +138,7 @@ impl Inner {
     }
 }
 
-/// A session that is over stays so, whatever its client does by another one.
+/// Records a session's new state, unless it is over: it stays over, even if its client opens another one.
 fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
     states.send_if_modified(|state| {
         let changes = !state.is_terminated();
@@ -155,11 +155,11 @@ struct AddressedAnswer {
 }
 
 fn pass_on(told: &mut Vec<AddressedAnswer>) {
-    // Whoever awaits it no longer does not matter.
+    // The receiver may be gone.
     told.drain(..).for_each(|AddressedAnswer { to, answer }| drop(to.send(answer)));
 }
 
-/// A driver that is being killed must not wait for its output to be read.
+/// Discards output, so that a driver being killed does not block on its pipe.
 fn drain(mut output: impl Read) {
     let _ = std::io::copy(&mut output, &mut std::io::sink());
 }
@@ -168,7 +168,7 @@ enum Greeting {
     Ready(Box<Ready>),
     Refused(String),
     Wrong(String),
-    /// A line that is not the protocol's.
+    /// A line that is not part of the protocol.
     None,
 }
 
