@@ -575,15 +575,10 @@ impl Recorder {
         }
     }
 
-    /// A callback that records the moments of one session, until the contender has given it up.
+    /// A callback that records the moments of one session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
-        move |at, state| {
-            let is_present = shared.controls[id].session().is_some_and(|key| key.id() == session);
-            if is_present {
-                note(&shared, &observation, id, Some(session), at, Deed::Session(state));
-            }
-        }
+        move |at, state| note(&shared, &observation, id, Some(session), at, Deed::Session(state))
     }
 
     /// Records an action of a holder, or keeps it until its transactions are known.

@@ -206,12 +206,26 @@ fn leavers_first(at_once: &mut Vec<Moment>) -> Vec<Moment> {
     leaving
 }
 
+/// A hold that has begun.
+struct Holding {
+    entered: Stamp,
+    /// What the servers' logs show of its node.
+    life: Option<Life>,
+}
+
+impl Holding {
+    /// Whether the logs show that its session outlived its node, so that a lost connection never put the hold in doubt.
+    fn session_survives(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.deleted.is_some() && !life.with_its_session)
+    }
+}
+
 /// Moments on the way to becoming events.
 struct Events<'a> {
     facts: &'a Facts,
     never_ended: HashSet<Hold>,
-    /// Token and start of each contender's hold.
-    holding: HashMap<usize, (Option<i64>, Stamp)>,
+    /// Each contender's hold.
+    holding: HashMap<usize, Holding>,
 }
 
 impl Events<'_> {
@@ -224,10 +238,18 @@ impl Events<'_> {
         }
         let mut ended = None;
         match &mut moment.deed {
-            Deed::Enters { token, .. } => drop(self.holding.insert(contender, (*token, at))),
-            Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
-                let (token, entered) = self.holding.remove(&contender).unwrap_or((None, at));
+            Deed::Enters { token, .. } => {
                 let life = token.map(|token| self.facts.lives.get(token)).transpose()?.flatten();
+                self.holding.insert(contender, Holding { entered: at, life });
+            }
+            Deed::Session(SessionState::Suspended)
+                if self.holding.get(&contender).is_some_and(Holding::session_survives) =>
+            {
+                return Ok((None, None));
+            }
+            Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
+                let Holding { entered, life } =
+                    self.holding.remove(&contender).unwrap_or(Holding { entered: at, life: None });
                 if let Deed::HasLeft { deleted, .. } = &mut moment.deed {
                     *deleted = life.and_then(|life| life.deleted);
                 }
@@ -335,11 +357,20 @@ mod tests {
 
     /// The events of a hold from 10 to 100 by node 7 with that life, as their phases and states.
     fn events_of_a_hold(life: Life, change: impl FnOnce(&mut Facts)) -> Vec<String> {
+        events_of_moments(life, &[], change)
+    }
+
+    fn events_of_moments(
+        life: Life,
+        others: &[(Stamp, Deed)],
+        change: impl FnOnce(&mut Facts),
+    ) -> Vec<String> {
         let enters = Deed::Enters { claim: LockClaim::WRITE, token: Some(7), zxid: None };
         let left = Deed::HasLeft { deleted: None, there: None };
         let (asks, leaves) = (Deed::Asks(LockClaim::WRITE), Deed::Leaves { alone: false });
-        let moments = [(1_000, asks), (10_000, enters), (90_000, leaves), (100_000, left)];
-        let moments = moments.map(|(at, deed)| moment(0, at, deed)).into();
+        let own = [(1_000, asks), (10_000, enters), (90_000, leaves), (100_000, left)];
+        let mut moments: Vec<_> = own.iter().chain(others).map(|(at, deed)| moment(0, *at, *deed)).collect();
+        moments.sort_by_key(|moment| moment.at);
         let mut facts = Facts { lives: [(7, life)].into(), ..Facts::without_moments(LockKind::Mutex) }
             .with_moments(moments);
         change(&mut facts);
@@ -356,6 +387,15 @@ mod tests {
             }
         }
         phases.split_off(3)
+    }
+
+    #[test]
+    fn lost_connection_puts_no_hold_in_doubt_whose_session_outlived_its_node() {
+        let suspended = [(95_000, Deed::Session(SessionState::Suspended))];
+        let deleted = Life { deleted: Some(9), deleted_at_ms: Some(95), with_its_session: false };
+        assert!(!events_of_moments(deleted, &suspended, |_| {}).contains(&"session".to_owned()));
+        let unknown = |facts: &mut Facts| facts.all_gone = false;
+        assert!(events_of_moments(Life::default(), &suspended, unknown).contains(&"session".to_owned()));
     }
 
     #[test]
