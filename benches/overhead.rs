@@ -54,7 +54,7 @@ use world::World;
 /// The largest share of throughput that measuring may cost.
 const LIMIT: f64 = 0.03;
 const WARM_UP: Duration = Duration::from_secs(1);
-/// How often the rounds are drawn anew for an interval.
+/// How often the rounds are redrawn for an interval.
 const RESAMPLES: usize = 10_000;
 
 /// Compares a trial with a bare loop.
@@ -301,7 +301,7 @@ fn median(values: &[f64]) -> f64 {
     Spread::of(values.iter().copied()).map_or(f64::NAN, |spread| spread.median)
 }
 
-/// The 95 % interval of the median, by drawing the rounds anew.
+/// The 95 % interval of the median, by redrawing the rounds.
 fn interval(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {
         return (f64::NAN, f64::NAN);

@@ -1,7 +1,7 @@
 //! `predecessor-watch` straight on the client library: the same requests on the same kind of threads, and
 //! nothing that is counted but how often the lock was acquired.
 //!
-//! Each loop is a process of its own, because all threads of a process share one reactor: whichever waits for events
+//! Each loop is a separate process, because all threads of a process share one reactor: whichever waits for events
 //! reads those of the others, too, and has to wake them. Beside a trial in the same process the one that does less gets
 //! that role more often, which costs the other 1 % of its throughput.
 

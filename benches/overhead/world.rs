@@ -46,7 +46,7 @@ impl World {
         );
         let servers = parse_connect(&connect)?.addresses;
         // All sessions of both sides on one server: which of them land on the leader would otherwise differ
-        // from loop to loop, and changes a handoff by more than what is looked for.
+        // from loop to loop, and changes a handoff by more than the smallest effect of interest.
         let target = Target { connect: pinned(&connect, &servers), access: Access::default() };
         let workspace =
             Workspace::create(target.clone(), &format!("overhead-{}", std::process::id())).await?;

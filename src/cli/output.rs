@@ -118,9 +118,9 @@ struct Failure {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
-    /// In what was asked, or in a file that was named.
+    /// In the arguments, or in a named file.
     Usage,
-    /// In the machine or the ensemble.
+    /// In the host or the ensemble.
     Environment,
     /// Nowhere: too little is known.
     Unknown,

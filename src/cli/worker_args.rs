@@ -73,7 +73,7 @@ pub struct MergeArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load from several machines (docs/operating.md)")]
 pub struct JobArgs {
-    /// Make each run by so many workers: this process and those started with `worker --follow NAME`
+    /// Make each run with this many workers: this process and those started with `worker --follow NAME`
     #[arg(long, value_name = "N", requires_all = ["job", "connect"], value_parser = clap::value_parser!(u16).range(2..=1_000))]
     pub workers: Option<u16>,
     /// Name by which these workers find it

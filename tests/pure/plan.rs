@@ -439,7 +439,7 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
         // As much room at more requests
         (
             [of("b", 1.50, 20.0), of("a", 1.52, 40.0)],
-            ["Use b: ", "; others have as much room, but send more requests."],
+            ["Use b: ", "; others have equal headroom, but send more requests."],
         ),
         // More room is worth more requests
         ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], ["Use b: ", "; it has the most room."]),

@@ -265,7 +265,7 @@ pub struct Run {
     #[serde(default)]
     pub floor: Option<Floor>,
     /// Floor after the last trial; if it moved, comparisons with it are inconclusive. `None` if it was not
-    /// measured again.
+    /// measured twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor_after: Option<Floor>,
     /// Segments of a resumed run, each with its own ensemble and floor; empty if the run was not resumed.

@@ -33,9 +33,9 @@ pub struct Summary {
     pub judged: Judged,
     /// How precise the figures are; `None` where the scenario does not ask for it.
     pub precision: Option<Precision>,
-    /// What must be said beside the figures: the lines below the table.
+    /// Remarks below the table.
     pub notes: Vec<String>,
-    /// What the gates came to, the worst first: the one that every run has, and those of the scenario. Runs recorded before
+    /// Outcomes of the gates, the worst first: the one of every run, and those of the scenario. Runs recorded before
     /// there were gates have none.
     #[serde(default)]
     pub gates: Vec<Outcome>,
@@ -45,7 +45,7 @@ pub struct Summary {
     /// The outcome in a line, with its number. Summaries of older versions have none.
     #[serde(default)]
     pub headline: String,
-    /// What all of it comes to in words, the most telling first. Summaries of older versions have none.
+    /// Conclusions, the most important first. Summaries of older versions have none.
     #[serde(default)]
     pub conclusions: Vec<Conclusion>,
     /// One for each strategy and number of contenders that ran, in the scenario's order.

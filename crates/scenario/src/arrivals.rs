@@ -53,9 +53,9 @@ pub enum Arrivals {
     Day {
         /// Arrivals a second on average.
         rate: f64,
-        /// By which share of the average the rate goes up and down, 0 to 1.
+        /// Amplitude as a share of the average rate, 0 to 1.
         amplitude: f64,
-        /// How long a day takes.
+        /// Length of a day.
         #[serde(rename = "period_us", with = "as_us")]
         #[schemars(with = "u64")]
         period: Duration,

@@ -59,7 +59,7 @@ pub struct StrategyChoice {
     /// The system whose lock it is, where that is another one than ZooKeeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Of a driver's lock, over how many processes its contenders are spread, where the scenario says so.
+    /// Number of driver processes for the contenders, if the scenario sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<DriverProcesses>,
 }

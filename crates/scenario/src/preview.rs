@@ -16,13 +16,13 @@ use zklockbench_core::catalog::fault::{FaultChoice, Start};
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{contenders, counted, format_duration, number, percent};
 
-/// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
+/// A valid scenario as `validate` shows it: [`fmt::Display`] as text, [`Serialize`] as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Preview {
     pub name: String,
     pub description: String,
     pub ensemble: String,
-    /// The load and when it ends, in words.
+    /// The load and its end, as text.
     pub load: String,
     /// What arrives in an open load: once, or for each number of contenders where the rate is theirs; not written where
     /// nothing does.
@@ -63,7 +63,7 @@ pub struct GatePreview {
 
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PrecisionPreview {
-    /// How precise the figures are to be, as a share.
+    /// Requested precision, as a share.
     pub asked: f64,
     pub repetitions_at_most: u32,
     pub trials_at_most: usize,
@@ -85,7 +85,7 @@ pub struct TrialPreview {
 /// What arrives in the measured phase of an open load, as `validate` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OfferedPreview {
-    /// With how many contenders; nothing where the rate is the same with any number.
+    /// Number of contenders; absent if the rate does not depend on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contenders: Option<usize>,
     /// Arrivals a second, on average.
@@ -106,9 +106,9 @@ pub struct FaultPreview {
     /// Its target: a word or a number; empty where the kind says so.
     pub target: String,
     pub label: String,
-    /// When it fires and how long it lasts, in words.
+    /// When it fires and how long it lasts, as text.
     pub when: String,
-    /// When it fires first, counted from the beginning of the measured phase.
+    /// First time, counted from the start of the measured phase.
     pub at_us: Option<u64>,
     pub after_acquisitions: Option<u64>,
     /// How long it lasts; nothing where it ends by itself.

@@ -20,7 +20,7 @@ use zklockbench_stats::queueing::Order;
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// Clients, each with a session of its own
+    /// Clients, each with its own session
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: Option<u32>,
     /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min

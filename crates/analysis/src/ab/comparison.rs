@@ -19,9 +19,9 @@ use zklockbench_stats::Interval;
 /// What is compared with what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellPair {
-    /// Of the first side.
+    /// Readings of the first side.
     pub a: CellKey,
-    /// Of the second side.
+    /// Readings of the second side.
     pub b: CellKey,
 }
 
@@ -163,11 +163,11 @@ impl FigureQuestion {
 pub struct Values {
     /// The block's number.
     pub block: u32,
-    /// Of A.
+    /// Trial of A.
     pub a: Option<f64>,
-    /// Of B.
+    /// Trial of B.
     pub b: Option<f64>,
-    /// Of A again.
+    /// Trial of A, repeated.
     pub again: Option<f64>,
 }
 
@@ -224,9 +224,9 @@ pub struct Comparison {
     pub verdict: ComparisonVerdict,
     /// Whether B is worse by more than the margin.
     pub regression: Regression,
-    /// What must be said of the verdict, in a sentence without a full stop; `None` where it speaks for itself.
+    /// Explanation of the verdict, without a full stop; `None` if none is needed.
     pub why: Option<String>,
-    /// How many pairs it would take about; `None` where it needs no more, or where no number of them would do.
+    /// Approximate number of pairs needed; `None` if no more are needed, or if no number suffices.
     pub pairs_needed: Option<usize>,
     /// The values of each block.
     pub values: Vec<Values>,

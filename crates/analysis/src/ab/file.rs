@@ -71,18 +71,18 @@ pub struct Asked {
 /// What one side was.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideRecord {
-    /// How it differs from the other, as it was written on the command line; of a driver, what that says of itself, too.
+    /// Difference from the other side as written on the command line, with the name that a driver reports.
     pub differs: Vec<String>,
     /// The binary that ran it.
     pub program: PathBuf,
-    /// What that says of itself.
+    /// Version that the binary reports.
     pub program_version: String,
     /// The drivers that it alone has; empty in files of versions that knew none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drivers: Vec<SideDriver>,
     /// The scenario's text, with all changes.
     pub scenario_text: String,
-    /// Whether its ensemble was opened anew for each block; if not, all its runs shared one.
+    /// Whether its ensemble was restarted for each block. Otherwise all its runs shared one.
     #[serde(default)]
     pub opened_anew: bool,
     /// Its ensemble, as it was when it was first opened.
@@ -96,9 +96,9 @@ pub struct SideRecord {
 /// A driver of one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SideDriver {
-    /// By which name the scenario names it.
+    /// Name in the scenario.
     pub name: String,
-    /// How it was started.
+    /// Command that starts it.
     pub command: String,
     /// What it says that it is.
     pub driver: String,
@@ -122,7 +122,7 @@ pub struct RunRecord {
     pub turn: Turn,
     /// Its directory, below that of the comparison.
     pub directory: String,
-    /// With which code its process ended.
+    /// Exit code of its process.
     pub exit_code: Option<i32>,
     /// How long the process took, in microseconds.
     pub took_us: u64,
@@ -182,7 +182,7 @@ pub struct AbFile {
     pub why: Option<String>,
     /// How many blocks were asked for.
     pub asked: Asked,
-    /// By which rules it is judged.
+    /// Rules of the verdict.
     pub terms: Terms,
     /// What was compared.
     pub sides: Sides,
@@ -195,7 +195,7 @@ pub struct AbFile {
     pub counted: Vec<CountedCell>,
     /// The blocks that ran to their end.
     pub blocks: Vec<BlockRecord>,
-    /// After how many blocks it was resumed, each time; from there on, the ensembles were opened anew.
+    /// Number of blocks at each resumption. Ensembles were restarted there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed_after: Vec<usize>,
 }

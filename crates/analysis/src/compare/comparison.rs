@@ -77,9 +77,9 @@ pub enum About {
 pub struct Conclusion {
     /// Whether anything is worse by more than the margin.
     pub regression: Regression,
-    /// The same in a sentence, with how many comparisons came to what.
+    /// The outcome in a sentence, with the number of comparisons for each verdict.
     pub sentence: String,
-    /// How many comparisons came to each verdict, of those that decide.
+    /// Number of deciding comparisons for each verdict.
     pub counts: BTreeMap<ComparisonVerdict, usize>,
     /// The exit code that it means.
     pub exit_code: u8,

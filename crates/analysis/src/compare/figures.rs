@@ -20,7 +20,7 @@ use zklockbench_record::{
 /// Violations: any new one is a regression, without a test.
 pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
 
-/// Whether what a figure comes to is part of the answer.
+/// Whether a metric is part of the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {

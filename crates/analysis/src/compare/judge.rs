@@ -130,11 +130,11 @@ pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Of the values.
+    /// Ratio of the values.
     #[default]
     Values,
-    /// Of 1 + the values, which are shares that were lost: they are 0 where all goes well, and 1.05 says that five more of a
-    /// hundred are.
+    /// Ratio of 1 + the values, which are lost shares: they are 0 without losses, and a ratio of 1.05 means five more losses in a
+    /// hundred.
     SharesLost,
 }
 
@@ -178,9 +178,9 @@ pub struct Compared {
     pub verdict: ComparisonVerdict,
     /// Whether it is worse by more than the margin.
     pub regression: Regression,
-    /// What must be said of the verdict, in a sentence without a full stop; null where it speaks for itself.
+    /// Explanation of the verdict, without a full stop; null if none is needed.
     pub why: Option<String>,
-    /// Unit of the comparison; null of what was not measured.
+    /// Unit of the comparison; null if nothing was measured.
     pub method: Option<Method>,
     /// The readings of the base.
     pub base: Sample,

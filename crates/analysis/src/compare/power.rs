@@ -23,9 +23,9 @@ const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 pub struct Power {
     /// The change, as a share: 0.05 for 5 %.
     pub change: f64,
-    /// With which probability it is to be seen.
+    /// Probability of detecting the change.
     pub seen: f64,
-    /// How many comparisons there are, whose error is one.
+    /// Number of comparisons that share one error.
     pub family: usize,
     /// Each figure of each cell.
     pub rows: Vec<PowerRow>,

@@ -83,9 +83,9 @@ pub struct Prediction {
     pub waiting: Predicted,
     /// The most sessions in use at the same time.
     pub sessions: Predicted,
-    /// In which share of the simulations an arrival found no free session.
+    /// Share of simulations in which an arrival found no free session.
     pub pool_runs_out: f64,
-    /// How many simulations.
+    /// Number of simulations.
     pub simulations: usize,
 }
 

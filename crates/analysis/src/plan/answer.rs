@@ -58,7 +58,7 @@ pub struct VariableHolds {
     pub verdict: Verdict,
     /// What is expected then.
     pub prediction: Prediction,
-    /// Up to which rate the objective holds then; `None` where it does not hold at the rate that was asked for.
+    /// Highest rate that meets the objective then; `None` if the requested rate misses it.
     pub headroom: Option<Headroom>,
 }
 
@@ -79,19 +79,19 @@ impl VariableHolds {
 pub struct Answer {
     /// Its label.
     pub strategy: String,
-    /// `held`: the plan holds; `violated`: it will not; `unknown`: it can't be told. With the reasons.
+    /// `held`: the plan meets the objective; `violated`: it misses it; `unknown`: inconclusive. With the reasons.
     pub verdict: Verdict,
-    /// What is expected; `None` where nothing can be predicted.
+    /// Prediction; `None` if there is none.
     pub prediction: Option<Prediction>,
     /// The same if holds vary; `None` where it is known how they do, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_variable: Option<VariableHolds>,
     /// What it was predicted from.
     pub fit: Option<Fit>,
-    /// Up to which rate the objective holds; `None` where it does not hold at the rate that was asked for, or is not known.
+    /// Highest rate that meets the objective; `None` if the requested rate misses it, or if it is unknown.
     pub headroom: Option<Headroom>,
-    /// For how many seconds the prediction is made, where the lock is so busy that waits depend on that; `None` where they
-    /// do not. Older versions did not keep it.
+    /// Length of the predicted period in seconds, if the lock is so busy that waits depend on it; `None` if they
+    /// do not. Older versions did not store it.
     #[serde(default)]
     pub horizon_s: Option<f64>,
     /// The wait over the rate, rising: from a quarter of what was asked for to where the objective breaks or nothing is known
@@ -108,9 +108,9 @@ pub struct Answer {
     pub ensemble_utilisation: Option<f64>,
     /// Watches set at a time, on average.
     pub watches: Option<f64>,
-    /// The longest time that a failing server kept everybody waiting, of those that were measured, in microseconds.
+    /// Longest measured time in which a server failure made every client wait, in microseconds.
     pub outage_us: Option<u64>,
-    /// The longest 99th percentile of the waits of those that came around such a failure. Older versions did not keep it.
+    /// Longest 99th percentile of the waits around such a failure. Older versions did not store it.
     #[serde(default)]
     pub outage_wait: Option<Bound>,
     /// What each kind of failure that was measured costs. Older versions did not keep it.
@@ -118,7 +118,7 @@ pub struct Answer {
     pub failures: Vec<FailureCost>,
     /// Trials that it rests on.
     pub sources: Vec<String>,
-    /// What could not be said, and why.
+    /// Open questions, with reasons.
     pub missing: Vec<String>,
 }
 

@@ -74,7 +74,7 @@ pub struct FailureCost {
     pub fault: String,
     /// How many were measured.
     pub times: usize,
-    /// The longest time in which nobody acquired a lock that was wanted; `None` where it was less than 5 ms each time.
+    /// Longest time without an acquisition of a wanted lock; `None` if it was below 5 ms each time.
     pub gap: Option<MeasuredRange>,
     /// How many requests of the load came each time while their lock was interrupted or its queue longer than before; the
     /// median.
@@ -142,7 +142,7 @@ impl FailureCost {
         let queue = come.zip(wait).map(|(come, wait)| format!("{come} and {wait}"));
         let queue: Vec<String> = queue.into_iter().chain(tail).collect();
         let queue = if queue.is_empty() { String::new() } else { format!("; {}", queue.join(", ")) };
-        Some(format!("{} stops everybody for {gap}{queue}", self.fault))
+        Some(format!("{} stops every client for {gap}{queue}", self.fault))
     }
 
     /// Share of a year's requests delayed by one such failure a week, at this rate.
@@ -166,7 +166,7 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
         let was = figure.unit().show(us as f64);
         let needed = figure.samples_needed();
         match objective.holds(us as f64) {
-            false => Verdict::violated(format!("{figure} was {was}, and is to be {}", objective.wanted())),
+            false => Verdict::violated(format!("{figure} was {was}, and must be {}", objective.wanted())),
             true if at_least => Verdict::unknown("not all were served"),
             true if waits.arrivals < needed => Verdict::unknown(format!(
                 "{figure} takes {needed} waits, and {} were measured",

@@ -58,7 +58,7 @@ pub struct PlanFile {
     pub recommendation: Option<Recommendation>,
     /// Trials of that very load.
     pub verifications: Vec<Verification>,
-    /// What was to be tried, and was not. Older versions did not keep it.
+    /// Planned trials that did not run. Older versions did not store them.
     #[serde(default)]
     pub unverified: Vec<Unverified>,
 }

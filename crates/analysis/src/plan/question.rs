@@ -14,14 +14,14 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_scenario::distance;
 use zklockbench_scenario::gate::Relation;
 
-/// Arrivals, sessions, holds and what is to be kept.
+/// Arrivals, sessions, holds and the objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
     /// Sessions that ask for locks.
     pub clients: usize,
     /// Lock requests a second, over all locks.
     pub rate: f64,
-    /// For how long each holds, on average.
+    /// Mean hold.
     #[serde(rename = "hold_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub hold: Duration,
@@ -32,8 +32,8 @@ pub struct Question {
     pub locks: usize,
     /// How they come, as a scenario says it in TOML.
     pub arrivals: String,
-    /// For how long clients think after a release before they ask again, as a scenario says it in TOML: the load is one of clients
-    /// that come back. `None` where it is one of arrivals.
+    /// Think time between a release and the next request, in the TOML of a scenario: the load consists of clients
+    /// that return. `None` if it consists of arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<String>,
     /// How much longer every round trip between clients and servers is made; `None` where nothing is added, and in files of
@@ -44,7 +44,7 @@ pub struct Question {
     /// The scenario whose load it is, as text, where it is that of one: the fields above then only sum it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// What is to be kept.
+    /// Objective.
     pub objective: Objective,
 }
 
@@ -216,7 +216,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let between = format!("{figure} is predicted between {low} and {high}");
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
-        (false, false) => Verdict::violated(format!("{between}, and is to be {}", objective.wanted())),
+        (false, false) => Verdict::violated(format!("{between}, and must be {}", objective.wanted())),
         _ => Verdict::unknown(format!("{between}, and the limit of {limit} lies within")),
     }
 }

@@ -31,13 +31,13 @@ pub struct Recommendation {
 pub enum Because {
     /// No other holds.
     NoOtherHolds,
-    /// No other is known to hold: of these it can't be told.
+    /// No other is known to meet the objective; these are unknown.
     OthersUnknown(Vec<String>),
-    /// It has the most room that is proven.
+    /// It has the most proven headroom.
     MostRoom,
-    /// Others have as much room, but send more requests.
+    /// Others have equal headroom, but send more requests.
     FewestRequests,
-    /// These have as much room and send as many requests; it comes first by name.
+    /// These have equal headroom and send as many requests; the first by name is chosen.
     FirstOf(Vec<String>),
 }
 
@@ -83,7 +83,9 @@ impl Recommendation {
                 format!("; whether {} would do is not known", listed(names))
             }
             Some(Because::MostRoom) => "; it has the most room".to_owned(),
-            Some(Because::FewestRequests) => "; others have as much room, but send more requests".to_owned(),
+            Some(Because::FewestRequests) => {
+                "; others have equal headroom, but send more requests".to_owned()
+            }
             Some(Because::FirstOf(equal)) => format!("; {} would do as well", listed(equal)),
         };
         let answer = answers.iter().find(|answer| answer.strategy == self.strategy);

@@ -40,7 +40,7 @@ const CLIENTS_MOST: f64 = 16.0;
 /// Factors on service times for the sensitivity analysis.
 const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
 
-/// Up to which rate the objective holds.
+/// Highest rate that meets the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Headroom {
     /// Up to how many clients, where the load is one of clients that come back; `None` of arrivals.
@@ -52,7 +52,7 @@ pub struct Headroom {
     pub factor: f64,
     /// Whether it holds there still, and nothing was measured beyond.
     pub at_least: bool,
-    /// Up to which rate the whole 90 % interval keeps the objective: the lower end of this one. `None` where no rate does.
+    /// Highest rate at which the whole 90 % interval meets the objective. `None` if no rate does.
     #[serde(default)]
     pub low: Option<f64>,
     /// From which rate on nothing of the interval does: the upper end. `None` where nothing was measured so far out.

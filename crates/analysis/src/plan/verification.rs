@@ -53,7 +53,7 @@ pub struct CheckedFailure {
     pub predicted: MeasuredRange,
     /// The same when it was caused again.
     pub measured: MeasuredRange,
-    /// Whether their medians are within 30 % of each other; `None` where either is only known to be at least so long.
+    /// Whether their medians are within 30 % of each other; `None` if either is only a lower bound.
     pub reproduced: Option<bool>,
 }
 
@@ -111,7 +111,7 @@ impl Verification {
     }
 }
 
-/// A strategy that was to be verified, and was not.
+/// A strategy whose verification did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unverified {
     /// The strategy's label.
@@ -214,7 +214,7 @@ fn judge(objective: &Objective, measured: Reading, exclusion: &Verdict, unsound:
         }
         false => {
             let bound = if at_least { "at least " } else { "" };
-            Verdict::violated(format!("{figure} was {bound}{shown}, and is to be {}", objective.wanted()))
+            Verdict::violated(format!("{figure} was {bound}{shown}, and must be {}", objective.wanted()))
         }
         true if at_least => Verdict::unknown(format!(
             "{figure} was at least {shown}, as waits had not ended: the limit is {limit}"

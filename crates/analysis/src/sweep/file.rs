@@ -74,9 +74,9 @@ pub struct RunRecord {
     pub seed: u64,
     /// How long it took, in microseconds.
     pub took_us: u64,
-    /// With which code its process ended.
+    /// Exit code of its process.
     pub exit_code: Option<i32>,
-    /// Which of the ensembles it ran on, from 0.
+    /// Number of its ensemble, from 0.
     pub ensemble: usize,
 }
 
@@ -101,7 +101,7 @@ pub struct SweepFile {
     pub grid: Vec<f64>,
     /// The labels of the strategies.
     pub strategies: Vec<String>,
-    /// What was to be kept.
+    /// Objective.
     pub objective: Option<Objective>,
     /// The seed.
     pub seed: u64,
@@ -111,7 +111,7 @@ pub struct SweepFile {
     pub spent_us: u64,
     /// Values of the first variable at most, of each strategy.
     pub points_at_most: usize,
-    /// Generator threads, where that was said.
+    /// Generator threads, if specified.
     pub threads: Option<u16>,
     /// The host.
     pub host: HostInfo,

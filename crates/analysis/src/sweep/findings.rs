@@ -17,7 +17,7 @@ pub enum Edge {
         kept: f64,
         /// The next that does not.
         missed: f64,
-        /// Those in between of which neither can be said.
+        /// The values in between, which are undecided.
         undecided: Vec<f64>,
     },
     /// All points keep it.
@@ -30,9 +30,9 @@ pub enum Edge {
         /// The smallest value.
         from: f64,
     },
-    /// It cannot be said.
+    /// Undecided.
     Unknown {
-        /// The largest value that keeps it, if one does; what lies above is undecided.
+        /// Largest value that meets the objective, if any; values above are undecided.
         kept: Option<f64>,
         /// The smallest value that misses it, if one does; what lies below is undecided.
         missed: Option<f64>,
@@ -41,8 +41,8 @@ pub enum Edge {
     },
 }
 
-/// Where the lock breaks down: the queue grows, trials don't come to their end, or throughput falls to less than half as
-/// contenders or arrivals become more.
+/// Collapse of the lock: the queue grows, trials do not end, or throughput falls below half of its best as
+/// contenders or arrivals increase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Collapse {

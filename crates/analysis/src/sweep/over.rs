@@ -23,7 +23,7 @@ pub enum Variable {
     Locks,
     /// How many servers the local ensemble has.
     Servers,
-    /// By how much a round trip between contenders and servers is longer.
+    /// Time added to each round trip between contenders and servers.
     Delay,
 }
 

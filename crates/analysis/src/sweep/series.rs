@@ -15,9 +15,9 @@ use zklockbench_stats::{Interval, Position, range_interval};
 /// A place in the sweep: a value of each variable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct At {
-    /// Of the first variable.
+    /// Value of the first variable.
     pub x: f64,
-    /// Of the second, where there is one.
+    /// Value of the second variable, if any.
     pub beside: Option<f64>,
 }
 
@@ -31,9 +31,9 @@ pub enum State {
     Saturated,
     /// The queue grew: more came than was served.
     Unstable,
-    /// It did not come to its end, nothing was acquired, or sessions were lost.
+    /// The trial did not end, nothing was acquired, or sessions were lost.
     Failed,
-    /// Two held the lock at once, or another promise was broken.
+    /// Two contenders held the lock at once, or another promise was broken.
     Violated,
 }
 

@@ -177,7 +177,7 @@ impl Race {
     }
 }
 
-/// A node without a queue has no number. Its zxid stands in, so that two holds by the same path differ.
+/// A node without a queue has no number. Its zxid is used instead, so that two holds by the same path differ.
 fn node(path: &str, czxid: i64) -> QueueNode {
     QueueNode { path: path.to_owned(), sequence: czxid, czxid }
 }

@@ -32,7 +32,7 @@ pub enum Request {
         /// The identity to go by, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be for it alone.
         #[serde(skip_serializing_if = "Option::is_none")]
         auth: Option<String>,
-        /// By which files the connection is encrypted; without it, it is not.
+        /// Files for TLS; without them, the connection is not encrypted.
         #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<WantedTls>,
         session_ms: u64,
@@ -48,7 +48,7 @@ pub enum Request {
         /// The lock's path.
         on: String,
         mode: WantedMode,
-        /// Of a lock with leases: how many to take, all or none.
+        /// Number of leases to take, all or none.
         #[serde(skip_serializing_if = "Option::is_none")]
         leases: Option<u64>,
         /// Give up after that time. Without it: never.
@@ -172,7 +172,7 @@ pub struct Abilities {
     /// What `token` is.
     #[serde(default)]
     pub token: TokenKind,
-    /// In which order it serves.
+    /// Order of service.
     #[serde(default)]
     pub order: Order,
     #[serde(default)]
@@ -198,7 +198,7 @@ fn write_only() -> Vec<WantedMode> {
 pub enum How {
     /// The library does.
     Native,
-    /// The driver does what the library can't; a grant that comes too late is told by an event.
+    /// The driver does what the library can't; an event reports a grant that comes too late.
     Emulated,
     None,
 }
@@ -247,7 +247,7 @@ pub struct Answer {
     /// `connection`, `session`, or any other word, where that is open.
     #[serde(default)]
     pub err: Option<String>,
-    /// What went wrong, for people.
+    /// Description of the error.
     #[serde(default)]
     pub message: Option<String>,
     /// Whether the lock is held all the same, where `err` does not tell that.
@@ -276,25 +276,25 @@ pub enum Believed {
 /// What comes with an answer that it was done.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 pub struct Done {
-    /// Of `open`: the session's id, `0x` and hexadecimal digits.
+    /// Answer to `open`: session id, `0x` and hexadecimal digits.
     #[serde(default)]
     pub session: Option<String>,
-    /// Of `open`: the session's password in hexadecimal digits, by which it can be expired from outside.
+    /// Answer to `open`: session password in hexadecimal digits, with which the suite can expire the session.
     #[serde(default)]
     pub password: Option<String>,
-    /// Of `open`: the session timeout that the server granted.
+    /// Answer to `open`: session timeout that the server granted.
     #[serde(default)]
     pub session_ms: Option<u64>,
-    /// Of `acquire`: the fencing token.
+    /// Answer to `acquire`: fencing token.
     #[serde(default)]
     pub token: Option<Token>,
-    /// Of `acquire`: the contender's node, as a path or a name below the lock's.
+    /// Answer to `acquire`: the contender's node, as a path or as a name in the lock's directory.
     #[serde(default)]
     pub node: Option<String>,
-    /// Of `echo`: the driver's monotonic clock in microseconds.
+    /// Answer to `echo`: the driver's monotonic clock in microseconds.
     #[serde(default)]
     pub now: Option<u64>,
-    /// Of `close`: what was still held.
+    /// Answer to `close`: locks still held.
     #[serde(default)]
     pub held: Vec<String>,
 }
@@ -326,19 +326,19 @@ pub struct Event {
     /// When, in microseconds of the monotonic clock.
     #[serde(default)]
     pub at: Option<u64>,
-    /// Of `connected`: the session that the client has now, where that is another one than before.
+    /// Event `connected`: the client's session, if it is a new one.
     #[serde(default)]
     pub session: Option<String>,
-    /// Of `late`: the acquire that had been answered with a timeout.
+    /// Event `late`: the acquire that was answered with a timeout.
     #[serde(default)]
     pub of: Option<u64>,
-    /// Of `late`: the lock's path.
+    /// Event `late`: path of the lock.
     #[serde(default)]
     pub on: Option<String>,
-    /// Of `late`: from when on it was held.
+    /// Event `late`: start of the hold.
     #[serde(default)]
     pub from: Option<u64>,
-    /// Of `late`: until when.
+    /// Event `late`: end of the hold.
     #[serde(default)]
     pub to: Option<u64>,
 }

@@ -138,7 +138,7 @@ impl<W: Wakes + Default> Queue<W> {
 }
 
 impl<W: Wakes> Queue<W> {
-    /// Joins with a node of this kind and waits until no node is in its way.
+    /// Joins with a node of this kind and waits until no node blocks it.
     ///
     /// # Errors
     /// Why the acquire failed; the node is deleted then, unless the failure leaves that open.

@@ -23,14 +23,14 @@ pub struct Conclusion {
     pub topic: Topic,
     /// How sure it is.
     pub certainty: Certainty,
-    /// With how many contenders; null where it is about all of the run.
+    /// Number of contenders; null if it concerns the whole run.
     pub contenders: Option<usize>,
     /// The strategies that it names first: the fastest, the one that must not be used. Several where they cannot be told
     /// apart.
     pub strategies: Vec<String>,
-    /// The same in words.
+    /// The same as a sentence.
     pub sentence: String,
-    /// Which figures it rests on.
+    /// Metrics that support it.
     pub evidence: Evidence,
 }
 
@@ -40,9 +40,9 @@ pub struct Conclusion {
 pub enum Topic {
     /// A lock broke a promise.
     MustNotBeUsed,
-    /// What limits everything else that is said.
+    /// Limits of the other conclusions.
     Limits,
-    /// What faults did to the lock.
+    /// Effect of faults on the lock.
     Faults,
     /// Which is the fastest.
     Fastest,
@@ -88,7 +88,7 @@ pub enum Evidence {
     Fairness,
     /// What became of the lock under each fault.
     Faults,
-    /// What must be said below the table.
+    /// Remarks below the table.
     Notes,
 }
 
