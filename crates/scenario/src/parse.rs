@@ -7,6 +7,7 @@ use toml::de::{DeTable, Error};
 
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Catalog, Document};
+use super::fields::{Section, fields_of};
 use super::model::Scenario;
 use super::read::Sink;
 use super::shapes::ReadTrace;
@@ -54,8 +55,10 @@ pub fn parse_with_traces(
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let mut found = not_toml(text, &errors);
-        if let (true, [only]) = (root.get_ref().is_empty(), found.as_mut_slice()) {
-            only.help = Some(NO_SCENARIO.to_owned());
+        let is_known = |key: &str| fields_of(Section::Top).any(|field| field.name == key);
+        if !root.get_ref().keys().any(|key| is_known(key.get_ref())) {
+            found.truncate(1);
+            found.iter_mut().for_each(|first| first.help = Some(NO_SCENARIO.to_owned()));
         }
         return Err(Diagnostics::new(file_name, text, found));
     }

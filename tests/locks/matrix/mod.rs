@@ -42,8 +42,12 @@ struct Played {
 
 impl Played {
     fn is_same(&self) -> bool {
-        let without = self.race.and_then(|race| race.lost(&self.ours));
-        [Some(&self.ours), without.as_ref()].into_iter().flatten().any(|ours| all_agree(ours, &self.theirs))
+        let ways = |lines: &Vec<String>| {
+            let lost = self.race.and_then(|race| race.lost(lines));
+            [Some(lines.clone()), lost].into_iter().flatten().collect::<Vec<_>>()
+        };
+        let theirs = ways(&self.theirs);
+        ways(&self.ours).iter().any(|ours| theirs.iter().any(|theirs| all_agree(ours, theirs)))
     }
 }
 

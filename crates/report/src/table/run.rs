@@ -134,9 +134,7 @@ pub(crate) fn basis(view: &View<'_>) -> Vec<String> {
 fn brief_basis(view: &View<'_>) -> Vec<String> {
     let measured = view.place.iter().take_while(|place| !place.starts_with("scenario "));
     let measured = measured.cloned().collect::<Vec<_>>().join("; ");
-    // Only the full text explains the limits of the evidence.
-    let evidence = view.evidence.as_deref().and_then(|evidence| evidence.split("; ").next());
-    let evidence = evidence.filter(|_| view.judged.verdict == Verdict::Held);
+    let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held);
     let held = evidence.map(|evidence| format!("Exclusion held; {evidence}."));
     held.into_iter().chain([format!("{}.", capitalised(&measured))]).collect()
 }
