@@ -590,7 +590,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
     assert_eq!(shown.matches("files:Flock").count(), shown.matches("files:Flock (not").count(), "{shown}");
     let summary = read("summary.md");
     assert_eq!(summary.matches("files:Flock").count(), summary.matches(MARKED).count(), "{summary}");
-    assert!(read("summary.md").contains("is not ZooKeeper's but a lock of files"), "{}", read("summary.md"));
+    assert!(read("summary.md").contains("a lock of files, not of ZooKeeper"), "{}", read("summary.md"));
     assert!(read("summary.json").contains("\"system\": \"files\""));
     let table = read("summary.csv");
     let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());

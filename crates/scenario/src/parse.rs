@@ -57,8 +57,12 @@ pub fn parse_with_traces(
         let mut found = not_toml(text, &errors);
         let is_known = |key: &str| fields_of(Section::Top).any(|field| field.name == key);
         if !root.get_ref().keys().any(|key| is_known(key.get_ref())) {
-            found.truncate(1);
-            found.iter_mut().for_each(|first| first.help = Some(NO_SCENARIO.to_owned()));
+            if found.len() > MISTAKES_OF_A_SCENARIO {
+                found.truncate(1);
+            }
+            if let [only] = found.as_mut_slice() {
+                only.help = Some(NO_SCENARIO.to_owned());
+            }
         }
         return Err(Diagnostics::new(file_name, text, found));
     }
@@ -78,6 +82,9 @@ pub fn parse_with_traces(
     }
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
+
+/// A file with more syntax errors and none of a scenario's keys is something else.
+const MISTAKES_OF_A_SCENARIO: usize = 5;
 
 /// Help for a file in which nothing could be read.
 const NO_SCENARIO: &str =
