@@ -74,7 +74,7 @@ impl SortedDirectories {
     fn tell_others(&self, given: &Path) {
         let Some(first) = self.others.first().and_then(|dir| dir.file_name()) else { return };
         let kept = match disk::has(given, DECISIONS) {
-            true => format!("; what {DECISIONS} says of theirs stands"),
+            true => format!("; what {DECISIONS} says of theirs is kept"),
             false => String::new(),
         };
         output::note(&format!(

@@ -180,7 +180,7 @@ pub fn may_time_out(lock: &DrivenLock) -> bool {
 
 pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     if fault.name == "clock-jump" {
-        return Some("has a clock of its own".to_owned());
+        return Some("has its own clock".to_owned());
     }
     if lock.program.ready.system == LockCard::ZOOKEEPER {
         return None;

@@ -60,8 +60,7 @@ fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
 
 fn read_part(dir: PathBuf) -> Result<StoredPart, Error> {
     let stored = zklockbench_results::read(&dir)?;
-    let not_one =
-        || Error::usage(format!("{} is no worker's part of a run, but a run of its own", dir.display()));
+    let not_one = || Error::usage(format!("{} is a complete run, not one worker's part", dir.display()));
     let workers = stored.run.workers.clone().ok_or_else(not_one)?;
     let [part] = workers.parts.as_slice() else { return Err(not_one()) };
     Ok(StoredPart { index: part.index, dir, workers, stored })

@@ -83,7 +83,7 @@ fn standard_input() -> Result<Vec<u8>, Error> {
         return Ok(read.clone());
     }
     let bytes = disk::bounded(std::io::stdin().lock(), LARGEST)
-        .map_err(|why| Error::usage(format!("standard input, which is to be the scenario, {why}")))?;
+        .map_err(|why| Error::usage(format!("standard input, which is read as the scenario, {why}")))?;
     Ok(READ.get_or_init(|| bytes).clone())
 }
 

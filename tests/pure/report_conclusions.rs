@@ -138,7 +138,7 @@ fn cases() -> Vec<Case> {
                 lock("c", around(100.0, 8)),
             ],
             must: &[
-                "a must not be used: it did not keep others out in 8 of 8 trials",
+                "a must not be used: it did not exclude others in 8 of 8 trials",
                 "b is the fastest",
                 "Use b",
             ],
@@ -147,7 +147,7 @@ fn cases() -> Vec<Case> {
         Case {
             name: "a winner of which nobody knows whether it excludes",
             locks: vec![Lock { what: unknown, ..lock("a", around(900.0, 8)) }, lock("b", around(200.0, 8))],
-            must: &["It is not known whether a kept others out", "No recommendation"],
+            must: &["It is not known whether a excluded others", "No recommendation"],
             must_not: &["Use a", "Use b", "must not be used"],
         },
         Case {

@@ -185,7 +185,7 @@ fn stuck_contenders_orphans_and_unhealed_faults_are_listed() {
 }
 
 #[test]
-fn a_lock_stuck_without_faults_is_to_be_avoided() {
+fn a_lock_stuck_without_faults_must_not_be_used() {
     let mut view = one();
     let bad = trial(&mut view, 0, 4, 1);
     (bad.stuck, bad.judged) = ((0..5).map(stuck).collect(), judged_stuck(Verdict::Held));

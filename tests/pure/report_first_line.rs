@@ -100,7 +100,7 @@ fn cases() -> Vec<Case> {
         case(
             "a violation",
             judged(doubtful(violated), Verdict::Violated(why("a let two in"))),
-            "VIOLATED: a must not be used: it did not keep others out in 8 of 8 trials",
+            "VIOLATED: a must not be used: it did not exclude others in 8 of 8 trials",
             "bad",
         ),
         case(
@@ -109,8 +109,8 @@ fn cases() -> Vec<Case> {
                 stored(&["a", "b"].map(|label| Lock { what: violated, ..lock(label, around(400.0, 2)) })),
                 Verdict::Violated(why("a let two in")),
             ),
-            "VIOLATED: a must not be used: it did not keep others out in 2 of 2 trials (3 entries beside a holder). \
-             b must not be used: it did not keep others out in 2 of 2 trials (3 entries beside a holder).",
+            "VIOLATED: a must not be used: it did not exclude others in 2 of 2 trials (3 entries beside a holder). \
+             b must not be used: it did not exclude others in 2 of 2 trials (3 entries beside a holder).",
             "bad",
         ),
         case(

@@ -69,12 +69,12 @@ fn an_acquire_may_not_request_more_permits_than_leases() {
         &zklockbench_locks::cards(),
         &with("leases = 2, permits = 5"),
         &[
-            "4:67 5 `permits` are more than the 2 `leases`: nobody could ever get them => write at most 2, or give \
+            "4:67 5 `permits` are more than the 2 `leases`: no contender could ever get them => write at most 2, or give \
            `curator-semaphore` 5 `leases` or more",
         ],
     );
     // The number of leases that holds is the default's where none is written
-    let alone = "4:55 2 `permits` are more than the 1 `leases`: nobody could ever get them => write at most 1, or \
+    let alone = "4:55 2 `permits` are more than the 1 `leases`: no contender could ever get them => write at most 1, or \
                  give `curator-semaphore` 2 `leases` or more";
     file(&zklockbench_locks::cards(), &with("permits = 2"), &[alone]);
 }

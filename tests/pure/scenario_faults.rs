@@ -229,7 +229,10 @@ fn advice_on_loads_without_waiters() {
     );
     let warnings = read(&text).unwrap().warnings.machine();
     let messages: Vec<_> = warnings.into_iter().map(|warning| warning.message).collect();
-    assert_eq!(messages, ["with 1 contender nobody ever waits, so `clock-jump waiter` hits nobody there"]);
+    assert_eq!(
+        messages,
+        ["with 1 contender no contender ever waits, so `clock-jump waiter` hits no contender there"]
+    );
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn advice_points_at_its_value() {
             "5:8 a hold of 100 µs is inexact: timers tick in milliseconds",
             "6:12 without a warm-up, the slower first acquisitions count too",
             "6:12 `polling` with 1 contender will acquire only about 5 times",
-            "7:15 one repetition shows no spread, so differences cannot be told from noise",
+            "7:15 one repetition shows no spread, so differences cannot be distinguished from noise",
         ]
     );
 }

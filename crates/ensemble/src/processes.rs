@@ -233,7 +233,9 @@ impl Processes for Local {
             return Err(format!("the process of server {number} is there"));
         }
         match accepts(&server) {
-            Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
+            Ok(()) => {
+                Err(format!("another program listens on {} though server {number} is gone", server.address()))
+            }
             Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
         }
     }
@@ -326,7 +328,7 @@ fn is_free(local: &Local, number: usize) -> Done {
     match is_free {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!("a port of server {number} is taken: {:?}", server.ports)),
-        Err(error) => Err(format!("the ports of server {number} cannot be looked at: {error}")),
+        Err(error) => Err(format!("the ports of server {number} cannot be read: {error}")),
     }
 }
 

@@ -178,7 +178,7 @@ pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial)
         }
     };
     if counted.acquired == 0 {
-        return Counting::failed("nobody acquired the lock in the trial that counts".into());
+        return Counting::failed("no contender acquired the lock in the trial that counts".into());
     }
     let is_driven = zklockbench_locks::driven(&trial.spec.strategy.name).is_some();
     if is_driven && whole.all_requests() == 0 {

@@ -135,7 +135,7 @@ pub async fn give_up(shared: &Shared) -> String {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     format!(
-        "nobody acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
+        "no contender acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
          how long to go on",
         humantime::format_duration(limit),
         shared.gauge.waiting(),

@@ -160,9 +160,9 @@ fn details(abilities: &Abilities) -> String {
         How::None => "not at all",
     };
     let token = match abilities.token {
-        TokenKind::Czxid => "The number of its node's creation is told: the servers' logs judge it, too.",
-        TokenKind::Other => "A fencing token is told, and not which node it belongs to.",
-        TokenKind::None => "No fencing token is told.",
+        TokenKind::Czxid => "The number of its node's creation is reported: the servers' logs judge it, too.",
+        TokenKind::Other => "A fencing token is reported, but not its node.",
+        TokenKind::None => "No fencing token is reported.",
     };
     format!(
         "Acquire and release: another program does them. What it sends to the servers is counted on the wire.\n\

@@ -57,7 +57,7 @@ fn advice(key: &'static str, message: impl Into<String>, help: &str) -> Advice {
 }
 
 fn repetitions(scenario: &Scenario) -> Option<Advice> {
-    let message = "one repetition shows no spread, so differences cannot be told from noise";
+    let message = "one repetition shows no spread, so differences cannot be distinguished from noise";
     let help = "use at least 3 repetitions to compare times; a batch's counts are exact anyway";
     (scenario.repetitions <= 1).then(|| advice("repetitions", message, help))
 }
@@ -297,7 +297,8 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
 
 fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {
     let is_alone = fault.target == Target::Word("waiter") && scenario.contenders.contains(&1);
-    let message = format!("with 1 contender nobody ever waits, so `{}` hits nobody there", fault.label);
+    let message =
+        format!("with 1 contender no contender ever waits, so `{}` hits no contender there", fault.label);
     let help = "drop 1 from `contenders`, or choose another target";
     is_alone.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }

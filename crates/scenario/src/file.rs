@@ -269,7 +269,7 @@ pub(super) struct Fault {
     /// Kind of fault.
     #[schemars(with = "String", extend("x-words" = "[fault](#faults)", "x-example" = r#""kill""#, "x-also" = "name type fault"))]
     pub(super) kind: Option<IgnoredAny>,
-    /// Whom it hits, resolved each time it fires: `leader`, `follower`, `any` or `all` servers;
+    /// Target, resolved each time it fires: `leader`, `follower`, `any` or `all` servers;
     /// `holder`, `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.
     #[schemars(with = "String", extend("x-words" = "word of its [fault](#faults)", "x-absent" = "each kind has its own default"))]
     #[schemars(extend("x-example" = r#""leader""#, "x-also" = "whom victim hits"))]

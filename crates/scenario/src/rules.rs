@@ -150,7 +150,7 @@ fn acquires_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 fn queues(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     for ListedStrategy { card, span, .. } in &file.strategies {
         if !card.guarantees.exclusive && !card.guarantees.watches {
-            let message = format!("`{}` lets everybody in, so its batch never queues", card.name);
+            let message = format!("`{}` excludes no contender, so its batch never queues", card.name);
             sink.error(span.clone(), message, "use load = \"closed\" for it");
         }
     }

@@ -212,8 +212,9 @@ fn can_be_served(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'
         };
         let (Some(part), Some(most)) = (count(card, set, key), count(card, set, whole)) else { continue };
         if part > most {
-            let message =
-                format!("{part} `{key}` are more than the {most} `{whole}`: nobody could ever get them");
+            let message = format!(
+                "{part} `{key}` are more than the {most} `{whole}`: no contender could ever get them"
+            );
             let help = format!("write at most {most}, or give `{}` {part} `{whole}` or more", card.name);
             sink.error(value.span(), message, help);
             all = false;

@@ -217,7 +217,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     let anew: Vec<&str> =
         [a, b].iter().filter(|side| side.has_own_servers()).map(|side| side.turn.title()).collect();
     if !a.shares_ensemble_with(b) && !anew.is_empty() {
-        output::note(&format!("the servers of {} are started anew for each block", listed(&anew)));
+        output::note(&format!("the servers of {} are restarted for each block", listed(&anew)));
     }
     let blocks = counted(estimate.blocks, "block", "blocks");
     let comparisons = counted(planned(questions), "comparison", "comparisons");

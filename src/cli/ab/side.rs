@@ -292,8 +292,7 @@ fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
                 format!("note: A and B have the same driver `{name}` ({said}), started by the same command")
             }
             false => format!(
-                "warning: the drivers `{name}` of A and B say the same of themselves ({said}): if they are to be two \
-                 versions, one of the commands does not start the one that is meant"
+                "warning: the drivers `{name}` of A and B say the same of themselves ({said}): if they should be two versions, one of the commands does not start the one that is meant"
             ),
         })
     };

@@ -114,7 +114,7 @@ impl Measuring<'_> {
             let Some(why) = stored_evidence.evidence(strategy, false).disagrees() else { continue };
             stored_evidence.drop_trials_of(
                 strategy,
-                &format!("{why}; so it was measured again, {LONGER} times as long, and only that counts"),
+                &format!("{why}; so it was rerun, {LONGER} times as long, and only that counts"),
             );
             disagree.push(strategy.clone());
         }

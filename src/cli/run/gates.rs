@@ -96,7 +96,7 @@ impl Baseline {
         }
         if self.is_optional {
             output::warn(format!(
-                "no baseline to compare with ({why}): nothing is said of regressions. `zklockbench baseline add` \
+                "no baseline to compare with ({why}): regressions are not judged. `zklockbench baseline add` \
                  makes this run the first"
             ));
             return Ok(None);

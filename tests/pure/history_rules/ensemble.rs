@@ -32,7 +32,7 @@ fn a_holder_let_in_by_an_older_reply_is_too_early_though_no_clock_shows_it() {
 }
 
 #[test]
-fn without_zxids_nothing_is_compared_across_clocks_and_that_is_said() {
+fn without_zxids_nothing_is_compared_across_clocks() {
     let judgement = judged(&handoff(""));
     assert_eq!(judgement.verdict.word(), "unknown");
     assert!(judgement.verdict.reasons()[0].contains("could not be compared"), "{judgement:?}");

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn each_block_has_a_seed_of_its_own_that_a_scenario_can_have() {
+    fn each_block_has_its_own_seed_in_the_range_of_scenarios() {
         let seeds: BTreeSet<u64> = blocks(u64::MAX, 100).iter().map(|block| block.seed).collect();
         assert_eq!(seeds.len(), 100);
         assert!(seeds.iter().all(|seed| i64::try_from(*seed).is_ok()));

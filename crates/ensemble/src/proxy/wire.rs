@@ -178,7 +178,7 @@ impl Wire {
         let asked = AskedOnWire { xid, opcode, kind, is_apart, watch, removes, changes, turn: of.turns };
         of.asked.entry(connection).or_default().push_back(asked);
         match opcode {
-            101 | 105 => state.is_unclear("a contender set its watches anew"),
+            101 | 105 => state.is_unclear("a contender set its watches again"),
             106 => state.is_unclear("it uses watches that fire more than once"),
             _ => {}
         }
@@ -380,7 +380,7 @@ impl WireState {
             let changes = changes.get(&(*event, path.clone())).map(Vec::as_slice).unwrap_or_default();
             let cause = changes.get(changes.partition_point(|change| change.zxid <= *set));
             let Some(cause) = cause else {
-                return Err("somebody else changed what a contender watched".to_owned());
+                return Err("another client changed what a contender watched".to_owned());
             };
             let Some((client, turn)) = cause.released else { continue };
             fan_out.by_all += 1;

@@ -137,7 +137,7 @@ pub fn broken_ready(line: &[u8]) -> Option<String> {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     match serde_json::from_str::<serde_json::Value>(text) {
         Ok(value) if text.len() == line.trim_ascii().len() => {
-            value.get("t").map(|_| "before `ready` nothing else is told".to_owned())
+            value.get("t").map(|_| "`ready` must be the first message".to_owned())
         }
         Ok(_) => Some("not JSON: it begins with a byte order mark".to_owned()),
         Err(error) => {

@@ -51,7 +51,7 @@ const MAX_LOCAL_TIME: Param = Param {
     name: "max_local_time",
     kind: ParamKind::Duration,
     default: "5s",
-    doc: "For how long a process may hand the lock on within itself; a hold that has begun is not cut short.",
+    doc: "Longest time that a process may pass the lock on within itself; a hold that has begun is not cut short.",
 };
 
 pub const ENTRY: Entry = Entry {

@@ -301,7 +301,7 @@ impl Live {
         let labels = facts.map(|(name, value)| (name.into(), value.into()));
         families.run_info("The run under way", labels.into());
         let lasts = now.duration_since(self.began).unwrap_or_default();
-        families.run(self.began, lasts, "For how long it has been under way");
+        families.run(self.began, lasts, "Time since the run began");
         let planned = self.planned as f64;
         families.gauge(("trials_planned", ""), "Trials planned by now", Vec::new(), planned);
         if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {

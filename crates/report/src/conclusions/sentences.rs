@@ -139,7 +139,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     };
     if fastest.is_empty() {
         let sentence =
-            format!("No recommendation for {at}: it is not known whether the fastest kept others out.");
+            format!("No recommendation for {at}: it is not known whether the fastest excluded others.");
         return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
     }
     if !speed.decidable {

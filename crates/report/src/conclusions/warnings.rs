@@ -42,7 +42,7 @@ fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<Strin
     let excluded =
         broken(|one| Some(&one.judged.exclusion)).or_else(|| broken(|one| one.judged.order.as_ref()));
     if let Some(why) = excluded {
-        return Some(format!("{label} must not be used: it did not keep others out {why}."));
+        return Some(format!("{label} must not be used: it did not exclude others {why}."));
     }
     if let Some(why) = broken(|one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty())) {
         return Some(format!("{label} must not be used: it left contenders waiting for a free lock {why}."));
@@ -97,7 +97,7 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         }),
         limit(Certainty::Unknown, named(&is_unknown), Evidence::Verdicts, &|names| {
             format!(
-                "It is not known whether {names} kept others out ({}). No recommendation relies on it.",
+                "It is not known whether {names} excluded others ({}). No recommendation relies on it.",
                 unknown()
             )
         }),

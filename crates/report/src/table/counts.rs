@@ -10,7 +10,7 @@ use zklockbench_core::measure::RequestKind;
 use zklockbench_core::units::number;
 use zklockbench_record::{CountedTurns, Counting};
 
-pub(super) const HOW: &str = "counted on the wire, in a trial of its own in which nothing is timed";
+pub(super) const HOW: &str = "counted on the wire, in a separate trial in which nothing is timed";
 
 pub(super) struct CountedRow<'a> {
     pub labels: Vec<Value>,

@@ -23,7 +23,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     let is_empty = file.samples.is_empty();
     let printed = Printed {
         outcome: headline(file),
-        above: is_empty.then(|| "No run came to its end, so there is nothing to show.".to_owned()),
+        above: is_empty.then(|| "No run ended, so there is nothing to show.".to_owned()),
         tables: if is_empty { Vec::new() } else { vec![grid(file)] },
         remarks: notes.chain(found).collect(),
         basis: vec![extent(file)],
@@ -69,7 +69,7 @@ pub fn headline(file: &SweepFile) -> String {
     };
     let ends: Vec<String> = file.findings.iter().filter_map(edge).collect();
     let said = match (&file.objective, ends.as_slice()) {
-        (_, []) if file.findings.is_empty() => "No run came to its end".to_owned(),
+        (_, []) if file.findings.is_empty() => "No run ended".to_owned(),
         (Some(objective), ends @ [_, ..]) => {
             format!("{} is met over {name}: {}", objective.text, ends.join(", "))
         }

@@ -118,7 +118,7 @@ fn made_again(replaced: &[Trial]) -> Vec<String> {
     let told = |trial: &Trial| {
         let (spec, why) = (&trial.spec, trial.health.invalid.as_deref().unwrap_or_default());
         let cell = cell_name(&spec.strategy.label, spec.contenders);
-        format!("made again: {cell}, repetition {}: {why}", spec.repetition)
+        format!("rerun: {cell}, repetition {}: {why}", spec.repetition)
     };
     replaced.iter().map(told).collect()
 }
@@ -180,7 +180,7 @@ fn resumed(run: &RunFile) -> Option<String> {
     let parts: Vec<String> = parts.collect();
     let resumed = parts.len().checked_sub(1)?;
     let times = if resumed == 1 { "once".to_owned() } else { format!("{resumed} times") };
-    Some(format!("The run was resumed {times}, each time on an ensemble opened anew: {}", parts.join("; ")))
+    Some(format!("The run was resumed {times}, each time on a restarted ensemble: {}", parts.join("; ")))
 }
 
 /// Sentences on the place of measurement, most important first.

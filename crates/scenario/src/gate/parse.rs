@@ -237,7 +237,7 @@ impl<'t> Reader<'t, '_> {
             Some((Lexeme::Word(label), span)) => (label, span),
             Some((Lexeme::Quoted(label), span)) if !label.trim().is_empty() => (label, span),
             other => {
-                let help = "name one as the scenario does; a label of several words stands in quotes";
+                let help = "name one as the scenario does; a label of several words is quoted";
                 return Err(self.unexpected(other, "no strategy", help));
             }
         };
