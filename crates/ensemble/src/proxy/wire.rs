@@ -529,7 +529,7 @@ mod tests {
         clients.wire.connects(0, 49);
         clients.watches(0, GET_DATA, "/q/n-0");
         clients.is_notified(0, 2, "/q/n-0");
-        assert!(clients.fan_out().is_err_and(|why| why.contains("somebody else changed")));
+        assert!(clients.fan_out().is_err_and(|why| why.contains("another client changed")));
         clients.wire.connects(0, 49);
         assert!(clients.fan_out().is_err_and(|why| why.contains("connected again")));
         let whole = clients.wire.counted().whole;
