@@ -153,7 +153,7 @@ async fn server_starts_once_its_taken_port_is_free() {
     local.kill(1).await.unwrap();
     // Given another listener on its port
     let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
-    assert!(local.is_down(1).await.unwrap_err().contains("somebody listens"));
+    assert!(local.is_down(1).await.unwrap_err().contains("another program listens"));
     // When it is started, and the port becomes free
     let shared = Arc::clone(&local);
     let start = tokio::spawn(async move { shared.start(1).await });

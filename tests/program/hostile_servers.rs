@@ -306,7 +306,7 @@ fn spy() -> (String, Arc<Mutex<Vec<u8>>>) {
 
 #[test]
 fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
-    // Given a scenario that names an address, where somebody listens
+    // Given a scenario that names an address where a program listens
     let bench = Bench::new();
     let (address, heard) = spy();
     bench.scenario(&format!("{SCENARIO}[ensemble]\nconnect = \"{address}\"\n"));
