@@ -237,7 +237,7 @@ fn parts_of_different_runs_are_refused_with_their_names() {
     );
     let merged = first.merge();
     went_through(&merged);
-    assert!(told(&[bench.path("results/first-merged")]).contains("is no worker's part"));
+    assert!(told(&[bench.path("results/first-merged")]).contains("not one worker's part"));
 }
 
 #[test]
