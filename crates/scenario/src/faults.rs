@@ -83,7 +83,7 @@ pub(super) fn fault<'c>(
     let params: Vec<Param> =
         found.as_ref().map_or_else(|| every().copied().collect(), |(card, _)| card.params.to_vec());
     let names: Vec<&'static str> = params.iter().map(|param| param.name).collect();
-    let mut keys = known_keys(Section::Fault, keys, &names, |key| owners(key, &names, cards), sink);
+    let mut keys = known_keys(Section::Fault, keys, &names, |key| owners(key, cards), sink);
     if keys.get("kind").is_none() {
         let all = format!("the faults are {}", listed(cards.iter().map(|card| card.name)));
         sink.error(item.span(), "the fault has no `kind`", all);
@@ -128,8 +128,8 @@ fn target_word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Opti
     sink.checked(value.span(), plain(value).and_then(|plain| word(&plain, &card.words(), &help)))
 }
 
-fn owners(key: &str, own: &[&'static str], cards: &[FaultCard]) -> Option<String> {
+fn owners(key: &str, cards: &[FaultCard]) -> Option<String> {
     let takes = |card: &&FaultCard| card.params.iter().any(|param| param.name == key);
     let owners: Vec<_> = cards.iter().filter(takes).map(|card| card.name).collect();
-    (!owners.is_empty() && !own.contains(&key)).then(|| format!("it is a parameter of {}", listed(owners)))
+    (!owners.is_empty()).then(|| format!("it is a parameter of {}", listed(owners)))
 }

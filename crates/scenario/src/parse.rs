@@ -7,7 +7,7 @@ use toml::de::{DeTable, Error};
 
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Catalog, Document};
-use super::fields::{Section, fields_of};
+use super::fields::{Section, field};
 use super::model::Scenario;
 use super::read::Sink;
 use super::shapes::ReadTrace;
@@ -55,7 +55,7 @@ pub fn parse_with_traces(
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let mut found = not_toml(text, &errors);
-        let is_known = |key: &str| fields_of(Section::Top).any(|field| field.name == key);
+        let is_known = |key: &str| field(Section::Top, key).is_some();
         if !root.get_ref().keys().any(|key| is_known(key.get_ref())) {
             if found.len() > MISTAKES_OF_A_SCENARIO {
                 found.truncate(1);

@@ -137,13 +137,14 @@ pub(super) fn section<T: Default + DeserializeOwned>(
     report_missing(section, table, sink);
     let mut right = DeTable::new();
     for (key, value) in table {
-        let wrong = mistakes::<T>(key, &spelt_out(key.get_ref(), value));
+        let long = spelt_out(key.get_ref(), value);
+        let wrong = mistakes::<T>(key, &long);
         for error in &wrong {
             let (message, help) = explained(error.message(), help(section, key.get_ref(), value));
             sink.error(error.span().unwrap_or_else(|| value.span()), message, help);
         }
         if wrong.is_empty() {
-            right.insert(key.clone(), spelt_out(key.get_ref(), value));
+            right.insert(key.clone(), long);
         }
     }
     for field in fields_of(section).filter(|field| !table.contains_key(field.name)) {
@@ -200,7 +201,12 @@ fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
         DeValue::Table(parts) => parts.keys().next().map(|name| name.get_ref().to_string()),
         other => other.as_str().map(str::to_owned),
     };
-    let form = distributions().into_iter().chain(processes()).find(|form| Some(&form.name) == name.as_ref());
+    let forms = match key.name {
+        "hold" | "think" => distributions(),
+        "arrivals" => processes(),
+        _ => Vec::new(),
+    };
+    let form = forms.into_iter().find(|form| Some(&form.name) == name.as_ref());
     match form {
         _ if key.words().starts_with('`') => format!("write {}", key.words()),
         Some(form) => format!("for example {} = {}", key.name, form.example),

@@ -42,7 +42,9 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     });
     let combinations: Map<String, Value> =
         serde_json::from_str(include_str!("combinations.json")).unwrap_or_default();
-    schema.as_object_mut().into_iter().for_each(|schema| schema.extend(combinations.clone()));
+    if let Some(schema) = schema.as_object_mut() {
+        schema.extend(combinations);
+    }
     without_annotations(&mut schema);
     schema
 }

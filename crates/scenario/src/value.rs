@@ -248,12 +248,11 @@ impl Kind for Servers {
     fn read(value: &Value) -> Result<usize, Wrong> {
         let help = "write one of 1, 3, 5, without brackets";
         match value {
-            Value::Integer(1 | 3 | 5) => Whole::<usize, 1, 5>::read(value),
-            Value::Integer(number) => Err(wrong(
+            Value::Integer(number) if !matches!(number, 1 | 3 | 5) => Err(wrong(
                 format!("`{number}` is not one of 1, 3, 5"),
                 "write one of them: an even server adds nothing to the majority",
             )),
-            _ => whole(value, &(1..=5), help).and(Err(wrong_type("a whole number", value, help))),
+            _ => whole(value, &(1..=5), help)?.try_into().map_err(|_| out_of_bounds(value, help)),
         }
     }
 }
@@ -400,7 +399,7 @@ pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wr
         ParamKind::Duration if param.name == super::fields::POLL_INTERVAL_PARAM => {
             PollInterval::read(value).map(ParamValue::Duration)
         }
-        ParamKind::Duration => Time::<0, 86_400_000>::read(value).map(ParamValue::Duration),
+        ParamKind::Duration => Time::<0, { super::file::DAY }>::read(value).map(ParamValue::Duration),
         ParamKind::Bool => {
             let help = "write true or false, without quotes";
             let flag = value.as_bool().ok_or_else(|| wrong_type("`true` or `false`", value, help));
