@@ -283,11 +283,11 @@ fn locks(locks: &[LockReport], style: Style) -> String {
     }
     let grid = grid(order.iter().copied().take(most));
     let said = if style.all {
-        zklockbench_report::table_text(grid, style)
+        zklockbench_report::table_text(&grid, style)
     } else {
         let width = style.width.unwrap_or(WIDTH).min(WIDTH);
         let grid = grid.without_idle_columns().without_zeros().0;
-        zklockbench_report::table_text(grid, Style { width: Some(width), ..style })
+        zklockbench_report::table_text(&grid, Style { width: Some(width), ..style })
     };
     let more = match order.len().saturating_sub(most) {
         0 => String::new(),

@@ -157,7 +157,7 @@ fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     let names = listed(locks);
     let driver = one_line(&ready.driver);
     let system = match ready.system.as_str() {
-        "zookeeper" => String::new(),
+        LockCard::ZOOKEEPER => String::new(),
         other => format!(" ({}, not ZooKeeper)", one_line(other)),
     };
     let keeps = if locks.len() > 1 { "keep" } else { "keeps" };

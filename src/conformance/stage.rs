@@ -218,11 +218,10 @@ impl Contender<'_> {
                 nodes.len()
             ));
         }
-        let reported = granted.done.node.as_deref().zip(granted.done.token.as_ref());
-        let Some((name, token)) = reported.filter(|_| self.stage.abilities.token == TokenKind::Czxid) else {
+        let reported = granted.done.node_of(self.on).zip(granted.done.token.as_ref());
+        let Some((path, token)) = reported.filter(|_| self.stage.abilities.token == TokenKind::Czxid) else {
             return Ok(());
         };
-        let path = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.on) };
         match nodes.iter().find(|node| node.path == path) {
             None => wrong(format!("the reported node {path} does not exist")),
             Some(node) if node.owner != session => wrong(format!(

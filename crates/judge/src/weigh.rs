@@ -1,8 +1,8 @@
 //! The rule for an entry alongside others, shared by trials and histories: a violation needs live holders
 //! whose leases alone exceed the lock's limit.
 
+use super::history::Breach;
 use zklockbench_core::clock::Stamp;
-use zklockbench_record::OverlapClass;
 
 /// State of the session behind a hold, at the time of the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) fn class(
     allowed: u64,
     entering: Soundness,
     inside: impl Iterator<Item = Weighed> + Clone,
-) -> Option<OverlapClass> {
+) -> Option<Breach> {
     let extreme = |open: Soundness, unknown: Soundness| {
         let is_sound = |soundness| match soundness {
             Soundness::Open => open == Soundness::Sound,
@@ -77,18 +77,18 @@ pub(super) fn class(
             counted.map(|one| one.leases).sum()
         };
         if leases(|_| true) <= allowed {
-            OverlapClass::Zombie
+            Breach::Zombie
         } else if is_sound(entering) || leases(|granted| granted == Granted::Before) > allowed {
-            OverlapClass::Violation
+            Breach::Violation
         } else if leases(|granted| granted != Granted::After) > allowed {
-            OverlapClass::Uncertain
+            Breach::Uncertain
         } else {
-            OverlapClass::Zombie
+            Breach::Zombie
         }
     };
     let once_known = |open: Soundness| {
         let (mildest, worst) = (extreme(open, Soundness::Lost), extreme(open, Soundness::Sound));
-        if mildest == worst { worst } else { OverlapClass::Uncertain }
+        if mildest == worst { worst } else { Breach::Uncertain }
     };
     let (mildest, worst) = (once_known(Soundness::Lost), once_known(Soundness::Sound));
     (mildest == worst).then_some(worst)
@@ -98,19 +98,15 @@ pub(super) fn class(
 mod tests {
     use proptest::prelude::*;
 
+    use super::Breach::{Uncertain, Violation, Zombie};
     use super::Granted::{After, Before};
-    use super::OverlapClass::{Uncertain, Violation, Zombie};
     use super::Soundness::{Lost, Open, Sound, Unknown};
     use super::*;
 
     type Lease = (u64, Soundness);
     type GrantedLease = (u64, Soundness, Granted);
 
-    fn beside(
-        allowed: u64,
-        entering: Soundness,
-        inside: &[(u64, Soundness, Granted)],
-    ) -> Option<OverlapClass> {
+    fn beside(allowed: u64, entering: Soundness, inside: &[(u64, Soundness, Granted)]) -> Option<Breach> {
         let weighed = inside.iter().map(|(leases, soundness, granted)| Weighed {
             leases: *leases,
             soundness: *soundness,
@@ -121,7 +117,7 @@ mod tests {
 
     #[test]
     fn only_live_holders_beyond_the_limit_make_a_violation() {
-        let cases: &[(u64, &[Lease], Option<OverlapClass>)] = &[
+        let cases: &[(u64, &[Lease], Option<Breach>)] = &[
             (0, &[(1, Sound)], Some(Violation)),
             (0, &[(1, Lost)], Some(Zombie)),
             (0, &[(1, Unknown)], Some(Uncertain)),
@@ -146,7 +142,7 @@ mod tests {
 
     #[test]
     fn entering_session_counts_only_if_granted_first() {
-        let cases: &[(&[GrantedLease], [Option<OverlapClass>; 4])] = &[
+        let cases: &[(&[GrantedLease], [Option<Breach>; 4])] = &[
             (&[(1, Sound, Before)], [Some(Violation); 4]),
             (&[(1, Sound, After)], [Some(Violation), Some(Zombie), Some(Uncertain), None]),
             (&[(1, Sound, Granted::Unknown)], [Some(Violation), Some(Uncertain), Some(Uncertain), None]),

@@ -224,8 +224,7 @@ impl Driven {
     fn held(&self, link: &Link, granted: Granted) -> Held {
         let Granted { done, pipe_us, at } = granted;
         let node = || {
-            let name = done.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
-            let path = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.path) };
+            let path = done.node_of(&self.path).filter(|_| link.abilities().token == TokenKind::Czxid)?;
             let czxid = done.token.as_ref()?.number()?;
             Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
         };

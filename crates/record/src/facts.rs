@@ -157,7 +157,8 @@ impl Facts {
             if moments.peek().is_some_and(|next| next.as_ref().is_ok_and(|next| next.at == moment.at)) {
                 continue;
             }
-            for moment in leavers_first(&mut at_once) {
+            leavers_first(&mut at_once);
+            for moment in at_once.drain(..) {
                 let (ended, moment) = events.complete(moment).map_err(&unreadable)?;
                 for moment in ended.into_iter().chain(moment) {
                     let session = moment.session.map(|session| format!("0x{session:x}"));
@@ -194,16 +195,16 @@ fn lock_names(trial: &Trial) -> Vec<String> {
 
 /// Simultaneous moments, with the exits before the entries: a stamp of whole microseconds does not show that
 /// the lock was handed over in between.
-fn leavers_first(at_once: &mut Vec<Moment>) -> Vec<Moment> {
+fn leavers_first(at_once: &mut Vec<Moment>) {
     if at_once.len() < 2 {
-        return std::mem::take(at_once);
+        return;
     }
     let mut known = HashSet::new();
-    let (mut leaving, others): (Vec<_>, Vec<_>) = at_once
+    let (leaving, others): (Vec<_>, Vec<_>) = at_once
         .drain(..)
         .partition(|moment| known.insert(moment.contender) && matches!(moment.deed, Deed::Leaves { .. }));
-    leaving.extend(others);
-    leaving
+    at_once.extend(leaving);
+    at_once.extend(others);
 }
 
 /// A hold that has begun.
@@ -350,9 +351,9 @@ mod tests {
         let leaves = Deed::Leaves { alone: false };
         let mut at_once =
             vec![moment(1, 5, enters), moment(2, 5, leaves), moment(1, 5, leaves), moment(3, 5, enters)];
-        let order: Vec<_> = leavers_first(&mut at_once).iter().map(|one| (one.contender, one.deed)).collect();
+        leavers_first(&mut at_once);
+        let order: Vec<_> = at_once.iter().map(|one| (one.contender, one.deed)).collect();
         assert_eq!(order, [(2, leaves), (1, enters), (1, leaves), (3, enters)]);
-        assert!(at_once.is_empty());
     }
 
     /// The events of a hold from 10 to 100 by node 7 with that life, as their phases and states.

@@ -109,18 +109,6 @@ pub struct Violation {
     pub at: Stamp,
 }
 
-/// Classification of an entry alongside too many holders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OverlapClass {
-    /// Holders with live sessions exceeded what the lock allows.
-    Violation,
-    /// Only holders that had lost their sessions exceeded the limit: the ensemble had already granted their
-    /// lock to others. No lock with sessions can prevent that; fencing can.
-    Zombie,
-    /// The classification depends on a holder whose hold is uncertain.
-    Uncertain,
-}
-
 /// Overlaps that are not violations, counted over a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excused {

@@ -29,8 +29,8 @@ pub use figures::{Derived, FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAI
 pub use floor::{Floor, Timing};
 pub use history::{Deed, LockClaim, Moment};
 pub use judged::{
-    CLOCKS_DIFFER_MS, EnsembleOrder, Evidence, Excused, Holder, Judged, KeptOut, Life, Lives, OverlapClass,
-    Parts, ShortHolds, Violation,
+    CLOCKS_DIFFER_MS, EnsembleOrder, Evidence, Excused, Holder, Judged, KeptOut, Life, Lives, Parts,
+    ShortHolds, Violation,
 };
 pub use run::{
     EnsembleInfo, HostInfo, LIMITED, OTHERS, Precision, Replayed, Run, RunEnding, RunOutcome, Segment,

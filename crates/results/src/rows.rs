@@ -28,12 +28,12 @@ impl<'a> Deref for SummaryRow<'a> {
 
 /// Writes `summary.csv`. Header and rows come from the same table of columns, so they cannot disagree. An empty cell means that
 /// nothing was measured.
-pub fn summary(out: impl io::Write, run: &Run, trials: &[Trial]) -> csv::Result<()> {
+pub fn summary(out: impl io::Write, run: &Run, trials: &[&Trial]) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(columns.iter().map(|column| &column.name))?;
     for trial in trials {
-        let row = SummaryRow { file: &TrialFile::from(trial), floor: run.floor_of(trial.spec.index) };
+        let row = SummaryRow { file: &TrialFile::from(*trial), floor: run.floor_of(trial.spec.index) };
         csv.write_record(columns.iter().map(|column| (column.cell)(&row).unwrap_or_default()))?;
     }
     Ok(csv.flush()?)
@@ -317,7 +317,7 @@ const TIMELINE: [OfSecond; 16] = [
     ("handoff_us", |_, _, second| second.handoff_us.to_string()),
 ];
 
-pub fn timeline(out: impl io::Write, trials: &[Trial]) -> csv::Result<()> {
+pub fn timeline(out: impl io::Write, trials: &[&Trial]) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(TIMELINE.map(|(name, _)| name))?;
     for trial in trials {
@@ -361,7 +361,7 @@ struct FaultRow<'a> {
     acquisitions_per_s_after: Option<f64>,
 }
 
-pub fn faults(out: impl io::Write, trials: &[Trial]) -> csv::Result<()> {
+pub fn faults(out: impl io::Write, trials: &[&Trial]) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     for (trial, fault) in trials.iter().flat_map(|trial| trial.faults.iter().map(move |fault| (trial, fault)))
     {

@@ -299,8 +299,15 @@ impl SealedRun {
     /// If that fails, the directory can still be published and read, because it has the digests of its trials.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.is_finished = true;
+        let stored = read(self.dir())?;
+        self.finish_with(&stored)
+    }
+
+    /// Like [`Self::finish`], for a caller that has read the directory.
+    pub fn finish_with(&mut self, stored: &StoredRun) -> Result<(), Error> {
+        self.is_finished = true;
         let dir = self.staging.dir();
-        write_tables(dir)?;
+        write_tables(dir, stored)?;
         self.run.files = digests_of_all(dir).map_err(|error| cannot("read", dir, &error))?;
         write_run(dir, &self.run)
     }
@@ -315,16 +322,15 @@ impl SealedRun {
     }
 }
 
-fn write_tables(dir: &Path) -> Result<(), Error> {
-    let StoredRun { run, mut trials, replaced } = read(dir)?;
-    trials.extend(replaced);
+fn write_tables(dir: &Path, stored: &StoredRun) -> Result<(), Error> {
+    let mut trials: Vec<&Trial> = stored.trials.iter().chain(&stored.replaced).collect();
     trials.sort_by_key(|trial| trial.spec.index);
     let write = |name: &str, rows: &dyn Fn(&mut BufWriter<File>) -> csv::Result<()>| {
         let path = dir.join(name);
         remove(&path)?;
         write_file(&path, |out| rows(out).map_err(io::Error::from))
     };
-    write(layout::SUMMARY, &|out| rows::summary(out, &run, &trials))?;
+    write(layout::SUMMARY, &|out| rows::summary(out, &stored.run, &trials))?;
     write(layout::TIMELINE, &|out| rows::timeline(out, &trials))?;
     match trials.iter().any(|trial| !trial.faults.is_empty()) {
         true => write(layout::FAULTS, &|out| rows::faults(out, &trials)),

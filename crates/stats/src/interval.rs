@@ -100,7 +100,11 @@ impl Interval {
 }
 
 pub fn median(values: &[f64]) -> Option<f64> {
-    let sorted = sorted(values.to_vec());
+    middle(&sorted(values.to_vec()))
+}
+
+/// Median of sorted values.
+fn middle(sorted: &[f64]) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let [one, other] = [sorted[last / 2], sorted[sorted.len() / 2]];
     Some(if one == other { one } else { f64::midpoint(one, other) })
@@ -119,7 +123,8 @@ pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
         0..=COUNTED_UP_TO => end_by((0..count / 2).scan(0.5_f64.powi(count as i32), next), outside),
         _ => normal_end(count as f64 / 2.0, (count as f64).sqrt() / 2.0, outside),
     };
-    Some(Interval::between(median(values)?, &sorted(values.to_vec()), end))
+    let sorted = sorted(values.to_vec());
+    Some(Interval::between(middle(&sorted)?, &sorted, end))
 }
 
 /// With more values, the number below the median is normal.
@@ -129,7 +134,8 @@ const COUNTED_UP_TO: usize = 1_000;
 /// values.
 pub fn range_interval(values: &[f64]) -> Option<Interval> {
     let end = if values.len() > 1 { (1, 0.5_f64.powi(values.len() as i32)) } else { (0, 0.0) };
-    Some(Interval::between(median(values)?, &sorted(values.to_vec()), end))
+    let sorted = sorted(values.to_vec());
+    Some(Interval::between(middle(&sorted)?, &sorted, end))
 }
 
 pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {

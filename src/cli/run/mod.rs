@@ -526,7 +526,7 @@ impl MeasuredRun {
             super::report::write_into(sealed.dir(), document(&source, &report));
         }
         write_markdown(&report, sealed.dir());
-        let unfinished = sealed.finish().err();
+        let unfinished = sealed.finish_with(found.stored()).err();
         let path = sealed.publish()?;
         let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
             Error::environment(format!(

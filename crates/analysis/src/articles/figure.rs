@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::units::{format_micros, number};
 use zklockbench_scenario::gate::{Quantity, Relation, Written};
-use zklockbench_stats::{Design, Interval, median, median_interval, range_interval};
+use zklockbench_stats::{Design, Interval, median_interval, range_interval};
 
 /// Probability that an interval misses the true value.
 const LEFT_OUT: f64 = 0.05;
@@ -60,8 +60,8 @@ impl Figure {
 
     /// The median of measured repetitions; `None` without any.
     pub fn median(what: impl Into<String>, values: &[f64], of: Of) -> Option<Self> {
-        let bounds = Bounds::of(values, median_interval(values, LEFT_OUT)?);
-        Some(Self { bounds, ..Self::new(what, median(values)?, of) })
+        let found = median_interval(values, LEFT_OUT)?;
+        Some(Self { bounds: Bounds::of(values, found), ..Self::new(what, found.value, of) })
     }
 
     /// The ratio of two metrics, repetition by repetition; `None` if the repetitions do not pair up.

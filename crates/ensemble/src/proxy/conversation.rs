@@ -82,7 +82,9 @@ impl<'a> Conversation<'a> {
         let mut replies = std::mem::take(&mut state.replies);
         replies.read(bytes, |frame| {
             if !state.answered {
-                protocol::session_granted(frame.head).ok_or(NotFrames)?;
+                if !protocol::is_connect_response(frame.head) {
+                    return Err(NotFrames);
+                }
                 state.answered = true;
                 if let Some(own) = self.registration.counted_by() {
                     own.wire.connected(own.client, frame.bytes);

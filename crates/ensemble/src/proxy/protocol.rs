@@ -96,11 +96,10 @@ pub fn is_connect_request(head: &[u8]) -> bool {
         && reader.int().is_some_and(|length| (-1..=64).contains(&length))
 }
 
-/// Session that a connect response grants; 0 if the requested one is over.
-pub fn session_granted(head: &[u8]) -> Option<i64> {
+/// Whether the first frame from a server answers a connect request.
+pub fn is_connect_response(head: &[u8]) -> bool {
     let mut reader = Reader(head);
-    let (_version, _timeout_ms) = (reader.int()?, reader.int()?);
-    reader.long()
+    matches!((reader.int(), reader.int(), reader.long()), (Some(_), Some(_), Some(_)))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -366,7 +365,7 @@ mod tests {
         assert!(is_connect_request(&asks));
         assert!(!is_connect_request(&asks[..27]));
         let grants = [&[0; 4][..], &timeout, &5_i64.to_be_bytes()].concat();
-        assert_eq!(session_granted(&grants), Some(5));
+        assert!(is_connect_response(&grants));
     }
 
     fn header(opcode: i32) -> Vec<u8> {
@@ -428,7 +427,7 @@ mod tests {
         #[test]
         fn garbage_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (request(&garbage), reply(&garbage));
-            let _ = (is_connect_request(&garbage), session_granted(&garbage));
+            let _ = (is_connect_request(&garbage), is_connect_response(&garbage));
             let _ = (operations(opcode, &garbage), created(opcode, &garbage));
         }
     }

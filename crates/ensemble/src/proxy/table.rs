@@ -20,17 +20,11 @@ struct Connection {
 }
 
 #[derive(Debug, Default)]
-struct OfClient {
-    /// Traffic of all its connections, closed ones included.
-    traffic: Arc<Traffic>,
-}
-
-#[derive(Debug, Default)]
 struct Inner {
     settings: BTreeMap<u64, (Who, Setting)>,
     connections: HashMap<u64, Connection>,
-    /// Clients with their own listeners; `None` for all others.
-    clients: HashMap<Option<usize>, OfClient>,
+    /// Traffic of each client with its own listeners, and of all others (`None`), closed connections included.
+    traffic: HashMap<Option<usize>, Arc<Traffic>>,
     losses: Losses,
     numbers: u64,
 }
@@ -114,8 +108,8 @@ impl ProxyTable {
     /// Traffic so far, including closed connections.
     pub fn passed(&self, who: Who) -> Passed {
         let inner = locked(&self.inner);
-        let covered = inner.clients.iter().filter(|(client, _)| who.covers(**client));
-        covered.map(|(_, of)| of.traffic.passed()).fold(Passed::default(), Passed::add)
+        let covered = inner.traffic.iter().filter(|(client, _)| who.covers(**client));
+        covered.map(|(_, traffic)| traffic.passed()).fold(Passed::default(), Passed::add)
     }
 
     /// Adds a new connection, with its client if it came by the client's own listener.
@@ -126,7 +120,7 @@ impl ProxyTable {
         let joined_stalled = orders.borrow().settings.stalled;
         let heard = orders.subscribe();
         inner.connections.insert(number, Connection { client, orders });
-        let traffic = Arc::clone(&inner.clients.entry(client).or_default().traffic);
+        let traffic = Arc::clone(inner.traffic.entry(client).or_default());
         traffic.connected();
         drop(inner);
         Registration { table: Arc::clone(self), number, client, traffic, joined_stalled, heard }

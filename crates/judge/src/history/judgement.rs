@@ -37,7 +37,8 @@ pub enum Breach {
     StaleWrite,
     /// An acquire that never ended.
     Stuck,
-    /// Two inside at once, after the session of one was suspended or had expired.
+    /// Two inside at once, after the session of one was suspended or had expired. No lock with sessions can prevent that;
+    /// fencing can.
     Zombie,
     /// Two inside at once, with unknown session states.
     Uncertain,

@@ -6,7 +6,6 @@
 use super::clocks::Moment;
 use super::judgement::Breach;
 use crate::weigh::{self, Granted, Soundness, Weighed};
-use zklockbench_record::OverlapClass;
 use zklockbench_record::history::LinePosition;
 
 /// Maximum number of insiders checked individually. The soundness of the others stays unknown.
@@ -72,16 +71,7 @@ impl Overlap {
             soundness: *soundness,
             granted: *granted,
         });
-        let class = weigh::class(
-            self.allowed,
-            self.entering.soundness,
-            insiders.chain(Weighed::unknown(self.others)),
-        );
-        class.map(|class| match class {
-            OverlapClass::Violation => Breach::Violation,
-            OverlapClass::Zombie => Breach::Zombie,
-            OverlapClass::Uncertain => Breach::Uncertain,
-        })
+        weigh::class(self.allowed, self.entering.soundness, insiders.chain(Weighed::unknown(self.others)))
     }
 
     /// Whether there turned out to be enough leases for all.

@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::Stamp;
 
 pub const VERSION: u32 = 1;
@@ -149,7 +150,7 @@ pub fn broken_ready(line: &[u8]) -> Option<String> {
 }
 
 fn zookeeper() -> String {
-    "zookeeper".to_owned()
+    LockCard::ZOOKEEPER.to_owned()
 }
 
 fn many() -> usize {
@@ -297,6 +298,14 @@ pub struct Done {
     /// Answer to `close`: locks still held.
     #[serde(default)]
     pub held: Vec<String>,
+}
+
+impl Done {
+    /// Path of the reported node, which may be named within the lock's directory.
+    pub fn node_of(&self, lock: &str) -> Option<String> {
+        let name = self.node.as_deref()?;
+        Some(if name.starts_with('/') { name.to_owned() } else { format!("{lock}/{name}") })
+    }
 }
 
 /// A fencing token: a number up to 2^53, or a text of decimal digits.

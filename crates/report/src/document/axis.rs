@@ -140,8 +140,8 @@ impl Axis {
 
     /// The same values on another scale.
     pub fn other_scale(&self) -> Self {
-        let (scale, low) = if self.is_linear() { (Scale::LogFromZero, 0.0) } else { (Scale::Linear, 0.0) };
-        Self { scale, low, ..self.clone() }
+        let scale = if self.is_linear() { Scale::LogFromZero } else { Scale::Linear };
+        Self { scale, low: 0.0, ..self.clone() }
     }
 
     /// Name and scale of the axis; ticks name the unit.

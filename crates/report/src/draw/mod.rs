@@ -71,8 +71,7 @@ pub fn page_svg(chart: &Chart, is_other_scale: bool) -> (String, (u32, u32)) {
     let medium = Medium { place: None, has_gaps: false, is_other_scale };
     let size = size(chart, medium);
     let text = drawn(chart, medium, size).unwrap_or_default();
-    let (_, inner) = text.split_once('>').unwrap_or_default();
-    (inner.trim_end().trim_end_matches("</svg>").to_owned(), size)
+    (svg_contents(&text), size)
 }
 
 /// Line and marker of a strategy as contents of an SVG element, and the size of that element.
@@ -83,8 +82,13 @@ pub fn page_key(look: usize) -> (String, (u32, u32)) {
     drop(root.draw(&Sample::new(Key::Look(look), (0, 14), false)));
     drop(root);
     let text = with_dashes(text);
-    let (_, inner) = text.split_once('>').unwrap_or_default();
-    (inner.trim_end().trim_end_matches("</svg>").to_owned(), size)
+    (svg_contents(&text), size)
+}
+
+/// Contents of an SVG element.
+fn svg_contents(svg: &str) -> String {
+    let (_, inner) = svg.split_once('>').unwrap_or_default();
+    inner.trim_end().trim_end_matches("</svg>").to_owned()
 }
 
 fn drawn(chart: &Chart, medium: Medium<'_>, size: (u32, u32)) -> Result<String, Error> {

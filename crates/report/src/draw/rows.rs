@@ -167,8 +167,9 @@ fn written(tile: &Tile, width: u32) -> Vec<String> {
 }
 
 fn tile_height(heat: &Heat) -> u32 {
+    let width = tile_width(heat);
     let tiles = heat.rows.iter().flat_map(|row| row.tiles.iter().flatten());
-    LINE * tiles.map(|tile| written(tile, tile_width(heat)).len()).max().unwrap_or(1).max(1) as u32 + 12
+    LINE * tiles.map(|tile| written(tile, width).len()).max().unwrap_or(1).max(1) as u32 + 12
 }
 
 pub(super) fn heat_size(heat: &Heat) -> (u32, u32) {
@@ -178,7 +179,8 @@ pub(super) fn heat_size(heat: &Heat) -> (u32, u32) {
 
 /// Names of the numbered columns, if they are too long to fit below the tiles.
 pub(super) fn numbered_columns(heat: &Heat) -> Option<String> {
-    let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < units(tile_width(heat) - 6));
+    let most = units(tile_width(heat) - 6);
+    let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < most);
     let named = heat.columns.iter().zip(1..).map(|(name, number)| format!("({number}) {name}"));
     (!fit).then(|| format!("Columns: {}.", named.collect::<Vec<_>>().join(", ")))
 }
@@ -191,11 +193,12 @@ pub(super) fn draw_heat<DB: DrawingBackend>(heat: &Heat, area: &Area<DB>) -> Dra
         Some(_) => (1..=heat.columns.len()).map(|number| format!("({number})")).collect(),
         None => heat.columns.clone(),
     };
-    let unused = width.saturating_sub(left + units(tile_width(heat)) * names.len() as u32);
+    let tile_width = tile_width(heat);
+    let unused = width.saturating_sub(left + units(tile_width) * names.len() as u32);
     let mut chart = axes(area, &Axis::tiles(&names), &y, &Around { above: units(24), left, right: unused })?;
     for (row, down) in heat.rows.iter().zip(1_u32..) {
         for (tile, across) in row.tiles.iter().zip(1_u32..) {
-            draw_tile(&mut chart, tile.as_ref(), tile_width(heat), (f64::from(across), f64::from(down)))?;
+            draw_tile(&mut chart, tile.as_ref(), tile_width, (f64::from(across), f64::from(down)))?;
         }
     }
     Ok(())

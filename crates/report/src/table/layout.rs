@@ -41,13 +41,13 @@ pub fn wrapped(text: &str, begin: &str, width: usize) -> String {
 }
 
 /// A table that fits the width.
-pub fn table_text(table: Table, style: Style) -> String {
+pub fn table_text(table: &Table, style: Style) -> String {
     fitted(table, style).0
 }
 
 /// A table that fits the width, then its omitted columns and, if requested, explanations of its columns.
 pub(super) fn drawn(grid: Grid, style: Style) -> Vec<String> {
-    let (table, left_out) = fitted(grid.table.clone(), style);
+    let (table, left_out) = fitted(&grid.table, style);
     let mut said = vec![table];
     let legend = grid.legend(&left_out);
     if style.explain && !legend.is_empty() {
@@ -61,8 +61,8 @@ pub(super) fn drawn(grid: Grid, style: Style) -> Vec<String> {
 
 /// The table without columns that do not fit, and their headings. If the required columns do not fit, labels are wrapped between
 /// words or placed above their rows. If even that is too wide, each row becomes a line of text.
-pub(super) fn fitted(grid: Table, style: Style) -> (String, Vec<&'static str>) {
-    let Some(width) = style.width.map(usize::from) else { return (draw(&grid, style, None), Vec::new()) };
+pub(super) fn fitted(grid: &Table, style: Style) -> (String, Vec<&'static str>) {
+    let Some(width) = style.width.map(usize::from) else { return (draw(grid, style, None), Vec::new()) };
     let (narrow, left_out) = without_spare_columns(grid.clone(), width);
     if width_of(&narrow) <= width {
         return (draw(&narrow, style, None), left_out);
@@ -72,9 +72,9 @@ pub(super) fn fitted(grid: Table, style: Style) -> (String, Vec<&'static str>) {
     }
     let (rest, left_out) = without_spare_columns(grid.without_labels(), width.saturating_sub(INDENT.len()));
     if width_of(&rest) + INDENT.len() <= width {
-        return (below_labels(&grid, &draw(&rest, style, None)), left_out);
+        return (below_labels(grid, &draw(&rest, style, None)), left_out);
     }
-    (stacked(&grid, style), Vec::new())
+    (stacked(grid, style), Vec::new())
 }
 
 fn without_spare_columns(mut grid: Table, width: usize) -> (Table, Vec<&'static str>) {

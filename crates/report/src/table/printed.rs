@@ -55,7 +55,7 @@ impl Printed {
         let can_explain = first.is_some() && !style.explain;
         let mut hidden = Hidden::default();
         if let Some(grid) = first {
-            let (table, left_out) = fitted(grid.table.clone(), narrow);
+            let (table, left_out) = fitted(&grid.table, narrow);
             hidden.columns = left_out.len();
             said.extend([table, String::new()]);
             said.extend(style.explain.then(|| line(&grid.legend(&left_out), style) + "\n"));
