@@ -556,7 +556,7 @@ mod tests {
         let (why, ()) = futures_util::future::join(give_up(&shared), acquiring).await;
         assert!(clock::now() - began >= clock::micros(Duration::from_millis(1200)), "not from the last one");
         assert!(
-            why.starts_with("nobody acquired the lock for 1s, although 0 of 2 contenders were waiting"),
+            why.starts_with("no contender acquired the lock for 1s, although 0 of 2 contenders were waiting"),
             "{why}"
         );
     }
