@@ -1,4 +1,4 @@
-//! Do predictions hold? `plan` is asked about loads that it has never seen, and each answer is verified by running that load.
+//! Checks what `plan` predicts: it is asked about loads that it has never seen, and each answer is verified by running that load.
 //!
 //! ```text
 //! cargo bench --bench plans
@@ -7,8 +7,8 @@
 //!
 //! The loads are drawn by the seed: little and much use of the lock, one lock and many, bursts, and one with long holds.
 //! Each plan measures what it needs first, for one of three strategies in turn or for all. Takes about five minutes for
-//! each load and strategy. Of the verified medians, 99th percentiles and throughputs nine in ten have to lie within the
-//! predicted interval. Ends with 1 when fewer do, and with 4 when too little was verified to tell.
+//! each load and strategy. Nine in ten of the verified medians, 99th percentiles and throughputs must lie within the
+//! predicted interval. Ends with 1 when fewer do, and with 4 when too little was verified to decide.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
 
@@ -25,7 +25,7 @@ use zklockbench_core::verdict::Verdict;
 
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 const CLIENTS: &str = "100";
-/// Verified figures of a load and a strategy. Of the 99.9th percentile twenty thousand arrivals tell too little.
+/// Figures verified for each load and strategy. Twenty thousand arrivals are too few for the 99.9th percentile.
 const FIGURES: [&str; 3] = ["wait.p50", "wait.p99", "throughput"];
 
 /// Verifies what `plan` predicts for loads drawn by a seed.
@@ -34,13 +34,13 @@ struct Args {
     /// How many loads
     #[arg(long, default_value_t = 10)]
     loads: usize,
-    /// What they are drawn by
+    /// Seed that draws them
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Verify every load with each strategy
     #[arg(long)]
     every_strategy: bool,
-    /// Where the plans' directories go; removed at the end when nothing is said
+    /// Where the plans' directories go; removed at the end if not given
     #[arg(long)]
     out: Option<std::path::PathBuf>,
     /// Passed by cargo

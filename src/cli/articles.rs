@@ -17,7 +17,7 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     let mut kept_at: Vec<PathBuf> = args.keep.iter().cloned().collect();
     for given in &args.runs {
         let found = directories(given)?;
-        found.tell_others(given);
+        found.report_others(given);
         for dir in found.usable {
             add(&mut evidence, &dir)?;
         }
@@ -71,10 +71,10 @@ struct SortedDirectories {
 }
 
 impl SortedDirectories {
-    fn tell_others(&self, given: &Path) {
+    fn report_others(&self, given: &Path) {
         let Some(first) = self.others.first().and_then(|dir| dir.file_name()) else { return };
         let kept = match disk::has(given, DECISIONS) {
-            true => format!("; what {DECISIONS} says of theirs is kept"),
+            true => format!("; their entries in {DECISIONS} are kept"),
             false => String::new(),
         };
         output::note(&format!(

@@ -121,9 +121,9 @@ fn each_single_change_of_a_valid_trial_gives_its_verdict() {
             violated("3 holders had given up their own node before the release"),
         ),
         (
-            "one contender, who has nobody to exclude",
+            "a single contender",
             |trial| trial.spec.contenders = 1,
-            unknown("a single contender has nobody to exclude"),
+            unknown("a single contender has no other contender to exclude"),
         ),
     ];
     for (name, change, expected) in cases {

@@ -122,7 +122,7 @@ fn exclusion(trial: &Trial) -> Verdict {
         ));
     }
     if trial.spec.contenders < 2 {
-        doubts.push("a single contender has nobody to exclude".to_owned());
+        doubts.push("a single contender has no other contender to exclude".to_owned());
     } else {
         doubts.extend(too_little(trial));
     }

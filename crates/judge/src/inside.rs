@@ -137,7 +137,7 @@ impl<T> Inside<T> {
     }
 
     /// Whether the claim has to wait for leases that are taken.
-    pub fn keeps_out(&self, claim: LockClaim) -> bool {
+    pub fn excludes(&self, claim: LockClaim) -> bool {
         self.exceeds(&self.taken, claim)
     }
 
@@ -316,7 +316,7 @@ impl NodeHolds {
         let (asked, kept_out_before) = asked.unwrap_or((hold.from, 0));
         let kept_out = self.inside.kept_out(hold.claim, hold.from).saturating_sub(kept_out_before);
         self.kept_out.entry(kept_out, hold.from.saturating_sub(asked));
-        let is_early = self.inside.keeps_out(hold.claim);
+        let is_early = self.inside.excludes(hold.claim);
         self.too_early += u64::from(is_early);
         let in_the_way = self.inside.in_the_way(hold.claim).map(|(_, other)| *other);
         let longest = in_the_way.max_by_key(|other| other.until).filter(|_| is_early);
@@ -349,15 +349,15 @@ mod tests {
     }
 
     #[test]
-    fn keeps_out_compares_the_total_of_leases() {
+    fn two_more_leases_do_not_fit_beside_three_of_four() {
         // Three of four leases are taken: one more fits, two do not.
         let mut inside = Inside::new(LockKind::Semaphore(4));
         inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
-        assert!(!inside.keeps_out(writer(1)) && inside.keeps_out(writer(2)));
+        assert!(!inside.excludes(writer(1)) && inside.excludes(writer(2)));
         inside.enter(2, writer(1), 20, Evidence::Certain, 'b');
-        assert!(inside.keeps_out(writer(1)));
+        assert!(inside.excludes(writer(1)));
         assert_eq!(inside.leave(1, 30, false), Some('a'));
-        assert!(!inside.keeps_out(writer(3)) && inside.keeps_out(writer(4)));
+        assert!(!inside.excludes(writer(3)) && inside.excludes(writer(4)));
     }
 
     #[test]
@@ -397,12 +397,12 @@ mod tests {
 
     #[test]
     fn readers_share_a_read_write_lock_but_no_mutex() {
-        for (kind, keeps_out) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
+        for (kind, alone) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
             let mut inside = Inside::new(kind);
             inside.enter(1, LockClaim::READ, 1, Evidence::Certain, ());
             assert_eq!(
-                (inside.keeps_out(LockClaim::READ), inside.keeps_out(LockClaim::WRITE)),
-                (keeps_out, true)
+                (inside.excludes(LockClaim::READ), inside.excludes(LockClaim::WRITE)),
+                (alone, true)
             );
         }
     }

@@ -111,7 +111,7 @@ impl Occupancy {
     }
 
     fn meet(&mut self, hold: &Hold, since: Moment) {
-        let is_full = self.inside.keeps_out(hold.claim);
+        let is_full = self.inside.excludes(hold.claim);
         if !is_full && self.leaving.is_empty() {
             return;
         }

@@ -168,14 +168,14 @@ impl LockHolds {
         self.leave_until(place.0);
         self.inside.asks(next.claim, found);
         let waited = self.inside.was_kept_out(next.claim, asked, found);
-        let may_be_early = self.inside.keeps_out(next.claim);
+        let may_be_early = self.inside.excludes(next.claim);
         if may_be_early {
             // An unrecorded deletion skips one comparison, not all later ones.
             for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
                 self.kept.remove(&grant.token);
             }
         }
-        let is_early = self.inside.keeps_out(next.claim);
+        let is_early = self.inside.excludes(next.claim);
         match before {
             Some((_, clock)) if may_be_early && !is_early => self.miss(clock, &next),
             Some((_, clock)) => {
