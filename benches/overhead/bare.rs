@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
-use zklockbench_zk::{Access, Target, nodelay, reactor, sequence_of};
+use zklockbench_zk::{Access, Target, reactor, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::side::{Moment, ticks_of};
@@ -29,7 +29,6 @@ const THREAD: &str = "bare";
 pub struct Loop {
     /// Where sessions are opened.
     pub connect: String,
-    pub servers: Vec<String>,
     pub lock: String,
     /// Contenders, one session each.
     pub contenders: usize,
@@ -131,7 +130,6 @@ pub fn serve(json: &str) -> Result<(), Error> {
     {
         std::thread::sleep(LOOK_EVERY);
     }
-    let _ = nodelay::apply(&run.servers);
     println!("ready");
     for line in std::io::stdin().lines() {
         line.map_err(|error| failed(&error))?;

@@ -98,7 +98,6 @@ impl World {
         let root = self.environment.workspace.prepare(FIRST_BARE + number, 1, Slice::WHOLE).await?;
         let run = Loop {
             connect: self.environment.target.connect.clone(),
-            servers: self.environment.servers.clone(),
             lock: format!("{root}/lock-0"),
             contenders: args.contenders as usize,
             threads: args.threads.into(),

@@ -30,6 +30,7 @@ mod interop_revocation;
 mod lost_creates;
 mod matrix;
 mod open_loop;
+mod patched_client;
 mod proxy;
 mod random_schedule;
 #[path = "../support/mod.rs"]

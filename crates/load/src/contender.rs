@@ -21,7 +21,7 @@ use zklockbench_ensemble::fault::Doing;
 use zklockbench_locks::{AcquireError, Held, HoldOver, Patience, Strategy};
 use zklockbench_scenario::{InDoubt, Load, Stop};
 use zklockbench_zk::gate::TaskScope;
-use zklockbench_zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
+use zklockbench_zk::{Failure, ForeignSession, Session, reactor};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// Approximate number of requests per cycle for rate limiting; further requests delay later cycles.
@@ -88,7 +88,6 @@ impl Contender {
         if self.shared.keeps_evidence() {
             follow(&session, self.recorder.of_session(session.id()));
         }
-        reactor::spawn_local(notify_connections(session.states(), Arc::clone(&self.shared))).detach();
         self.control.set_session(Some(session.key()));
         self.session = Some(session);
     }
@@ -619,18 +618,6 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     // The session's own task writes to the socket; it has been woken and runs now.
     reactor::yield_now().await;
     None
-}
-
-/// Notifies whenever a session has a new connection, including the first one.
-async fn notify_connections(mut states: SessionStates, shared: Arc<Shared>) {
-    shared.board.connections.notify_one();
-    loop {
-        match states.changed().await {
-            SessionState::SyncConnected => shared.board.connections.notify_one(),
-            state if state.is_terminated() => return,
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

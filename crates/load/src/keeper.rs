@@ -336,7 +336,6 @@ impl Observation {
             pulse: Arc::clone(&shared.pulse),
             last_reply: Arc::clone(&shared.last_reply),
             changes: Some(Arc::clone(&shared.lock_states) as Arc<dyn ChangeLogs>),
-            dates_lists: shared.keeps_evidence() || shared.reads_logs,
             throttle: shared.throttle.clone(),
             trace: None,
         };

@@ -98,8 +98,6 @@ pub struct Board {
     pub looking: AtomicU64,
     /// First breach of the protocol by a server.
     pub breach: OnceLock<String>,
-    /// Notified when a session has a new connection.
-    pub connections: tokio::sync::Notify,
 }
 
 impl Board {

@@ -34,7 +34,7 @@ use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::Entry;
 use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial};
 use zklockbench_scenario::{Load, Stop, TrialSpec};
-use zklockbench_zk::{Target, nodelay};
+use zklockbench_zk::Target;
 
 /// Minimum time for a drain before everything still in progress is aborted; longer if a contender may wait
 /// for a reply that never comes.
@@ -144,8 +144,6 @@ struct Conductor<'a> {
     elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
-    /// Number of connections without TCP_NODELAY.
-    delayed: u64,
 }
 
 struct ObservedLoad {
@@ -211,7 +209,6 @@ impl<'a> Conductor<'a> {
             elections: Elections::default(),
             faults: Vec::new(),
             stuck: Vec::new(),
-            delayed: 0,
         })
     }
 
@@ -247,10 +244,9 @@ impl<'a> Conductor<'a> {
         ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met }
     }
 
-    /// The load from start to end, and the time at which waits were abandoned. Later connections get
-    /// TCP_NODELAY like the first ones.
+    /// The load from start to end, and the time at which waits were abandoned.
     async fn load_and_drain(&mut self) -> (Loaded, Stamp) {
-        let (shared, connected_to) = (Arc::clone(&self.shared), self.connected_to());
+        let shared = Arc::clone(&self.shared);
         let loading = async {
             let loaded = self.load().await;
             let given_up = clock::now();
@@ -259,7 +255,6 @@ impl<'a> Conductor<'a> {
         };
         tokio::select! {
             loaded = loading => loaded,
-            never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
             never = shared.drivers.measure_until_measured(&shared.signals.window) => match never {},
         }
     }
@@ -355,14 +350,7 @@ impl<'a> Conductor<'a> {
             (self.sink)(EnvironmentEvent::Warning(&why));
             self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
         }
-        let reached = nodelay::apply(&self.connected_to());
-        self.delayed = Board::read(&shared.board.connected).saturating_sub(reached) as u64;
         Ok(took)
-    }
-
-    fn connected_to(&self) -> Vec<String> {
-        let proxies = self.environment.proxy.as_ref().map(|proxy| proxy.all_addresses());
-        proxies.unwrap_or_else(|| self.environment.servers.clone())
     }
 
     async fn orphans(&self) -> Option<progress::Orphans> {

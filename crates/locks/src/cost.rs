@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use zklockbench_core::catalog::{BatchCost, Events};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_core::measure::RequestKind::{
-    Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
+    CheckWatches, Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
 };
 
 /// A queue in which each waiter watches the one before it: two lists and one watch for all but the first
@@ -209,7 +209,7 @@ pub fn semaphore(leases: u64, n: u64) -> BatchCost {
             (GetChildren, n + in_queue),
             (GetDataWatch, in_queue),
             (GetChildrenWatch, n + for_lease),
-            (Exists, n),
+            (CheckWatches, n),
         ],
         // Each contender's last watch on the leases fires in vain: by the next lease, or by the first release
         // after the last lease.

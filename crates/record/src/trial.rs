@@ -51,23 +51,6 @@ pub struct Sessions {
     pub expired: u64,
     /// Sessions reopened by contenders that had lost theirs.
     pub rejoined: u64,
-    /// Connections without TCP_NODELAY, which could not be set before the clock started. There, a request may
-    /// wait for the acknowledgement of the previous one (Nagle's algorithm). `None` in results of older
-    /// versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delayed: Option<u64>,
-}
-
-impl Sessions {
-    /// Warning about connections without TCP_NODELAY; `None` if all have it, or if unknown.
-    pub fn told_delayed(&self) -> Option<String> {
-        let delayed = self.delayed.filter(|delayed| *delayed > 0)?;
-        let connections = counted(delayed, "connection", "connections");
-        Some(format!(
-            "TCP_NODELAY could not be set on {connections}: there, a request may wait up to 40 ms for the acknowledgement \
-             of the one before"
-        ))
-    }
 }
 
 /// Reason why a trial was cut short.

@@ -273,7 +273,6 @@ impl Sessions {
             negotiated_timeout_us: self.negotiated_timeout_us.max(other.negotiated_timeout_us),
             expired: self.expired + other.expired,
             rejoined: self.rejoined + other.rejoined,
-            delayed: both(self.delayed, other.delayed, |one, other| one + other),
         }
     }
 }

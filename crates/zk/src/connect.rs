@@ -4,8 +4,6 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use zookeeper_client::{Client, Connector, TlsOptions};
@@ -163,8 +161,9 @@ impl Target {
         Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
     }
 
-    /// Opens a session on the server at that position of the connect string (modulo their number), if it
-    /// serves.
+    /// Opens a session on the server at that position of the connect string (modulo their number), if it serves. With a random
+    /// choice, as by other clients, ten contenders rarely have equal shares of the servers, and a session on the leader is
+    /// served sooner: trials of the same lock would differ by chance alone.
     pub async fn open_at(
         &self,
         position: usize,
@@ -172,10 +171,8 @@ impl Target {
         deadline: Duration,
         observed: Observed,
     ) -> Result<Session, Failure> {
-        let servers = self.connect.split(',').count();
-        let connecting = Box::pin(self.client(session_timeout));
-        let connecting = begin_with(position % servers, servers, connecting);
-        self.within(deadline, connecting, observed).await
+        let connector = self.connector().with_first_server(position);
+        self.within(deadline, self.connected(connector, session_timeout), observed).await
     }
 
     /// The connect string, rotated so that the server at that position comes first; for clients that try
@@ -255,7 +252,11 @@ impl Target {
 
     /// Opens a plain client, for work that is not measured.
     pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
-        let connector = self.connector().with_session_timeout(session_timeout);
+        self.connected(self.connector(), session_timeout).await
+    }
+
+    async fn connected(&self, connector: Connector, session_timeout: Duration) -> Result<Client, Failure> {
+        let connector = connector.with_session_timeout(session_timeout);
         let client = if self.access.tls.is_some() {
             connector.secure_connect(&self.connect).await
         } else {
@@ -279,42 +280,6 @@ impl Target {
             None => connector,
         }
     }
-}
-
-/// Polls a connecting future with the library's random generator seeded so that the server at this position
-/// comes first.
-///
-/// The client library tries servers in shuffled order, as all clients do. With ten contenders, shares are
-/// then rarely equal, and a session on the leader is served sooner: trials of the same lock would differ by
-/// chance alone. The seed fixes the first server. After a lost connection, the library shuffles again by
-/// itself.
-async fn begin_with<T>(position: usize, servers: usize, connecting: impl Future<Output = T>) -> T {
-    let mut connecting = pin!(connecting);
-    let mut seed = seed_for(position, servers);
-    std::future::poll_fn(|cx| match seed.take() {
-        // The library shuffles before its first wait, on this thread.
-        Some(seed) => {
-            let before = fastrand::get_seed();
-            fastrand::seed(seed);
-            let polled: Poll<T> = connecting.as_mut().poll(cx);
-            fastrand::seed(before);
-            polled
-        }
-        None => connecting.as_mut().poll(cx),
-    })
-    .await
-}
-
-/// A seed whose shuffle of `servers` puts `position` first. One seed in `servers` does.
-fn seed_for(position: usize, servers: usize) -> Option<u64> {
-    const TRIED_AT_MOST: u64 = 1_000;
-    let mut order = Vec::with_capacity(servers);
-    (0..TRIED_AT_MOST).find(|seed| {
-        order.clear();
-        order.extend(0..servers);
-        fastrand::Rng::with_seed(*seed).shuffle(&mut order);
-        order.first() == Some(&position)
-    })
 }
 
 #[cfg(test)]
@@ -341,6 +306,26 @@ mod tests {
             ("a:1", 7, "a:1"),
         ] {
             assert_eq!(target(connect).connect_from(position), expected, "{connect} from {position}");
+        }
+    }
+
+    #[tokio::test]
+    async fn open_at_connects_to_the_requested_server_first() {
+        let listeners: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string());
+        let connect = addresses.collect::<Vec<_>>().join(",");
+        let target = Target { connect, access: Access::default() };
+        let (timeout, deadline) = (Duration::from_secs(30), Duration::from_millis(50));
+        for listener in &listeners {
+            listener.set_nonblocking(true).unwrap();
+        }
+        for position in 0..6 {
+            // No server answers, and the deadline passes before another is tried.
+            let opened = target.open_at(position, timeout, deadline, Observed::by_nobody()).await;
+            assert!(opened.is_err());
+            let tried = listeners.iter().map(|listener| listener.accept().is_ok()).collect::<Vec<_>>();
+            assert_eq!(tried.iter().position(|tried| *tried), Some(position % 3), "{tried:?}");
+            assert_eq!(tried.iter().filter(|tried| **tried).count(), 1, "{tried:?}");
         }
     }
 
@@ -380,30 +365,5 @@ mod tests {
         assert!(error.contains("SSL_CERT_FILE") && error.contains("missing.pem"), "{error}");
         let error = found(None, &[&missing]).unwrap_err().to_string();
         assert!(error.contains("missing.pem") && error.contains("--tls-ca"), "{error}");
-    }
-
-    #[test]
-    fn any_server_can_be_put_first() {
-        for servers in 1..=9 {
-            for position in 0..servers {
-                let drawn =
-                    futures_util::future::FutureExt::now_or_never(begin_with(position, servers, async {
-                        let mut order: Vec<usize> = (0..servers).collect();
-                        fastrand::shuffle(&mut order);
-                        order[0]
-                    }));
-                assert_eq!(drawn, Some(position));
-            }
-        }
-    }
-
-    #[test]
-    fn begin_with_restores_the_random_generator() {
-        fastrand::seed(7);
-        let expected: Vec<u64> = std::iter::repeat_with(|| fastrand::u64(..)).take(3).collect();
-        fastrand::seed(7);
-        futures_util::future::FutureExt::now_or_never(begin_with(0, 3, async { fastrand::u64(..) }));
-        let drawn: Vec<u64> = std::iter::repeat_with(|| fastrand::u64(..)).take(3).collect();
-        assert_eq!(drawn, expected);
     }
 }

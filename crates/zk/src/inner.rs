@@ -34,9 +34,6 @@ pub struct Observed {
     pub pulse: Pulse,
     pub last_reply: Arc<AtomicU64>,
     pub changes: Option<Arc<dyn ChangeLogs>>,
-    /// Whether lists are requested with the parent's stat, which dates them by a transaction and adds 68
-    /// bytes to each reply.
-    pub dates_lists: bool,
     /// Rate limiter that the requests are paid to, if there is one.
     pub throttle: Option<Arc<Throttle>>,
     /// Every request in the order of sending, for the conformance tests.
@@ -56,7 +53,6 @@ impl Observed {
             pulse: Arc::default(),
             last_reply: Arc::default(),
             changes: None,
-            dates_lists: false,
             throttle: None,
             trace: None,
         }
@@ -68,7 +64,6 @@ impl Observed {
 }
 
 pub(super) struct Inner {
-    // Dropped before `parked`: a watch dropped after its client sends nothing.
     pub(super) client: Client,
     pub(super) observed: Observed,
     pub(super) owned: bool,
@@ -134,6 +129,11 @@ impl Inner {
             counts.succeeded.add(kind, u64::from(succeeded));
             counts.bytes_received += bytes;
         });
+    }
+
+    /// Records an observation that is true as of the reply that was just received.
+    pub(super) fn learn_of_reply(&self) {
+        self.news.learn(self.client.last_reply_zxid());
     }
 
     pub(super) fn listed(&self, path: &str, names: &Names) -> Arm {
@@ -213,12 +213,11 @@ impl Inner {
     }
 }
 
-/// Progress of a session in the ensemble's order of transactions since it was last reset, as proved by the stats in its replies.
+/// Progress of a session in the ensemble's order of transactions since it was last reset, as proved by its replies.
 ///
-/// A server applies all transactions in order, so a session that saw a trace of one has seen the effects of all before it. The
-/// client library hides the zxid in a reply's header. Stats contain another one, which is no higher: the zxid of the last change
-/// of the data shown. For this purpose it is just as good. A list without a node carries the zxid of that node's deletion or of a
-/// later change of the directory; a list with the node carries an older one.
+/// A server applies all transactions in order, so a session that saw a trace of one has seen the effects of all before it. A
+/// reply's header contains the last transaction that the server had applied when it read: servers read nothing while they apply
+/// one. A stat contains the last change of the data shown, which is no later; it is preferred where there is one.
 #[derive(Debug, Default)]
 pub(super) struct News {
     /// Latest transaction of which a trace was seen.
@@ -312,7 +311,6 @@ impl News {
 /// A handle to an armed watch.
 ///
 /// Dropping it leaves the watch armed, as in Java clients: its notification is still counted on arrival.
-/// [`Watch::remove`] removes it from the server, at the price of a request.
 pub struct Watch {
     armed: Option<Armed>,
     session: Rc<Inner>,
@@ -350,17 +348,6 @@ impl Watch {
         self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
     }
 
-    /// Removes the watch from the server by removeWatches, which this client library sends when an armed
-    /// watch is dropped.
-    pub fn remove(mut self) {
-        let Some(armed) = self.armed.take() else { return };
-        self.session.observed.count(clock::now(), |counts| {
-            counts.requests.add(RequestKind::RemoveWatches, 1);
-            counts.succeeded.add(RequestKind::RemoveWatches, 1);
-            counts.bytes_sent += wire::delete(&armed.path);
-            counts.bytes_received += wire::EMPTY_REPLY;
-        });
-    }
 }
 
 impl Drop for Watch {

@@ -10,7 +10,6 @@ pub mod gate;
 mod inner;
 pub mod keep_awake;
 mod multi;
-pub mod nodelay;
 mod notification;
 pub mod reach;
 pub mod reactor;
@@ -41,6 +40,9 @@ pub enum Failure {
     NotEmpty,
     #[error("not authorized")]
     NoAuth,
+    /// The session has no watch on that node.
+    #[error("no watch")]
+    NoWatch,
     /// Another negative answer of the server.
     #[error("refused: {0}")]
     Refused(String),
@@ -107,6 +109,7 @@ impl Failure {
             Self::NodeExists => "node exists",
             Self::NotEmpty => "not empty",
             Self::NoAuth => "not authorized",
+            Self::NoWatch => "no watch",
             Self::Refused(_) => "refused",
             Self::ConnectionLoss => "connection loss",
             Self::ReplyTooLong { .. } => "reply too long",
@@ -129,6 +132,7 @@ impl From<ClientError> for Failure {
             ClientError::NodeExists => Self::NodeExists,
             ClientError::NotEmpty => Self::NotEmpty,
             ClientError::NoAuth | ClientError::AuthFailed => Self::NoAuth,
+            ClientError::NoWatcher => Self::NoWatch,
             ClientError::SessionExpired | ClientError::SessionMoved => Self::SessionExpired,
             ClientError::ClientClosed | ClientError::NoHosts | ClientError::Timeout => {
                 Self::NotConnected(error.to_string())

@@ -51,8 +51,6 @@ pub struct Counted {
 impl Session {
     /// Applies all writes in one transaction, or none of them. Returns the created nodes in order.
     ///
-    /// The czxid of a created node is -1 if the server answers without a stat.
-    ///
     /// If an operation fails, the multi fails with its error; the operation is not reported.
     pub fn multi<'a>(
         &'a self,
@@ -60,9 +58,11 @@ impl Session {
     ) -> impl Future<Output = Result<Vec<Created>, Failure>> + use<'a> {
         let transacted = self.transact(operations);
         async move {
-            let created: Vec<Created> = transacted.await?.into_iter().filter_map(created).collect();
-            created.iter().for_each(|node| self.0.news.raise(node.czxid));
-            Ok(created)
+            let created = transacted.await?.into_iter().filter_map(created);
+            // The reply's transaction is the multi's own, whatever the server's version.
+            let czxid = self.0.client.last_reply_zxid();
+            self.0.news.raise(czxid);
+            Ok(created.map(|node| Created { czxid, ..node }).collect())
         }
     }
 

@@ -12,8 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::TryFutureExt;
-use futures_util::future::Either;
 use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, LockPrefix, Names, OneshotWatcher, SessionState, Stat,
 };
@@ -154,15 +152,10 @@ impl Session {
     pub fn get_children<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Names, Failure>> + 'a {
         let sent = self.sending(RequestKind::GetChildren, path, wire::read(path));
         let client = &self.0.client;
-        let request = if self.0.observed.dates_lists {
-            Either::Left(client.get_names(path).map_ok(|(names, stat)| (names, Some(stat))))
-        } else {
-            Either::Right(client.list_names(path).map_ok(|names| (names, None)))
-        };
-        let reply = self.metered(sent, request, |(names, stat)| list_size(names, stat));
+        let reply = self.metered(sent, client.list_names(path), wire::children);
         async move {
-            let (names, stat) = self.dated(reply.await)?;
-            self.0.news.learn(stat.map_or(0, |stat| stat.pzxid));
+            let names = self.dated(reply.await)?;
+            self.0.learn_of_reply();
             self.0.listed(path, &names);
             Ok(names)
         }
@@ -175,17 +168,10 @@ impl Session {
     ) -> impl Future<Output = Result<(Names, Watch), Failure>> + 'a {
         let sent = self.sending(RequestKind::GetChildrenWatch, path, wire::read(path));
         let client = &self.0.client;
-        let request = if self.0.observed.dates_lists {
-            let listing = client.get_and_watch_names(path);
-            Either::Left(listing.map_ok(|(names, stat, watcher)| (names, Some(stat), watcher)))
-        } else {
-            let listing = client.list_and_watch_names(path);
-            Either::Right(listing.map_ok(|(names, watcher)| (names, None, watcher)))
-        };
-        let reply = self.metered(sent, request, |(names, stat, _)| list_size(names, stat));
+        let reply = self.metered(sent, client.list_and_watch_names(path), |(names, _)| wire::children(names));
         async move {
-            let (names, stat, watcher) = self.dated(reply.await)?;
-            self.0.news.learn(stat.map_or(0, |stat| stat.pzxid));
+            let (names, watcher) = self.dated(reply.await)?;
+            self.0.learn_of_reply();
             let arm = self.0.listed(path, &names);
             Ok((names, self.arm(watcher, path, Some(arm))))
         }
@@ -256,6 +242,19 @@ impl Session {
         async move { reply.await.map(|stat| NodeStat::from(&stat)) }
     }
 
+    /// Asks the server whether this session has a watch on that node, as Curator does before it forgets one. Nothing is removed.
+    pub fn check_watches<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<bool, Failure>> + 'a {
+        let sent = self.sending(RequestKind::CheckWatches, path, wire::delete(path));
+        let reply = self.metered(sent, self.0.client.check_watches(path), |()| wire::EMPTY_REPLY);
+        async move {
+            match reply.await {
+                Ok(()) => Ok(true),
+                Err(Failure::NoWatch) => Ok(false),
+                Err(failure) => Err(failure),
+            }
+        }
+    }
+
     /// Waits until the session's server has applied everything that the leader had committed.
     pub fn sync<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
         let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
@@ -274,8 +273,8 @@ impl Session {
     }
 
     /// Transaction as of which the last observation since [`Session::begins_anew`] is true; `None` if
-    /// unknown. The session has seen all transactions before it, and maybe none after it. Lists are dated if
-    /// [`Observed::dates_lists`] is set, and events if the server is 3.9 or later.
+    /// unknown. The session has seen all transactions before it, and maybe none after it. Events are dated if
+    /// the server is 3.9 or later.
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
@@ -321,11 +320,11 @@ impl Session {
         async move { writing.await.ok().map(|stat| stat.mzxid) }
     }
 
-    /// Records the result of a read of a node; the date of an absence is unknown.
+    /// Records the result of a read of a node.
     fn read_ended(&self, stat: Option<&Stat>) {
         match stat {
             Some(stat) => self.0.news.raise(latest(stat)),
-            None => self.0.news.learn_undated(),
+            None => self.0.learn_of_reply(),
         }
     }
 
@@ -333,7 +332,7 @@ impl Session {
     fn dated<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
         reply.inspect_err(|failure| {
             if *failure == Failure::NoNode {
-                self.0.news.learn_undated();
+                self.0.learn_of_reply();
             }
         })
     }
@@ -405,7 +404,6 @@ impl Session {
             close(inner.client, deadline).await;
             return said == Some(true);
         }
-        // The client must be dropped first: watches dropped after it send nothing.
         close(inner.client, deadline).await.is_some()
     }
 
@@ -492,7 +490,7 @@ impl Session {
 
     fn arm(&self, watcher: OneshotWatcher, path: &str, arm: Option<Arm>) -> Watch {
         let stamp = StampWaker::new(Some(Arc::clone(&self.0.observed.pulse)));
-        let armed = Armed::new(watcher, stamp, Rc::from(path), arm);
+        let armed = Armed::new(watcher.left_set_on_drop(), stamp, Rc::from(path), arm);
         self.0.supersede(&armed);
         Watch::new(armed, Rc::clone(&self.0))
     }
@@ -541,11 +539,6 @@ impl Session {
 
 fn stat_size(stat: &Option<Stat>) -> u64 {
     if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
-}
-
-/// Bytes of the reply to a list, with or without the parent's stat.
-fn list_size(names: &Names, stat: &Option<Stat>) -> u64 {
-    wire::children(names) + stat.as_ref().map_or(0, |_| wire::STAT)
 }
 
 /// Latest transaction that left a trace in a node's stat.

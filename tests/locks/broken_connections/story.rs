@@ -78,6 +78,7 @@ impl Strike {
             9 => "sync",
             14 if self.in_release => "delete",
             14 => "create",
+            17 => "check_watches",
             18 => "remove_watches",
             other => panic!("a request of kind {other}"),
         }

@@ -101,7 +101,8 @@ const CASES: &[(&str, &[Script])] = &[
 
 /// A release by a shared object checks the watches of all waiters, in any order.
 fn in_one_order(mut sent: Lines) -> Lines {
-    for checks in sent.chunk_by_mut(|one, next| one.starts_with("exists _") && next.starts_with("exists _")) {
+    let is_check = |line: &String| line.starts_with("check_watches _");
+    for checks in sent.chunk_by_mut(|one, next| is_check(one) && is_check(next)) {
         checks.sort();
     }
     sent

@@ -47,18 +47,8 @@ impl Played {
             [Some(lines.clone()), lost].into_iter().flatten().collect::<Vec<_>>()
         };
         let theirs = ways(&self.theirs);
-        ways(&self.ours).iter().any(|ours| theirs.iter().any(|theirs| all_agree(ours, theirs)))
+        ways(&self.ours).iter().any(|ours| theirs.contains(ours))
     }
-}
-
-fn all_agree(ours: &[String], theirs: &[String]) -> bool {
-    ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| agree(ours, theirs))
-}
-
-/// Java asks with `checkWatches` whether a watch is still set; the client library here has no such request.
-fn agree(ours: &str, theirs: &str) -> bool {
-    let of = ours.strip_prefix("exists ");
-    ours == theirs || of.is_some() && of == theirs.strip_prefix("checkWatches ")
 }
 
 impl Column {

@@ -5,7 +5,7 @@ use std::iter::once;
 use zklockbench_ensemble::Role;
 
 use super::event;
-use super::{Column, Played, agree};
+use super::{Column, Played};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/conformance.md");
 
@@ -24,8 +24,7 @@ this suite sends, `>` requests that only the original sends.
 
 The comparison leaves out pings, connecting, authentication, watches that are set again after a reconnection, the session's end and
 Curator's reads of `/zookeeper/config`. It also leaves out the reads by which the drivers of kazoo, Go and WriteLock learn the
-fencing token after each grant. Requests of one kind with and without a `Stat` in the reply count as one kind. Java asks by
-`checkWatches` whether a watch is still set; the client library here has no such request and sends `exists` on the same path.
+fencing token after each grant. Requests of one kind with and without a `Stat` in the reply count as one kind.
 
 Curator's locks retry once, after 300 ms (`retry_times = 1`, `retry_sleep = \"300ms\"`). A waiter waits behind one holder, which
 releases when no request is under way.
@@ -152,15 +151,16 @@ pub fn difference(played: &Played) -> String {
     let mut shared = vec![vec![0; theirs.len() + 1]; ours.len() + 1];
     for (at, line) in ours.iter().enumerate().rev() {
         for (other, other_line) in theirs.iter().enumerate().rev() {
-            shared[at][other] = match agree(line, other_line) {
-                true => shared[at + 1][other + 1] + 1,
-                false => shared[at + 1][other].max(shared[at][other + 1]),
+            shared[at][other] = if line == other_line {
+                shared[at + 1][other + 1] + 1
+            } else {
+                shared[at + 1][other].max(shared[at][other + 1])
             };
         }
     }
     let (mut at, mut other, mut lines) = (0, 0, Vec::new());
     while at < ours.len() || other < theirs.len() {
-        if at < ours.len() && other < theirs.len() && agree(&ours[at], &theirs[other]) {
+        if at < ours.len() && other < theirs.len() && ours[at] == theirs[other] {
             lines.push(format!("  {}", ours[at]));
             (at, other) = (at + 1, other + 1);
         } else if at < ours.len() && (other == theirs.len() || shared[at + 1][other] >= shared[at][other + 1])

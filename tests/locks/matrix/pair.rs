@@ -64,7 +64,6 @@ const SESSION_GOES: &str = "Java's client replaces an expired session, and an ac
 const NO_SERVER: &str =
     "Java's client uses up its attempts while it has no connection; here a request waits for a connection.";
 const MKDIRS: &str = "Curator up to 5.4 checks for missing directories from the top downwards";
-const MISSING_LEASE: &str = "Java also asks about it when its own lease is missing; here that is left out.";
 
 const CURATOR: Pair = Pair {
     name: "curator-mutex",
@@ -123,7 +122,6 @@ const SEMAPHORE: Pair = Pair {
         ("create's reply lost", TOKEN),
         ("no server for 4 s", NO_SERVER),
         ("session expired", SESSION_GOES),
-        ("own node deleted", MISSING_LEASE),
         ("no directory", MKDIRS),
     ],
     ..CURATOR

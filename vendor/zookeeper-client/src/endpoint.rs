@@ -206,6 +206,16 @@ impl IterableEndpoints {
         fastrand::shuffle(&mut self.endpoints);
     }
 
+    /// Same as [Self::reset], with the endpoint at `first` (modulo their number) at the head. Must be called before any
+    /// shuffle.
+    pub fn reset_with_first(&mut self, first: usize) {
+        let first = first % self.endpoints.len();
+        self.endpoints.swap(0, first);
+        self.next = 0;
+        self.start = 0;
+        fastrand::shuffle(&mut self.endpoints[1..]);
+    }
+
     /// Starts an new iteration at where `peek` stopped.
     pub fn start(&mut self) {
         self.start = self.next;

@@ -31,8 +31,10 @@ counted_by! {
         Multi: "multi",
         /// sync.
         Sync: "sync",
-        /// removeWatches, which the client sends when it abandons an armed watch.
+        /// removeWatches, which some clients send when they abandon an armed watch.
         RemoveWatches: "remove_watches",
+        /// checkWatches, by which Curator asks whether a watch is still set.
+        CheckWatches: "check_watches",
     }
     /// One number for each kind of request. Files list every kind by name, including zeros: a zero was
     /// counted.

@@ -142,6 +142,7 @@ fn kind(opcode: i32, watches: bool) -> Option<RequestKind> {
         (8 | 12, true) => RequestKind::GetChildrenWatch,
         (9, _) => RequestKind::Sync,
         (14 | 22, _) => RequestKind::Multi,
+        (17, _) => RequestKind::CheckWatches,
         (18, _) => RequestKind::RemoveWatches,
         _ => return None,
     })

@@ -276,7 +276,6 @@ impl Conductor<'_> {
             negotiated_timeout_us: clock::micros(self.shared.negotiated()),
             expired: seen.expired,
             rejoined: seen.rejoined,
-            delayed: Some(self.delayed),
         }
     }
 }

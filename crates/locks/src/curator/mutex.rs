@@ -13,7 +13,7 @@ use crate::{Acquired, Entry, Held, HoldOver, LockConfig, Patience, QueueNode, St
 use zklockbench_core::catalog::{
     BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection, joined,
 };
-use zklockbench_core::measure::RequestKind::{Exists, GetChildren, GetDataWatch};
+use zklockbench_core::measure::RequestKind::{CheckWatches, GetChildren, GetDataWatch};
 use zklockbench_zk::{Failure, Session};
 
 const SHARED_OBJECT: Param = Param {
@@ -50,11 +50,11 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
         // At each release every waiter's watch is checked, and all behind the next one list and watch again.
         let waiting = n * n.saturating_sub(1) / 2;
         let woken = waiting - n.saturating_sub(1);
-        cost.requests.extend([(Exists, waiting), (GetChildren, woken), (GetDataWatch, woken)]);
+        cost.requests.extend([(CheckWatches, waiting), (GetChildren, woken), (GetDataWatch, woken)]);
         cost.names_returned = None;
     }
     if has_word(params, "revocation", revocation::ALLOWED) {
-        cost.requests.extend([(GetDataWatch, n), (Exists, n)]);
+        cost.requests.extend([(GetDataWatch, n), (CheckWatches, n)]);
         cost.events.node_deleted += n;
         cost.to_releaser += n;
     }

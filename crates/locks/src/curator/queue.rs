@@ -127,9 +127,8 @@ impl CuratorQueue {
                 return leaving.await;
             }
             // Java checks meanwhile whether the watch on the own node is set, and does not wait for the
-            // reply. This client library has no such request, so an exists stands in for it, and the watch
-            // stays armed as in Java.
-            join(session.exists(&own), leaving).await.1
+            // reply. The watch stays armed.
+            join(session.check_watches(&own), leaving).await.1
         };
         match &self.queue.wakes.object {
             Some(object) => object.release(session, &own, leaving).await,
@@ -269,12 +268,11 @@ impl SharedObject {
     /// Releases for the task whose node is `own`: checks every waiting task's watch, runs `leaving`, wakes
     /// the tasks.
     ///
-    /// Curator sends checkWatches, which the client library cannot; an exists without a watch stands in for
-    /// it. The task behind this node is left to the server's own event. In Curator all tasks share a session,
-    /// so that task's list would certainly be answered after the delete; here it might not.
+    /// The task behind this node is left to the server's own event. In Curator all tasks share a session, so
+    /// that task's list would certainly be answered after the delete; here it might not.
     pub async fn release<T>(&self, session: &Session, own: &str, leaving: impl Future<Output = T>) -> T {
         let watched: Vec<(String, Arc<Notify>)> = self.waiting().values().cloned().collect();
-        let checks = join_all(watched.iter().map(|(path, _)| session.exists(path)));
+        let checks = join_all(watched.iter().map(|(path, _)| session.check_watches(path)));
         let (_, left) = join(checks, leaving).await;
         watched.iter().filter(|(path, _)| path != own).for_each(|(_, woken)| woken.notify_one());
         left

@@ -186,7 +186,15 @@ impl CuratorSemaphore {
         let lease = joining.join(session, &self.directory, "lease-").await?.node;
         match self.wait_for_lease(session, &lease, patience).await {
             Ok(()) => Ok(lease),
-            Err(why) => Err(why.after(leave_for_certain(session, lease, self.retry)).await),
+            Err(why) => {
+                let is_missing = matches!(why, AcquireError::Failed(Failure::OwnNodeMissing));
+                let why = why.after(leave_for_certain(session, lease, self.retry)).await;
+                if is_missing {
+                    // Curator goes on whatever the answer.
+                    let _ = self.retry.around(|| session.check_watches(&self.directory)).await;
+                }
+                Err(why)
+            }
         }
     }
 
@@ -208,9 +216,9 @@ impl CuratorSemaphore {
             }
             lease.predecessor(&names)?;
             if names.len() as u64 <= self.leases {
-                // The watch stays armed; this exists stands in for Java's check whether it is.
+                // As in Java, the watch stays armed.
                 drop(watch);
-                self.retry.around(|| session.exists(&self.directory)).await?;
+                self.retry.around(|| session.check_watches(&self.directory)).await?;
                 return Ok(());
             }
             drop(names);

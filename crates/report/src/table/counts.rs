@@ -97,6 +97,7 @@ const fn heading(kind: RequestKind) -> &'static str {
         RequestKind::Multi => "multi",
         RequestKind::Sync => "sync",
         RequestKind::RemoveWatches => "remove watches",
+        RequestKind::CheckWatches => "check watches",
     }
 }
 

@@ -86,8 +86,7 @@ impl View<'_> {
             .map(|one| format!("election: {of}: {}", told(one, trial.measured_us)));
         // Failed requests are expected in trials with faults.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
-        let said = [("errors", errors), ("delayed", trial.sessions.told_delayed())];
-        let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?)));
+        let said = errors.map(|text| format!("errors: {of}: {text}"));
         let open = of_open_load(&of, trial);
         invalid
             .chain(partial)

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use crate::proto::{
     self,
     AuthPacket,
     CheckVersionRequest,
+    CheckWatchesRequest,
     CreateRequest,
     DeleteRequest,
     ExistsRequest,
@@ -48,7 +50,7 @@ pub use crate::proto::{EnsembleUpdate, Stat};
 use crate::record::{self, Record, StaticRecord};
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::SaslOptions;
-use crate::session::StateReceiver;
+use crate::session::{StateReceiver, WatchMode};
 pub use crate::session::{EventType, SessionId, SessionInfo, SessionState, WatchedEvent};
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
@@ -225,6 +227,7 @@ pub struct Client {
     session_timeout: Duration,
     requester: Arc<mpsc::UnboundedSender<Request>>,
     state_watcher: StateWatcher,
+    reply_zxid: Arc<AtomicI64>,
 }
 
 impl Client {
@@ -248,7 +251,8 @@ impl Client {
         requester: Arc<mpsc::UnboundedSender<Request>>,
         state_watcher: StateWatcher,
     ) -> Client {
-        Client { chroot, version, session, session_timeout: timeout, requester, state_watcher }
+        let reply_zxid = Default::default();
+        Client { chroot, version, session, session_timeout: timeout, requester, state_watcher, reply_zxid }
     }
 
     fn validate_path<'a>(&'a self, path: &'a str) -> Result<ChrootPath<'a>> {
@@ -289,6 +293,15 @@ impl Client {
         self.state_watcher.peek_state()
     }
 
+    /// Transaction id in the header of the reply that was handed out last, by this client or a clone: the last transaction that
+    /// the server had applied when it answered, which is the request's own if that was a write. Errors of a server have one, too.
+    /// 0 before the first reply.
+    ///
+    /// A caller that has just awaited a request finds its reply's here, if no other task uses this client meanwhile.
+    pub fn last_reply_zxid(&self) -> i64 {
+        self.reply_zxid.load(Ordering::Relaxed)
+    }
+
     /// Creates a [StateWatcher] to track future session state updates.
     pub fn state_watcher(&self) -> StateWatcher {
         let mut watcher = self.state_watcher.clone();
@@ -318,6 +331,7 @@ impl Client {
 
     fn send_marshalled_request(&self, request: MarshalledRequest) -> StateReceiver {
         let (operation, receiver) = SessionOperation::new_marshalled(request).with_responser();
+        let receiver = receiver.with_zxid(self.reply_zxid.clone());
         if let Err(err) = self.requester.unbounded_send(operation.into()) {
             let state = self.state();
             err.into_inner().into_responser().send(Err(state.to_error()));
@@ -631,6 +645,22 @@ impl Client {
     ) -> impl Future<Output = Result<(Option<Stat>, OneshotWatcher)>> + Send + '_ {
         let result = self.check_stat_internally(path, true);
         Self::map_wait(result, |(stat, watcher)| (stat, watcher.into_oneshot(&self.chroot)))
+    }
+
+    /// Asks the server whether this session has a data or child watch on given path. Nothing is removed.
+    ///
+    /// The Java client sends this before it drops one of its watchers with `removeWatches(path, watcher, WatcherType.Any, ..)`.
+    ///
+    /// # Notable errors
+    /// * [Error::NoWatcher] if there is no such watch.
+    pub fn check_watches(&self, path: &str) -> impl Future<Output = Result<()>> + Send {
+        Self::map_wait(self.check_watches_internally(path), drop)
+    }
+
+    fn check_watches_internally(&self, path: &str) -> Result<StateReceiver> {
+        let chroot_path = self.validate_path(path)?;
+        let request = CheckWatchesRequest { path: chroot_path, mode: WatchMode::Any.into() };
+        Ok(self.send_request(OpCode::CheckWatches, &request))
     }
 
     /// Sets data for node with given path and returns updated stat.
@@ -1579,6 +1609,7 @@ pub struct Connector {
     session_timeout: Duration,
     connection_timeout: Duration,
     max_frame_length: usize,
+    first_server: Option<usize>,
 }
 
 impl Connector {
@@ -1597,6 +1628,7 @@ impl Connector {
             session_timeout: Duration::ZERO,
             connection_timeout: Duration::ZERO,
             max_frame_length: usize::MAX,
+            first_server: None,
         }
     }
 
@@ -1641,6 +1673,15 @@ impl Connector {
     /// Defaults to no limit.
     pub fn with_max_frame_length(mut self, length: usize) -> Self {
         self.max_frame_length = length;
+        self
+    }
+
+    /// Specifies the server that is tried first, by its position in the connect string (modulo their number). The others
+    /// follow in random order. After a lost connection, the order of all servers is random again.
+    ///
+    /// Defaults to a random order.
+    pub fn with_first_server(mut self, position: usize) -> Self {
+        self.first_server = Some(position);
         self
     }
 
@@ -1808,7 +1849,10 @@ impl Connector {
 
     fn iterable(&self, endpoints: &[EndpointRef]) -> IterableEndpoints {
         let mut endpoints = IterableEndpoints::from(endpoints);
-        endpoints.reset();
+        match self.first_server {
+            Some(position) => endpoints.reset_with_first(position),
+            None => endpoints.reset(),
+        }
         if !self.fail_eagerly {
             endpoints.cycle();
         }

@@ -51,6 +51,13 @@ impl OneshotWatcher {
         OneshotWatcher { chroot, receiver }
     }
 
+    /// Leaves the watch set when this watcher is dropped before its event, as the Java client does: no request is sent. The
+    /// event is ignored then, unless another watcher waits for it.
+    pub fn left_set_on_drop(mut self) -> Self {
+        self.receiver.leave_set_on_drop();
+        self
+    }
+
     /// Waits for node event or session broken.
     ///
     /// # API

@@ -152,6 +152,8 @@ pub struct PersistentWatchRequest<'a> {
     pub mode: i32,
 }
 
+pub type CheckWatchesRequest<'a> = PersistentWatchRequest<'a>;
+
 impl SerializableRecord for PersistentWatchRequest<'_> {
     fn serialize(&self, buf: &mut dyn BufMut) {
         self.path.serialize(buf);

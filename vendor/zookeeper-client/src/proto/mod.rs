@@ -21,6 +21,7 @@ pub use self::check::CheckVersionRequest;
 pub use self::connect::{ConnectRequest, ConnectResponse};
 pub use self::consts::{AddWatchMode, PredefinedXid};
 pub use self::data::{
+    CheckWatchesRequest,
     CreateRequest,
     DeleteRequest,
     ExistsRequest,

@@ -198,7 +198,10 @@ impl Connector {
             #[cfg(not(feature = "tls"))]
             return Err(Error::new(ErrorKind::Unsupported, "tls not supported"));
         }
-        TcpStream::connect((endpoint.host, endpoint.port)).await.map(Connection::new_raw)
+        let stream = TcpStream::connect((endpoint.host, endpoint.port)).await?;
+        // As the Java client and the servers do. Otherwise, a second small request waits for the acknowledgement of the first.
+        stream.set_nodelay(true)?;
+        Ok(Connection::new_raw(stream))
     }
 
     pub async fn connect(&self, endpoint: EndpointRef<'_>, deadline: &mut Deadline) -> Result<Connection> {

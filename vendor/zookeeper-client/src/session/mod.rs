@@ -31,8 +31,7 @@ pub use self::request::{
     StateReceiver,
     StateResponser,
 };
-use self::types::WatchMode;
-pub use self::types::{EventType, SessionId, SessionInfo, SessionState, WatchedEvent};
+pub use self::types::{EventType, SessionId, SessionInfo, SessionState, WatchMode, WatchedEvent};
 use self::watch::WatchManager;
 pub use self::watch::{OneshotReceiver, PersistentReceiver, WatchReceiver};
 use crate::deadline::Deadline;
@@ -389,6 +388,7 @@ impl Session {
     fn handle_session_reply(
         &mut self,
         operation: SessionOperation,
+        zxid: i64,
         rc: i32,
         #[allow(unused_mut)] mut body: &[u8],
         #[allow(unused_mut)] depot: &mut Depot,
@@ -426,10 +426,10 @@ impl Session {
             let mut buf = request.0;
             buf.clear();
             buf.extend_from_slice(body);
-            responser.send(Ok((buf, watcher)));
+            responser.reply(zxid, Ok((buf, watcher)));
         } else {
             assert!(watcher.is_none());
-            responser.send(Err(Error::from(error_code)));
+            responser.reply(zxid, Err(Error::from(error_code)));
         }
         Ok(())
     }
@@ -455,7 +455,7 @@ impl Session {
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
         let operation = depot.pop_request(header.xid)?;
-        self.handle_session_reply(operation, header.err, body, depot)
+        self.handle_session_reply(operation, header.zxid, header.err, body, depot)
     }
 
     fn calc_tick_timeout(&self, session_timeout: Duration) -> Duration {
@@ -671,6 +671,7 @@ impl Session {
                     }) => {
                         self.watch_manager.remove_watcher(id, responser, depot);
                     }
+                    Some(Request::ForgetWatcher { id }) => self.watch_manager.forget_watcher(id),
                 },
                 now = tick.as_mut() => {
                     if now >= self.last_recv + self.connector.timeout() {

@@ -1,5 +1,7 @@
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut};
@@ -129,6 +131,7 @@ pub enum Operation {
 pub enum Request {
     Session(SessionOperation),
     RemoveWatcher { id: WatcherId, responser: StateResponser },
+    ForgetWatcher { id: WatcherId },
 }
 
 impl From<SessionOperation> for Request {
@@ -142,6 +145,7 @@ impl Request {
         match self {
             Self::Session(operation) => operation.responser,
             Self::RemoveWatcher { responser, .. } => responser,
+            Self::ForgetWatcher { .. } => StateResponser::none(),
         }
     }
 }
@@ -193,7 +197,7 @@ impl SessionOperation {
         let request = self.request;
         let code = request.get_code();
         let operation = Self { request, responser: StateResponser::new(sender) };
-        (operation, StateReceiver { code, receiver })
+        (operation, StateReceiver::new(code, receiver))
     }
 }
 
@@ -203,42 +207,55 @@ impl From<MarshalledRequest> for SessionOperation {
     }
 }
 
+/// What a request has led to, with the zxid of the reply's header, if it was answered.
+type Outcome = (Option<i64>, Result<(Vec<u8>, WatchReceiver), Error>);
+
 pub struct StateReceiver {
     code: OpCode,
-    receiver: oneshot::Receiver<Result<(Vec<u8>, WatchReceiver), Error>>,
+    receiver: oneshot::Receiver<Outcome>,
+    /// Where the reply's zxid is put when the reply is taken.
+    zxid: Option<Arc<AtomicI64>>,
 }
 
 impl StateReceiver {
-    pub fn new(code: OpCode, receiver: oneshot::Receiver<Result<(Vec<u8>, WatchReceiver), Error>>) -> Self {
-        Self { code, receiver }
+    pub fn new(code: OpCode, receiver: oneshot::Receiver<Outcome>) -> Self {
+        Self { code, receiver, zxid: None }
+    }
+
+    pub fn with_zxid(self, zxid: Arc<AtomicI64>) -> Self {
+        Self { zxid: Some(zxid), ..self }
     }
 }
 
 impl Future for StateReceiver {
     type Output = Result<(Vec<u8>, WatchReceiver), Error>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let code = self.code;
-        let receiver = unsafe { self.map_unchecked_mut(|r| &mut r.receiver) };
-        match receiver.poll(cx) {
+        match Pin::new(&mut self.receiver).poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(result) => match result {
                 Err(_) => {
                     Poll::Ready(Err(Error::UnexpectedError(format!("BUG: {code} expect response, but got none"))))
                 },
-                Ok(r) => Poll::Ready(r),
+                Ok((zxid, r)) => {
+                    if let (Some(zxid), Some(last)) = (zxid, &self.zxid) {
+                        last.store(zxid, Ordering::Relaxed);
+                    }
+                    Poll::Ready(r)
+                },
             },
         }
     }
 }
 
-type StateSender = oneshot::Sender<Result<(Vec<u8>, WatchReceiver), Error>>;
+type StateSender = oneshot::Sender<Outcome>;
 
 #[derive(Default, Debug)]
 pub struct StateResponser(Option<StateSender>);
 
 impl StateResponser {
-    pub fn new(sender: oneshot::Sender<Result<(Vec<u8>, WatchReceiver), Error>>) -> Self {
+    pub fn new(sender: StateSender) -> Self {
         StateResponser(Some(sender))
     }
 
@@ -246,9 +263,19 @@ impl StateResponser {
         StateResponser(None)
     }
 
-    pub fn send(mut self, result: Result<(Vec<u8>, WatchReceiver), Error>) -> bool {
+    /// Passes on what came without a reply.
+    pub fn send(self, result: Result<(Vec<u8>, WatchReceiver), Error>) -> bool {
+        self.pass_on((None, result))
+    }
+
+    /// Passes on a server's reply, with the zxid of its header.
+    pub fn reply(self, zxid: i64, result: Result<(Vec<u8>, WatchReceiver), Error>) -> bool {
+        self.pass_on((Some(zxid), result))
+    }
+
+    fn pass_on(mut self, outcome: Outcome) -> bool {
         if let Some(sender) = self.0.take() {
-            sender.send(result).ignore();
+            sender.send(outcome).ignore();
             return true;
         }
         false

@@ -40,9 +40,19 @@ impl WatchReceiver {
     }
 }
 
+/// What becomes of the watch of a dropped watcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDrop {
+    /// It is removed from the server, if no other watcher needs it.
+    Remove,
+    /// It stays set, on the server and after reconnection.
+    LeaveSet,
+}
+
 #[derive(Debug)]
 struct RemovableWatcher {
     id: WatcherId,
+    on_drop: OnDrop,
     state: Arc<sync::watch::Receiver<SessionState>>,
     unwatch: Weak<mpsc::UnboundedSender<Request>>,
 }
@@ -53,7 +63,7 @@ impl RemovableWatcher {
         state: Arc<sync::watch::Receiver<SessionState>>,
         unwatch: Weak<mpsc::UnboundedSender<Request>>,
     ) -> Self {
-        Self { id, state, unwatch }
+        Self { id, on_drop: OnDrop::Remove, state, unwatch }
     }
 
     fn into_parts(self) -> (WatcherId, Arc<sync::watch::Receiver<SessionState>>, Weak<mpsc::UnboundedSender<Request>>) {
@@ -94,7 +104,11 @@ impl RemovableWatcher {
 impl Drop for RemovableWatcher {
     fn drop(&mut self) {
         if let Some(unwatch) = self.unwatch.upgrade() {
-            unwatch.unbounded_send(Request::RemoveWatcher { id: self.id, responser: Default::default() }).ignore();
+            let request = match self.on_drop {
+                OnDrop::Remove => Request::RemoveWatcher { id: self.id, responser: Default::default() },
+                OnDrop::LeaveSet => Request::ForgetWatcher { id: self.id },
+            };
+            unwatch.unbounded_send(request).ignore();
         }
     }
 }
@@ -113,6 +127,10 @@ impl OneshotReceiver {
         state: Arc<sync::watch::Receiver<SessionState>>,
     ) -> Self {
         OneshotReceiver { watcher: RemovableWatcher::new(id, state, unwatch), receiver: Some(receiver) }
+    }
+
+    pub fn leave_set_on_drop(&mut self) {
+        self.watcher.on_drop = OnDrop::LeaveSet;
     }
 
     pub async fn recv(mut self) -> WatchedEvent {
@@ -198,6 +216,12 @@ impl Watch {
 
     fn has_mode(&self, mode: WatchMode) -> bool {
         self.watchers.iter().any(|watch| watch.kind.into_remove_mode() == mode)
+    }
+
+    /// Whether another watcher keeps the same watch set.
+    fn has_twin(&self, id: WatcherId) -> bool {
+        let kind = self.watchers.iter().find(|watcher| watcher.id == id).map(|watcher| watcher.kind);
+        self.watchers.iter().any(|watcher| watcher.id != id && Some(watcher.kind) == kind)
     }
 
     fn remove_watcher(&mut self, id: WatcherId) -> Option<Watcher> {
@@ -422,6 +446,16 @@ impl WatchManager {
         }
     }
 
+    /// Forgets a watcher, unless it is the only one that keeps its watch set.
+    pub fn forget_watcher(&mut self, watcher_id: WatcherId) {
+        let Some(path) = self.watching_paths.get(&watcher_id) else { return };
+        let Some(watch) = self.watches.get_mut(*path) else { return };
+        if watch.has_twin(watcher_id) {
+            watch.remove_watcher(watcher_id);
+            self.watching_paths.remove(&watcher_id);
+        }
+    }
+
     fn send_and_clear_watches(&self, last_zxid: i64, paths: &mut [Vec<&str>; 5], i: usize, depot: &mut Depot) {
         let (n, op_code) = if i <= 2 { (3, OpCode::SetWatches) } else { (5, OpCode::SetWatches2) };
         let request = SetWatchesRequest { relative_zxid: last_zxid, paths: &paths[..n] };
@@ -445,7 +479,7 @@ impl WatchManager {
                 if !contains[i] {
                     contains[i] = true;
                     paths[i].push(path.as_str());
-                    index = index.max(index);
+                    index = index.max(i);
                     bytes += path.len();
                     if bytes > SET_WATCHES_MAX_BYTES {
                         self.send_and_clear_watches(last_zxid, &mut paths, index, depot);
