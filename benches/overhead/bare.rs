@@ -1,9 +1,7 @@
 //! `predecessor-watch` straight on the client library: the same requests on the same kind of threads, and
 //! nothing that is counted but how often the lock was acquired.
 //!
-//! Each loop is a separate process, because all threads of a process share one reactor: whichever waits for events
-//! reads those of the others, too, and has to wake them. Beside a trial in the same process the one that does less gets
-//! that role more often, which costs the other 1 % of its throughput.
+//! Each loop is a separate process, so that it shares nothing with the trial beside it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

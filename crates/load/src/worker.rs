@@ -1,8 +1,7 @@
 //! A generator thread: its runtime, its contenders, its recorder.
 //!
-//! Each thread runs its contenders and their sessions alternately on one reactor. A reply is read, decoded
-//! and passed to its contender on the same thread, and all measurements go to a recorder that no other thread
-//! sees.
+//! Each thread runs its contenders and their sessions on its own runtime. A reply is read, decoded and passed
+//! to its contender on the same thread, and all measurements go to a recorder that no other thread sees.
 
 use std::cell::RefCell;
 use std::rc::Rc;

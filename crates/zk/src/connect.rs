@@ -271,7 +271,8 @@ impl Target {
     }
 
     fn connector(&self) -> Connector {
-        let mut connector = Client::connector().with_max_frame_length(LONGEST_FRAME);
+        let mut connector =
+            Client::connector().with_max_frame_length(LONGEST_FRAME).with_spawn(reactor::spawn_for_client);
         if let Some(digest) = &self.access.digest {
             connector = connector.with_auth("digest", digest.0.as_bytes());
         }

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use async_executor::Task;
-
+use super::reactor::Task;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 

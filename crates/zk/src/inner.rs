@@ -347,7 +347,6 @@ impl Watch {
     pub fn is_armed(&self) -> bool {
         self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
     }
-
 }
 
 impl Drop for Watch {

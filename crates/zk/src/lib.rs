@@ -1,6 +1,7 @@
 //! The only interface to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
 
 pub mod admin;
+mod alarm;
 mod caught_up;
 pub mod changes;
 mod connect;

@@ -1,77 +1,99 @@
-//! The contenders' executor, on the reactor that the ZooKeeper client uses.
+//! The contenders' runtime: a tokio runtime of one thread, on which a contender and its session live.
 //!
-//! The client does its I/O through async-io, whatever runtime its tasks run on. With another runtime, every
-//! reply crosses from async-io's thread to the runtime's, which costs two context switches and a third of the
-//! processor time. A generator thread therefore drives async-io's reactor itself: a reply is read, decoded
-//! and passed to its contender on one thread.
+//! A reply is read, decoded and passed to its contender on one thread, and no other thread takes part.
 //!
 //! Deadlines of requests are many, long and hardly ever reached, and a timer for each would cost as much as
 //! the request. A waiting request therefore only leaves its waker in a slot, and a periodic sweep wakes those
 //! whose deadline has passed. Deadlines are accurate to a tenth of a second, which suffices for a session
-//! timeout.
+//! timeout. Sleeps are many, short and measured: they have an [alarm](super::alarm) of their own.
 
 use std::cell::RefCell;
-use std::pin::pin;
-use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use async_executor::LocalExecutor;
-use async_io::Timer;
-use futures_util::future::{Either, select};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::alarm::Alarm;
 use super::gate::TaskScope;
 use zklockbench_core::clock::{self, Stamp};
-
-pub use async_executor::Task;
-
-thread_local! {
-    static HERE: RefCell<Option<Rc<LocalExecutor<'static>>>> = const { RefCell::new(None) };
-}
 
 /// Interval of the sweep for requests whose deadline has passed.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs a future to its end on this thread, together with everything that it starts here.
+/// Runs a future to its end on this thread, together with everything that it starts here. What is still running then ends with
+/// it.
+///
+/// # Panics
+/// If the system has no file descriptor left for a runtime.
+#[expect(clippy::expect_used, reason = "said above")]
 pub fn block_on<T>(main: impl Future<Output = T>) -> T {
-    let executor = Rc::new(LocalExecutor::new());
-    let spawner = Spawner(Rc::clone(&executor));
-    let _scope = spawns_core::enter(&spawner);
-    let before = HERE.replace(Some(Rc::clone(&executor)));
-    executor.spawn(sweep()).detach();
-    let value = async_io::block_on(executor.run(main));
-    HERE.set(before);
+    let mut builder = Builder::new_current_thread();
+    let runtime =
+        builder.enable_all().build_local(LocalOptions::default()).expect("a file descriptor for a runtime");
+    let value = runtime.block_on(async {
+        let _alarm = Alarm::install();
+        let _sweep = spawn_local(sweep());
+        main.await
+    });
+    // Does not wait for a name that is being looked up.
+    runtime.shutdown_background();
     value
 }
 
 async fn sweep() {
     loop {
-        sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(SWEEP_EVERY).await;
         wake(clock::now());
     }
 }
 
-/// Spawns the client library's tasks on the same executor.
-struct Spawner(Rc<LocalExecutor<'static>>);
+/// A task of this thread. Dropping the handle cancels the task; detaching it lets the task continue.
+#[derive(Debug)]
+pub struct Task<T>(AbortOnDropHandle<T>);
 
-impl spawns_core::Spawn for Spawner {
-    fn spawn(&self, task: spawns_core::Task) {
-        let work = Box::into_pin(task.future);
-        match TaskScope::here() {
-            Some(scope) => scope.keep(self.0.spawn(scope.around(work))),
-            None => self.0.spawn(work).detach(),
+impl<T> Task<T> {
+    pub fn detach(self) {
+        drop(self.0.detach());
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = T;
+
+    /// A panic of the task goes on here.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Poll::Ready(ended) = Pin::new(&mut self.0).poll(cx) else { return Poll::Pending };
+        match ended.map_err(JoinError::try_into_panic) {
+            Ok(value) => Poll::Ready(value),
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The runtime ends, and the caller with it.
+            Err(Err(_)) => Poll::Pending,
         }
     }
 }
 
-/// Starts a task on the caller's thread. Dropping the handle cancels the task; detaching it lets the task
-/// continue. Contenders use [`spawn_detached`], whose tasks end with the contender.
+/// Starts a task on the caller's thread. Contenders use [`spawn_detached`], whose tasks end with the
+/// contender.
 ///
 /// # Panics
 /// Outside of [`block_on`].
-#[allow(clippy::expect_used, reason = "a session is used within `block_on` only")]
 pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
-    HERE.with_borrow(|here| here.as_ref().expect("within reactor::block_on").spawn(future))
+    Task(AbortOnDropHandle::new(tokio::task::spawn_local(future)))
+}
+
+/// Starts a task of the client: that of a contender's session is behind the contender's gate.
+pub(super) fn spawn_for_client(task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+    match TaskScope::here() {
+        Some(scope) => scope.keep(spawn_local(scope.around(task))),
+        None => drop(tokio::spawn(task)),
+    }
 }
 
 /// Starts a background task of a contender's lock: behind the contender's gate, and ended with the contender
@@ -93,37 +115,34 @@ pub fn spawn_closing(closing: impl Future<Output = ()> + 'static) {
 }
 
 pub async fn sleep(duration: Duration) {
-    Timer::after(duration).await;
+    sleep_until(Some(clock::now().saturating_add(clock::micros(duration)))).await;
 }
 
 /// Sleeps until that time, or forever without one.
 pub async fn sleep_until(at: Option<Stamp>) {
-    match at {
-        Some(at) => sleep(Duration::from_micros(at.saturating_sub(clock::now()))).await,
-        None => std::future::pending().await,
+    let Some(at) = at else { return std::future::pending().await };
+    match Alarm::here() {
+        Some(alarm) => alarm.wait(at).await,
+        None => tokio::time::sleep(Duration::from_micros(at.saturating_sub(clock::now()))).await,
     }
 }
 
-/// Lets the other tasks of this thread run.
+/// Lets the other tasks of this thread run. Unlike tokio's, it does not look for events of the system first.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {
         if std::mem::replace(&mut yielded, true) {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
-        std::task::Poll::Pending
+        Poll::Pending
     })
     .await;
 }
 
 /// Runs work with a time limit; `None` if the limit was reached first.
 pub async fn timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let work = std::pin::pin!(work);
-    match select(work, Timer::after(limit)).await {
-        Either::Left((value, _)) => Some(value),
-        Either::Right(_) => None,
-    }
+    tokio::time::timeout(limit, work).await.ok()
 }
 
 thread_local! {

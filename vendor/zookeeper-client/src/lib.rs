@@ -23,12 +23,8 @@
 //! * `sasl-digest-md5`: Toggle only DIGEST-MD5 SASL support.
 //!
 //! ## Async runtime support
-//! This library uses [asyncs](https://docs.rs/asyncs) and [spawns](https://docs.rs/spawns) to
-//! spawn asynchronous tasks. It exposes runtime feature flags for handy. Please refer their docs
-//! for references.
-//! * `tokio`: Toggle support for [tokio](https://docs.rs/tokio).
-//! * `smol`: Toggle support for [smol](https://docs.rs/smol) builtin global executor.
-//! * `async-global-executor`: Toggle support for [async-global-executor](https://docs.rs/async-global-executor).
+//! Sessions run on [tokio](https://docs.rs/tokio), whose runtime must have sockets and timers. See also
+//! [Connector::with_spawn].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

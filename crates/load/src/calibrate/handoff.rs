@@ -206,7 +206,6 @@ async fn hand_over(
 }
 
 async fn pause(rest: Option<Duration>) {
-    // Even a pause of zero length would run the reactor.
     if let Some(rest) = rest {
         reactor::sleep(rest).await;
     }

@@ -312,8 +312,7 @@ impl Words {
     }
 }
 
-/// Works with several sessions per server, on a separate thread that drives the client library's reactor like
-/// a generator thread.
+/// Works with several sessions per server, on a separate thread with a runtime like a generator thread's.
 async fn with_sessions<T, Work>(
     site: CalibrationSite,
     each: usize,

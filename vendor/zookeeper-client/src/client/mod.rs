@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::mem::ManuallyDrop;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use const_format::formatcp;
 use derive_where::derive_where;
 use either::{Either, Left, Right};
 use futures::channel::mpsc;
+use futures::FutureExt;
 use ignore_result::Ignore;
 use thiserror::Error;
 use tracing::instrument;
@@ -57,6 +59,9 @@ use crate::tls::TlsOptions;
 use crate::util;
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Starts a task of a client. See [Connector::with_spawn].
+pub type Spawn = fn(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 /// CreateMode specifies ZooKeeper znode type. It covers all znode types with help from
 /// [CreateOptions::with_ttl].
@@ -228,6 +233,7 @@ pub struct Client {
     requester: Arc<mpsc::UnboundedSender<Request>>,
     state_watcher: StateWatcher,
     reply_zxid: Arc<AtomicI64>,
+    spawn: Spawn,
 }
 
 impl Client {
@@ -250,9 +256,10 @@ impl Client {
         timeout: Duration,
         requester: Arc<mpsc::UnboundedSender<Request>>,
         state_watcher: StateWatcher,
+        spawn: Spawn,
     ) -> Client {
         let reply_zxid = Default::default();
-        Client { chroot, version, session, session_timeout: timeout, requester, state_watcher, reply_zxid }
+        Client { chroot, version, session, session_timeout: timeout, requester, state_watcher, reply_zxid, spawn }
     }
 
     fn validate_path<'a>(&'a self, path: &'a str) -> Result<ChrootPath<'a>> {
@@ -521,9 +528,10 @@ impl Client {
 
     // TODO: move these to session side so to eliminate owned Client and String.
     fn delete_background(self, path: String) {
-        asyncs::spawn(async move {
+        let spawn = self.spawn;
+        spawn(Box::pin(async move {
             self.delete_foreground(&path).await;
-        });
+        }));
     }
 
     async fn delete_foreground(&self, path: &str) {
@@ -531,7 +539,8 @@ impl Client {
     }
 
     fn delete_ephemeral_background(self, prefix: String, unique: bool) {
-        asyncs::spawn(async move {
+        let spawn = self.spawn;
+        let deleting = async move {
             let (parent, tree, name) = util::split_path(&prefix);
             let mut children = Self::retry_on_connection_loss(|| self.list_children(parent)).await?;
             if unique {
@@ -563,7 +572,8 @@ impl Client {
                 }
             }
             Ok(())
-        });
+        };
+        spawn(Box::pin(deleting.map(drop)));
     }
 
     fn get_data_internally(
@@ -1610,6 +1620,7 @@ pub struct Connector {
     connection_timeout: Duration,
     max_frame_length: usize,
     first_server: Option<usize>,
+    spawn: Spawn,
 }
 
 impl Connector {
@@ -1629,6 +1640,7 @@ impl Connector {
             connection_timeout: Duration::ZERO,
             max_frame_length: usize::MAX,
             first_server: None,
+            spawn: |task| drop(tokio::spawn(task)),
         }
     }
 
@@ -1682,6 +1694,15 @@ impl Connector {
     /// Defaults to a random order.
     pub fn with_first_server(mut self, position: usize) -> Self {
         self.first_server = Some(position);
+        self
+    }
+
+    /// Specifies how the tasks of the client are started: the session's own, and those that clean up after its locks. They must
+    /// run in a tokio runtime with sockets and timers.
+    ///
+    /// Defaults to [tokio::spawn].
+    pub fn with_spawn(mut self, spawn: Spawn) -> Self {
+        self.spawn = spawn;
         self
     }
 
@@ -1826,7 +1847,7 @@ impl Connector {
     #[instrument(name = "connect", skip_all, fields(session))]
     async fn connect_internally(self, secure: bool, cluster: &str) -> Result<Client> {
         let (endpoints, chroot) = endpoint::parse_connect_string(cluster, secure)?;
-        let server_version = self.server_version;
+        let (server_version, spawn) = (self.server_version, self.spawn);
         let mut endpoints = self.iterable(&endpoints);
         let (sender, receiver) = mpsc::unbounded();
         let sender = Arc::new(sender);
@@ -1839,11 +1860,11 @@ impl Connector {
         let mut state_watcher = StateWatcher::new(session.subscribe_state());
         // Consume all state changes so far.
         state_watcher.state();
-        asyncs::spawn(async move {
+        spawn(Box::pin(async move {
             session.serve(endpoints, conn, buf, depot, receiver).await;
-        });
+        }));
         let client =
-            Client::new(chroot.to_owned(), server_version, session_info, session_timeout, sender, state_watcher);
+            Client::new(chroot.to_owned(), server_version, session_info, session_timeout, sender, state_watcher, spawn);
         Ok(client)
     }
 
@@ -2401,7 +2422,7 @@ mod tests {
         .is_equal_to(Error::BadArguments(&"directory node must not be sequential"));
     }
 
-    #[test_log::test(asyncs::test)]
+    #[test_log::test(tokio::test)]
     async fn session_last_zxid_seen() {
         use testcontainers::clients::Cli as DockerCli;
         use testcontainers::core::{Healthcheck, WaitFor};

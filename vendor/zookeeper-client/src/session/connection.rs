@@ -3,16 +3,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_io::Timer;
-use async_net::TcpStream;
-use asyncs::select;
-use bytes::buf::BufMut;
-use futures::io::BufReader;
-use futures::prelude::*;
-use futures_lite::AsyncReadExt;
-#[cfg(feature = "tls")]
-pub use futures_rustls::client::TlsStream;
 use ignore_result::Ignore;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time;
+#[cfg(feature = "tls")]
+pub use tokio_rustls::client::TlsStream;
 use tracing::{debug, trace};
 
 use crate::deadline::Deadline;
@@ -27,27 +23,8 @@ pub enum Connection {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-pub trait AsyncReadToBuf: AsyncReadExt {
-    async fn read_to_buf(&mut self, buf: &mut impl BufMut) -> Result<usize>
-    where
-        Self: Unpin, {
-        let chunk = buf.chunk_mut();
-        let read_to =
-            unsafe { std::mem::transmute::<&mut [std::mem::MaybeUninit<u8>], &mut [u8]>(chunk.as_uninit_slice_mut()) };
-        let n = self.read(read_to).await?;
-        if n != 0 {
-            unsafe {
-                buf.advance_mut(n);
-            }
-        }
-        Ok(n)
-    }
-}
-
-impl<T> AsyncReadToBuf for T where T: AsyncReadExt {}
-
 impl AsyncRead for Connection {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         match self.get_mut() {
             Self::Raw(stream) => Pin::new(stream).poll_read(cx, buf),
             #[cfg(feature = "tls")]
@@ -81,11 +58,19 @@ impl AsyncWrite for Connection {
         }
     }
 
-    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match self.get_mut() {
-            Self::Raw(stream) => Pin::new(stream).poll_close(cx),
+            Self::Raw(stream) => Pin::new(stream).poll_shutdown(cx),
             #[cfg(feature = "tls")]
-            Self::Tls(stream) => Pin::new(stream).poll_close(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Raw(stream) => stream.is_write_vectored(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 }
@@ -95,7 +80,7 @@ pub struct ConnReader<'a> {
 }
 
 impl AsyncRead for ConnReader<'_> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         Pin::new(&mut self.get_mut().conn).poll_read(cx, buf)
     }
 }
@@ -117,8 +102,12 @@ impl AsyncWrite for ConnWriter<'_> {
         Pin::new(&mut self.get_mut().conn).poll_flush(cx)
     }
 
-    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().conn).poll_close(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.get_mut().conn).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.conn.is_write_vectored()
     }
 }
 
@@ -145,7 +134,7 @@ impl Connection {
         let mut line = String::new();
         let mut reader = BufReader::new(self);
         reader.read_line(&mut line).await?;
-        reader.close().await.ignore();
+        reader.shutdown().await.ignore();
         Ok(line)
     }
 
@@ -204,13 +193,10 @@ impl Connector {
         Ok(Connection::new_raw(stream))
     }
 
-    pub async fn connect(&self, endpoint: EndpointRef<'_>, deadline: &mut Deadline) -> Result<Connection> {
-        select! {
-            biased;
-            r = self.connect_endpoint(endpoint) => r,
-            _ = unsafe { Pin::new_unchecked(deadline) } => Err(Error::new(ErrorKind::TimedOut, "deadline exceed")),
-            _ = Timer::after(self.timeout) => Err(Error::new(ErrorKind::TimedOut, format!("connection timeout{:?} exceed", self.timeout))),
-        }
+    pub async fn connect(&self, endpoint: EndpointRef<'_>, deadline: &Deadline) -> Result<Connection> {
+        let timeout = self.timeout.min(deadline.timeout());
+        let connecting = time::timeout(timeout, self.connect_endpoint(endpoint)).await;
+        connecting.unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, format!("connection timeout {timeout:?} exceed"))))
     }
 
     pub async fn seek_for_writable(self, endpoints: &mut IterableEndpoints) -> Option<EndpointRef<'_>> {
@@ -218,10 +204,10 @@ impl Connector {
         let max_timeout = Duration::from_secs(60);
         let mut i = 0;
         let mut timeout = Duration::from_millis(100);
-        let mut deadline = Deadline::never();
+        let deadline = Deadline::never();
         while let Some(endpoint) = endpoints.peek() {
             i += 1;
-            match self.connect(endpoint, &mut deadline).await {
+            match self.connect(endpoint, &deadline).await {
                 Ok(conn) => match conn.command_isro().await {
                     // Safety: https://github.com/rust-lang/rust/issues/74068
                     Ok(true) => {
@@ -239,10 +225,10 @@ impl Connector {
                     "fails to contact writable server from endpoints {:?}",
                     endpoints.endpoints()
                 );
-                Timer::after(timeout).await;
+                time::sleep(timeout).await;
                 timeout = max_timeout.min(timeout * 2);
             } else {
-                Timer::after(Duration::from_millis(5)).await;
+                time::sleep(Duration::from_millis(5)).await;
             }
         }
         None
@@ -257,11 +243,11 @@ mod tests {
     use crate::deadline::Deadline;
     use crate::endpoint::EndpointRef;
 
-    #[asyncs::test]
+    #[tokio::test]
     async fn raw() {
         let connector = Connector::new();
         let endpoint = EndpointRef::new("host1", 2181, true);
-        let err = connector.connect(endpoint, &mut Deadline::never()).await.unwrap_err();
+        let err = connector.connect(endpoint, &Deadline::never()).await.unwrap_err();
         assert_eq!(err.kind(), ErrorKind::Unsupported);
     }
 }

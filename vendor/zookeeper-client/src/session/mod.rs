@@ -6,19 +6,18 @@ mod types;
 mod watch;
 mod xid;
 
-use std::pin::pin;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use async_io::Timer;
-use asyncs::{select, sync};
 use futures::channel::mpsc;
-use futures::{AsyncWriteExt, StreamExt};
-use ignore_result::Ignore;
+use futures::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Interval;
+use tokio::{select, sync};
 use tracing::field::display;
 use tracing::{debug, info, instrument, warn, Span};
 
-use self::connection::{AsyncReadToBuf, Connection, Connector};
+use self::connection::{Connection, Connector};
 pub use self::depot::Depot;
 use self::event::WatcherEvent;
 pub use self::request::{
@@ -291,7 +290,7 @@ impl Session {
         }
         self.session_state = state;
         self.watch_manager.dispatch_session_state(state);
-        self.state_sender.send(state).ignore();
+        self.state_sender.send_replace(state);
     }
 
     fn resolve_start_error(&mut self, err: &Error) {
@@ -592,10 +591,10 @@ impl Session {
     ) -> Result<(), Error> {
         let mut pinged = false;
         let (mut reader, mut writer) = conn.split();
-        let mut tick = pin!(Timer::interval(self.tick_timeout));
+        let mut tick = self.ticks();
         while !(self.session_state.is_connected() && depot.is_empty()) {
             select! {
-                r = reader.read_to_buf(buf) => match r.map_err(Error::other)? {
+                r = reader.read_buf(buf) => match r.map_err(Error::other)? {
                     0 => return Err(Error::ConnectionLoss),
                     _ => self.handle_recv_buf(buf, depot)?,
                 },
@@ -603,7 +602,8 @@ impl Session {
                     r?;
                     self.last_send = Instant::now();
                 },
-                now = tick.as_mut() => {
+                now = tick.tick() => {
+                    let now = now.into_std();
                     if now >= self.last_recv + self.connector.timeout() {
                         return Err(Error::with_message(format!("no response from connection in {}ms", self.connector.timeout().as_millis())));
                     }
@@ -617,6 +617,10 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    fn ticks(&self) -> Interval {
+        tokio::time::interval_at(tokio::time::Instant::now() + self.tick_timeout, self.tick_timeout)
     }
 
     async fn poll<T>(f: &mut Option<impl std::future::Future<Output = T>>) -> T {
@@ -638,7 +642,7 @@ impl Session {
         self.sasl_session.take();
         let mut seek_for_writable =
             if self.session.readonly { Some(self.connector.clone().seek_for_writable(endpoints)) } else { None };
-        let mut tick = pin!(Timer::interval(self.tick_timeout));
+        let mut tick = self.ticks();
         let mut err = None;
         let mut channel_halted = false;
         depot.start();
@@ -650,7 +654,7 @@ impl Session {
                     err = Some(Error::with_message(format!("encounter writable server {endpoint}")));
                     channel_halted = true;
                 },
-                r = reader.read_to_buf(buf) => match r.map_err(Error::other)? {
+                r = reader.read_buf(buf) => match r.map_err(Error::other)? {
                     0 => return Err(Error::ConnectionLoss),
                     _ => self.handle_recv_buf(buf, depot)?,
                 },
@@ -673,7 +677,8 @@ impl Session {
                     }
                     Some(Request::ForgetWatcher { id }) => self.watch_manager.forget_watcher(id),
                 },
-                now = tick.as_mut() => {
+                now = tick.tick() => {
+                    let now = now.into_std();
                     if now >= self.last_recv + self.connector.timeout() {
                         return Err(Error::with_message(format!("no response from connection in {}ms", self.connector.timeout().as_millis())));
                     }
@@ -732,7 +737,7 @@ impl Session {
     async fn start_once(
         &mut self,
         endpoints: &mut IterableEndpoints,
-        deadline: &mut Deadline,
+        deadline: &Deadline,
         buf: &mut Vec<u8>,
         depot: &mut Depot,
     ) -> Result<Connection, Error> {
@@ -806,8 +811,8 @@ impl Session {
             "attempts new connections to {:?}",
             endpoints.endpoints()
         );
-        let mut deadline = Deadline::until(self.last_recv + session_timeout);
-        let mut last_error = match self.start_once(endpoints, &mut deadline, buf, depot).await {
+        let deadline = Deadline::until(self.last_recv + session_timeout);
+        let mut last_error = match self.start_once(endpoints, &deadline, buf, depot).await {
             Err(err) => err,
             Ok(conn) => return Ok(conn),
         };
@@ -821,7 +826,7 @@ impl Session {
             if deadline.elapsed() {
                 return Err(Error::Timeout);
             }
-            match self.start_once(endpoints, &mut deadline, buf, depot).await {
+            match self.start_once(endpoints, &deadline, buf, depot).await {
                 Err(err) => {
                     last_error = err;
                     continue;

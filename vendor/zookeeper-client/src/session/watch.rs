@@ -1,11 +1,11 @@
 use std::sync::{Arc, Weak};
 
-use asyncs::sync;
 use futures::channel::{mpsc, oneshot};
 use futures::StreamExt;
 use hashbrown::HashMap;
 use hashlink::LinkedHashSet;
 use ignore_result::Ignore;
+use tokio::sync;
 use tracing::error;
 
 use super::depot::Depot;
@@ -564,8 +564,8 @@ impl WatcherKind {
 mod tests {
     use std::sync::Arc;
 
-    use asyncs::sync;
     use futures::channel::mpsc;
+    use tokio::sync;
 
     use super::*;
 

@@ -1,11 +1,11 @@
 use std::sync::{Arc, RwLock};
 
-use async_net::TcpStream;
-use futures_rustls::client::TlsStream;
-use futures_rustls::TlsConnector;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::ServerName;
 use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::TlsConnector;
 use tracing::warn;
 
 use super::{NoHostnameVerificationServerCertVerifier, TlsCerts, TlsClientOptions, TlsDynamicCerts, TlsInnerCerts};
@@ -177,14 +177,11 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
-    use async_net::{TcpListener, TcpStream};
-    use asyncs::task::TaskHandle;
     use atomic_write_file::AtomicWriteFile;
     use futures::channel::mpsc;
     use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender};
     use futures::join;
     use futures::stream::StreamExt;
-    use futures_rustls::{TlsAcceptor, TlsStream};
     use notify::{Event, RecursiveMode, Watcher};
     use rcgen::{
         Certificate,
@@ -202,6 +199,9 @@ mod tests {
     use rustls::RootCertStore;
     use rustls_pki_types::PrivatePkcs8KeyDer;
     use tempfile::TempDir;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
+    use tokio_rustls::{TlsAcceptor, TlsStream};
     use x509_parser::prelude::*;
 
     use crate::tls::{TlsCa, TlsCerts, TlsClient, TlsDynamicCerts, TlsIdentity, TlsOptions};
@@ -365,20 +365,20 @@ mod tests {
             join!(listener.accept(), async { client.connect(host, listener.local_port()).await.unwrap() });
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     async fn hostname_verification_ok() {
         hostname_verification(true, HOSTNAME, false).await;
         hostname_verification(false, HOSTNAME, false).await;
         hostname_verification(false, MISTMATCH_HOSTNAME, false).await;
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     #[should_panic(expected = "NotValidForName")]
     async fn hostname_verification_failure() {
         hostname_verification(true, MISTMATCH_HOSTNAME, false).await;
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     #[should_panic(expected = "InvalidCertificate(Revoked)")]
     async fn no_hostname_verification_with_crls() {
         hostname_verification(false, MISTMATCH_HOSTNAME, true).await;
@@ -399,7 +399,7 @@ mod tests {
     #[rstest::rstest]
     #[case::fips_force(true)]
     #[case::fips_none(false)]
-    #[asyncs::test]
+    #[tokio::test]
     #[test_fork::fork]
     async fn with_fips(#[case] fips: bool) {
         rustls::crypto::CryptoProvider {
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(fips, config.fips());
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     async fn with_pem_identity() {
         let (ca, listener) = listen().await;
 
@@ -457,7 +457,7 @@ mod tests {
         assert_client_name(&listener, &client, "client1").await;
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     #[should_panic(expected = "InvalidCertificate(Revoked)")]
     async fn with_crls() {
         let (mut ca, listener) = listen().await;
@@ -476,7 +476,7 @@ mod tests {
         assert_client_name(&listener, &client, "client1").await;
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     async fn with_static_certs() {
         let (ca, listener) = listen().await;
 
@@ -497,7 +497,7 @@ mod tests {
         assert_client_name(&listener, &client, "client1").await;
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     async fn with_dynamic_certs() {
         let (ca, listener) = listen().await;
 
@@ -538,7 +538,7 @@ mod tests {
         dir: TempDir,
         certs: TlsDynamicCerts,
         feedback: UnboundedReceiver<()>,
-        _task: TaskHandle<()>,
+        _task: JoinHandle<()>,
     }
 
     struct EventSender {
@@ -561,7 +561,7 @@ mod tests {
             Self { ca, dir, certs, feedback, _task }
         }
 
-        fn load_dynamic_certs(ca: &Ca, dir: &Path) -> (TlsDynamicCerts, UnboundedReceiver<()>, TaskHandle<()>) {
+        fn load_dynamic_certs(ca: &Ca, dir: &Path) -> (TlsDynamicCerts, UnboundedReceiver<()>, JoinHandle<()>) {
             let cert_path = dir.join("cert.pem").to_path_buf();
             let key_path = dir.join("cert.key.pem").to_path_buf();
 
@@ -580,7 +580,7 @@ mod tests {
             let dynamic_certs_updator = dynamic_certs.clone();
 
             let (feedback_sender, feedback_receiver) = mpsc::unbounded();
-            let task = asyncs::spawn(async move {
+            let task = tokio::spawn(async move {
                 let (tx, mut rx) = mpsc::unbounded();
                 let mut watcher = notify::recommended_watcher(EventSender { sender: tx }).unwrap();
                 watcher.watch(&cert_path, RecursiveMode::NonRecursive).unwrap();
@@ -599,8 +599,7 @@ mod tests {
                         .update_identity(Some(TlsIdentity::from_pem(&client_cert, &client_key).unwrap()));
                     feedback_sender.unbounded_send(()).unwrap();
                 }
-            })
-            .attach();
+            });
             (dynamic_certs, feedback_receiver, task)
         }
 
@@ -621,7 +620,7 @@ mod tests {
         }
     }
 
-    #[asyncs::test]
+    #[tokio::test]
     async fn with_file_based_dynamic_certs() {
         let (ca, listener) = listen().await;
 
