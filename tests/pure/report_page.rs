@@ -239,3 +239,12 @@ fn a_run_with_gaps_lists_what_is_missing() {
     assert!(page.contains("no chart, because"));
     assert!(!page.contains("NaN") && !page.contains(">inf"));
 }
+
+#[test]
+fn a_generator_that_ran_all_the_time_is_reported_with_its_cell() {
+    // Given two threads, of which the second cell needs all
+    let run = run(&["polling", "baton"], |at, trial| trial.health.cpu_share = [1.7, 1.9][at]);
+    let remarks = View::of(&run).remarks;
+    let busy: Vec<&String> = remarks.iter().filter(|remark| remark.starts_with("busy generator: ")).collect();
+    assert!(matches!(busy[..], [one] if one.contains("baton") && one.contains("95 %")), "{remarks:?}");
+}

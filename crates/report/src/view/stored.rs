@@ -6,7 +6,7 @@ use toml::Table;
 
 use super::{Cell, View};
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{cell_name, counted, distinct_sorted, format_micros, listed, shown};
+use zklockbench_core::units::{cell_name, counted, distinct_sorted, format_micros, listed, percent, shown};
 use zklockbench_record::{EnsembleInfo, Floor, LIMITED, RunEnding, Trial};
 use zklockbench_results::{RunFile, StoredRun};
 
@@ -29,7 +29,13 @@ impl<'a> View<'a> {
             strategies,
             floor: stored.run.floor.clone(),
             unfinished: unfinished(stored),
-            remarks: [remarks(stored), not_compared(&stored.trials), made_again(&stored.replaced)].concat(),
+            remarks: [
+                remarks(stored),
+                not_compared(&stored.trials),
+                busy_generator(stored),
+                made_again(&stored.replaced),
+            ]
+            .concat(),
             judged: stored.run.judged.clone(),
             evidence: evidence(&stored.trials),
         }
@@ -111,6 +117,26 @@ fn no_floor(floor: &Floor) -> Option<String> {
     let what =
         if floor.handoff.is_some() { "the floor does not cover all servers" } else { "floor not measured" };
     Some(format!("{what}: {why}"))
+}
+
+/// Share of a generator thread's time above which the generator may have limited the throughput.
+const BUSY: f64 = 0.9;
+
+/// Trials whose throughput the generator may have limited. Open loads offer a rate, and a missed rate has a separate remark.
+fn busy_generator(stored: &StoredRun) -> Vec<String> {
+    let threads = stored.run.generator_threads.max(1) as f64;
+    let told = |trial: &Trial| {
+        let share = trial.health.cpu_share / threads;
+        (trial.arrived.is_none() && share >= BUSY).then(|| {
+            let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
+            let of = format!("{cell}, repetition {}", trial.spec.repetition);
+            format!(
+                "busy generator: {of}: its threads ran {} of the time; use more of them (--threads)",
+                percent(share)
+            )
+        })
+    };
+    stored.trials.iter().filter_map(told).collect()
 }
 
 /// Trials that the generator spoiled and that were rerun.
