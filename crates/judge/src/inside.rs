@@ -400,10 +400,7 @@ mod tests {
         for (kind, alone) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
             let mut inside = Inside::new(kind);
             inside.enter(1, LockClaim::READ, 1, Evidence::Certain, ());
-            assert_eq!(
-                (inside.excludes(LockClaim::READ), inside.excludes(LockClaim::WRITE)),
-                (alone, true)
-            );
+            assert_eq!((inside.excludes(LockClaim::READ), inside.excludes(LockClaim::WRITE)), (alone, true));
         }
     }
 

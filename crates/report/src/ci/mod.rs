@@ -333,7 +333,8 @@ fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     )];
     if figures.verdict.is_none() {
         seen.push(
-            "a single contender has no other contender to exclude, so the only check is that it was measured".into(),
+            "a single contender has no other contender to exclude, so the only check is that it was measured"
+                .into(),
         );
     }
     seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));

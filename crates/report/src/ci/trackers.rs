@@ -80,8 +80,10 @@ fn benchmarks(document: &CiReport, better: Better) -> Vec<Benchmark> {
 
 fn benchmark((cell, value): (&CellFigures, &TrackedValue)) -> Benchmark {
     let over = value.over;
-    let verdict =
-        cell.verdict.as_ref().map_or("a single contender has no other contender to exclude", |verdict| verdict.word());
+    let verdict = cell
+        .verdict
+        .as_ref()
+        .map_or("a single contender has no other contender to exclude", |verdict| verdict.word());
     Benchmark {
         name: format!("{}: {}", cell.name(), value.figure),
         unit: unit(value.figure.unit()),
