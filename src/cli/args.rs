@@ -133,6 +133,9 @@ pub struct RunArgs {
     /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
+    /// Keep invalid trials instead of rerunning them
+    #[arg(long, hide = true, env = "ZKLOCKBENCH_NO_RERUNS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_reruns: bool,
     /// End the run as soon as a gate can no longer pass, with exit code 1
     #[arg(long)]
     pub abort_on_fail: bool,

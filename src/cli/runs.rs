@@ -108,6 +108,11 @@ impl ReadyEnsemble {
         without_extras(command)
     }
 
+    /// Whether its servers were started here and the rest can continue without one of them.
+    pub fn may_lose_a_server(&self) -> bool {
+        !self.opened.is_external() && self.ensemble.servers.len() > 1
+    }
+
     pub fn close(self) {
         let Self { opened, _awake: awake, .. } = self;
         drop(awake);

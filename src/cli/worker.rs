@@ -157,6 +157,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
         concluding: unseen(),
         abort_on_fail: false,
         no_floor: args.no_floor || !slice.leads(),
+        no_reruns: false,
         no_progress: true,
         metrics: None,
         outputs: Outputs::default(),

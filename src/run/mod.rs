@@ -42,6 +42,8 @@ pub struct RunContext<'a> {
     pub server_ended: &'a dyn Fn() -> Option<String>,
     /// Whether to count locks' traffic on the wire, once for each strategy and number of contenders.
     pub counts: bool,
+    /// Whether to rerun trials that the generator spoiled.
+    pub reruns: bool,
     /// Takes a trial with its histograms; returns why the run can end early, if so.
     pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
@@ -159,7 +161,8 @@ impl UnderWay<'_> {
             round += 1;
         }
         // Whether a trial was spoiled is known only once all workers' parts are merged.
-        if self.context.environment.rendezvous.is_some() { Ok(()) } else { self.make_again(plan).await }
+        let is_alone = self.context.environment.rendezvous.is_none();
+        if is_alone && self.context.reruns { self.make_again(plan).await } else { Ok(()) }
     }
 
     /// Reruns the trials that the generator spoiled. Each rerun replaces another trial, so it is not planned.

@@ -1,6 +1,6 @@
 //! A plan as people see it: in the terminal and as a page.
 
-use zklockbench_analysis::plan::{PlanFile, Unverified, read};
+use zklockbench_analysis::plan::{ByServers, PlanFile, Unverified, read};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_report::Style;
 use zklockbench_report::html;
@@ -111,6 +111,20 @@ fn a_missing_or_inconclusive_verification_leaves_the_plan_unknown() {
         );
         assert!(page(&plan).contains("? unknown") && page(&plan).contains(why));
     }
+}
+
+#[test]
+fn a_comparison_of_server_counts_is_the_first_table() {
+    let mut plan = plan();
+    let row = |servers: usize| ByServers {
+        write_us: Some(900 * servers as u64),
+        ..ByServers::of(servers, &plan.answers[0], &plan.question.objective)
+    };
+    plan.by_servers = [1, 3, 5].map(row).into();
+    let told = zklockbench_report::plan(&plan, Style::EVERYTHING);
+    let (before, _) = told.split_once("sessions").unwrap();
+    assert!(before.contains("a write") && before.contains("900 µs") && before.contains("4.5 ms"), "{told}");
+    assert!(page(&plan).contains("leader killed"));
 }
 
 #[test]

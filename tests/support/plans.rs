@@ -91,6 +91,7 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
             open: Vec::new(),
             range: FitRange { rate_from: 56.0, rate_to: 154.0, waiting_from: 1.0, waiting_to: 1.5 },
         }),
+        measured: None,
         headroom: holds.then_some(Headroom {
             clients: None,
             rate: 7.5,
@@ -149,6 +150,7 @@ pub fn plan() -> PlanFile {
             holds: None,
             locks: 1,
             arrivals: "\"poisson\"".into(),
+            popularity: None,
             think: None,
             round_trip: Some(Duration::from_millis(5)),
             scenario: None,
@@ -170,6 +172,7 @@ pub fn plan() -> PlanFile {
             answer("parent-watch", 600_000.0, Verdict::Violated(vec!["wait.p99 is too long".into()])),
         ],
         map: Vec::new(),
+        by_servers: Vec::new(),
         recommendation: Some(Recommendation {
             strategy: "predecessor-watch".into(),
             because: Some(Because::NoOtherHolds),
@@ -183,6 +186,7 @@ pub fn plan() -> PlanFile {
             figures: vec![checked("wait.p99", 150_000.0, 140_000.0), checked("throughput", 120.0, 150.0)],
             failures: Vec::new(),
             held: true,
+            agrees: Some(true),
             verdict: Some(Verdict::Held),
             notes: vec!["14356 arrivals; a reliable 99th percentile needs 20000".into()],
         }],

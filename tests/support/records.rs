@@ -125,6 +125,7 @@ pub fn floor() -> Floor {
         uncontended: Some(timing(90, 2_000)),
         took_us: 1_234_567,
         missing: None,
+        outlier_us: None,
     }
 }
 

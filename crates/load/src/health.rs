@@ -170,7 +170,7 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
     (as_many_by_chance <= BY_CHANCE).then(|| {
         format!(
             "the load generator was late: {late} of {all} arrivals started more than {} late (the 99th percentile \
-             was {}); use a lower rate, more generator threads (--threads) or another host",
+             was {}); use more generator threads (--threads) or another host",
             format_micros(limit),
             format_micros(lateness.value_at_quantile(1.0 - LATE_AT_MOST))
         )
@@ -192,8 +192,7 @@ fn invalid_by_processor(arrived: &Arrived, acquired: u64, occupied: &Occupied) -
     (missed && occupied.running + occupied.queued > OCCUPIED_AT_MOST).then(|| {
         format!(
             "{acquired} of {} arrivals were served in time, while the load generator's threads ran {:.0} % of \
-             the time and waited for a processor {:.0} %; use a lower rate, more generator threads (--threads) \
-             or another host",
+             the time and waited for a processor {:.0} %; use more generator threads (--threads) or another host",
             arrived.offered,
             100.0 * occupied.running,
             100.0 * occupied.queued

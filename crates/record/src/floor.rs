@@ -48,6 +48,9 @@ pub struct Floor {
     pub took_us: u64,
     /// Reason why some part was not measured; `None` if all was.
     pub missing: Option<String>,
+    /// Median handoff of an earlier measurement that was an outlier and is replaced by this one, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlier_us: Option<u64>,
 }
 
 impl Floor {
@@ -58,6 +61,25 @@ impl Floor {
     /// Whether two medians differ more than repeated measurements of the same floor do.
     pub fn are_apart(one_us: u64, other_us: u64) -> bool {
         one_us.max(other_us) as f64 > one_us.min(other_us) as f64 * Self::APART
+    }
+
+    /// Ratio of medians beyond which one of two floors of the same run may be an outlier, and a third is measured.
+    const FAR_APART: u64 = 2;
+
+    /// Whether the handoffs of two floors are so far apart that one of them may be an outlier.
+    pub fn is_far_from(&self, other: &Self) -> bool {
+        let Some((one, other)) = self.handoff.zip(other.handoff) else { return false };
+        one.p50_us.max(other.p50_us) > Self::FAR_APART * one.p50_us.min(other.p50_us)
+    }
+
+    /// The floors before and after the trials. If a third one, measured last, is close to only one of them, it replaces the
+    /// other.
+    pub fn without_outlier(before: Self, after: Self, third: Self) -> [Self; 2] {
+        match (third.is_far_from(&before), third.is_far_from(&after)) {
+            (true, false) => [Self { outlier_us: before.handoff.map(|all| all.p50_us), ..after }, third],
+            (false, true) => [before, Self { outlier_us: after.handoff.map(|all| all.p50_us), ..third }],
+            _ => [before, after],
+        }
     }
 
     pub fn is_measured(&self) -> bool {
@@ -93,6 +115,25 @@ mod tests {
     fn timing_and_ratio_are_none_without_measurements() {
         assert_eq!(Timing::of(&new_histogram()), None);
         assert_eq!(Floor::not_measured("why").handoffs(1_000.0), None);
+    }
+
+    #[test]
+    fn a_third_floor_replaces_an_outlier() {
+        let floor = |p50_us| Floor {
+            handoff: Some(Timing { count: 300, p50_us, p90_us: p50_us, p99_us: p50_us }),
+            ..Floor::default()
+        };
+        let medians = |before, after, third| {
+            let kept = Floor::without_outlier(floor(before), floor(after), floor(third));
+            kept.map(|one| (one.handoff.unwrap().p50_us, one.outlier_us))
+        };
+        assert!(floor(2_900).is_far_from(&floor(501)) && !floor(600).is_far_from(&floor(501)));
+        assert_eq!(medians(2_900, 501, 520), [(501, Some(2_900)), (520, None)]);
+        assert_eq!(medians(501, 2_900, 520), [(501, None), (520, Some(2_900))]);
+        // A floor that keeps moving has no outlier.
+        assert_eq!(medians(2_900, 1_100, 300), [(2_900, None), (1_100, None)]);
+        let failed = Floor::not_measured("interrupted");
+        assert_eq!(Floor::without_outlier(floor(501), floor(2_900), failed), [floor(501), floor(2_900)]);
     }
 
     #[test]

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::question::AskedLoad;
 use zklockbench_analysis::model::Observation;
-use zklockbench_analysis::plan::{self, Evidence, MeasuredFailure};
+use zklockbench_analysis::plan::{
+    self, ByServers, Evidence, MeasuredFailure, MeasuredLoad, PlannedLoad, Question,
+};
 use zklockbench_core::disk;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{distinct_sorted, format_duration, shown};
 use zklockbench_ensemble::fault;
-use zklockbench_record::{EnsembleInfo, HostInfo};
+use zklockbench_record::{EnsembleInfo, HostInfo, RawRequest, Trial};
 use zklockbench_results::layout;
 use zklockbench_scenario::each_way;
 
@@ -19,13 +22,16 @@ const DEPTH: usize = 4;
 /// Part, before the number, of the names of runs that verify a plan.
 pub const VERIFIES: &str = "verify-";
 
-#[derive(Default)]
 pub struct StoredEvidence {
-    /// Added round-trip time of the trials that count as evidence.
-    round_trip: Option<Duration>,
+    question: Question,
+    load: PlannedLoad,
+    /// What trials of exactly the question's load show, by strategy; the longest one counts.
+    own_loads: BTreeMap<String, MeasuredLoad>,
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
+    /// Median time of a synced write through the leader, in microseconds.
+    write_us: Option<u64>,
     pub sources: Vec<PathBuf>,
     pub place: Option<(HostInfo, EnsembleInfo)>,
     /// Whether the servers' data was in memory, if a result says so.
@@ -34,8 +40,36 @@ pub struct StoredEvidence {
 }
 
 impl StoredEvidence {
-    pub fn at(round_trip: Option<Duration>) -> Self {
-        Self { round_trip, ..Self::default() }
+    pub fn of(asked: &AskedLoad) -> Self {
+        Self {
+            question: asked.question.clone(),
+            load: asked.load.clone(),
+            own_loads: BTreeMap::new(),
+            trials: Vec::new(),
+            failures: BTreeMap::new(),
+            writes_per_s: None,
+            write_us: None,
+            sources: Vec::new(),
+            place: None,
+            in_memory: None,
+            left_out: Vec::new(),
+        }
+    }
+
+    /// What a trial of exactly the question's load shows, if there is one.
+    pub fn own_load(&self, strategy: &str) -> Option<&MeasuredLoad> {
+        self.own_loads.get(strategy)
+    }
+
+    fn take_own_load(&mut self, dir: &Path, trial: &Trial) {
+        let is_own = self.load.is_of(&trial.spec) && self.question.round_trip.is_none();
+        let measured = is_own.then(|| MeasuredLoad::of(dir.to_owned(), trial, &self.question, 1.0)).flatten();
+        let label = &trial.spec.strategy.label;
+        let longer =
+            |one: &MeasuredLoad| self.own_loads.get(label).is_none_or(|other| one.waits > other.waits);
+        if let Some(measured) = measured.filter(longer) {
+            self.own_loads.insert(label.clone(), measured);
+        }
     }
 
     /// Reads a run, a calibration, or all of them below a directory.
@@ -88,6 +122,7 @@ impl StoredEvidence {
         self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
         let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
         for trial in &stored.trials {
+            self.take_own_load(dir, trial);
             let added = trial.spec.added_round_trip();
             // A distance added throughout is not a failure.
             let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
@@ -95,7 +130,7 @@ impl StoredEvidence {
                 failures.filter_map(|fault| MeasuredFailure::of(trial, fault, hits_servers(&fault.kind)));
             self.failures.entry(trial.spec.strategy.label.clone()).or_default().extend(failures);
             match Observation::of(&name, trial) {
-                Ok(observation) if added.map(each_way) == self.round_trip.map(each_way) => {
+                Ok(observation) if added.map(each_way) == self.question.round_trip.map(each_way) => {
                     if only.is_none_or(|only| only.contains(&observation.source)) {
                         self.trials.push(observation);
                     }
@@ -121,6 +156,9 @@ impl StoredEvidence {
         let calibration = zklockbench_results::read_calibration(dir)?.calibration;
         self.fits(dir, &calibration.host, &calibration.ensemble)?;
         self.writes_per_s = calibration.synced_writes_per_s.or(self.writes_per_s);
+        let leader = calibration.servers.iter().find(|server| server.leads());
+        let write = leader.and_then(|leader| leader.of(RawRequest::SetData)?.alone);
+        self.write_us = write.map(|write| write.p50_us).or(self.write_us);
         self.sources.push(dir.to_owned());
         Ok(())
     }
@@ -130,7 +168,7 @@ impl StoredEvidence {
         format!(
             "{run}: {} was added to its round trips, and the question adds {}",
             said(added),
-            said(self.round_trip)
+            said(self.question.round_trip)
         )
     }
 
@@ -171,10 +209,15 @@ impl StoredEvidence {
         (is != before).then(|| [is, before].map(said))
     }
 
+    /// A row with what writes take and how many fit.
+    pub fn with_writes(&self, row: ByServers) -> ByServers {
+        ByServers { write_us: self.write_us, writes_per_s: self.writes_per_s, ..row }
+    }
+
     /// Refuses results of which none can be used.
     pub fn check(&self) -> Result<(), Error> {
         match self.left_out.first() {
-            Some(why) if self.trials.is_empty() => Err(Error::usage(format!(
+            Some(why) if self.trials.is_empty() && self.own_loads.is_empty() => Err(Error::usage(format!(
                 "none of these results can answer that: {why}; name others, or leave --from out to measure"
             ))),
             _ => Ok(()),
@@ -197,7 +240,8 @@ impl StoredEvidence {
     }
 
     pub fn strategies(&self) -> Vec<String> {
-        distinct_sorted(self.trials.iter().map(|trial| trial.strategy.clone()))
+        let own = self.own_loads.keys().cloned();
+        distinct_sorted(self.trials.iter().map(|trial| trial.strategy.clone()).chain(own))
     }
 
     pub fn evidence(&self, strategy: &str, watches: bool) -> Evidence {
@@ -207,12 +251,6 @@ impl StoredEvidence {
             writes_per_s: self.writes_per_s,
             watches,
         }
-    }
-
-    /// Drops the trials of a strategy so far, because better ones will follow.
-    pub fn drop_trials_of(&mut self, strategy: &str, why: &str) {
-        self.trials.retain(|trial| trial.strategy != strategy);
-        self.left_out.push(format!("the first trials of {strategy}: {why}"));
     }
 }
 

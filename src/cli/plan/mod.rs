@@ -1,26 +1,36 @@
 //! `plan`: a question, the measurements to answer it, the answer, and its verification.
 
+mod by_servers;
+mod countdown;
 mod evidence;
+mod holds;
 mod measuring;
+mod own_load;
 pub mod question;
+mod verifying;
 
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::reading;
-use super::run::open_ensemble::{Needs, warm_up_scenario};
+use super::run::open_ensemble::Needs;
 use super::run::tool_commit;
 use super::runs::{ReadyEnsemble, command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
 use crate::run::series::{Folders, Opening, Series};
-use evidence::{StoredEvidence, VERIFIES};
-use measuring::{Measuring, PlanRuns, copies};
-use question::{AskedLoad, PlanArgs, verifying};
+use by_servers::Comparing;
+use countdown::Countdown;
+use evidence::StoredEvidence;
+use measuring::{Measuring, PlanRuns, REPETITIONS, STARTS};
+use question::{AskedLoad, PlanArgs};
+use verifying::Verifying;
+use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::plan::{
-    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FILE, FailureCost, PlanFile, PlannedLoad,
-    Question, QuestionLoad, RUNS, SIMULATED, Unverified, Verification, map, recommend, verify,
+    Answer, ByServers, Candidate, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS,
+    map, most_promising, recommend, to_measure,
 };
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
@@ -32,6 +42,9 @@ use zklockbench_results::layout;
 use zklockbench_scenario::{Scenario, did_you_mean};
 use zklockbench_stats::queueing::Order;
 use zklockbench_zk::Target;
+
+/// Offset of the seed, so that a verification is another draw.
+const VERIFIES_BY: u64 = 1_000;
 
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
@@ -46,53 +59,50 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
 }
 
 async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let AskedLoad { question, load, scenario } = AskedLoad::of(&args)?;
-    let (from, round_trip) = (args.from.clone(), question.round_trip);
-    let mut stored_evidence = reading(stop, move || {
-        let mut stored_evidence = StoredEvidence::at(round_trip);
-        from.iter().try_for_each(|path| stored_evidence.take(path))?;
-        Ok(stored_evidence)
-    })
-    .await?;
-    stored_evidence.check()?;
-    let strategies = strategies(&args, &stored_evidence)?;
-    check_place(&args, &scenario, &strategies)?;
+    let asked_load = AskedLoad::of(&args)?;
+    let mut stored_evidence = read_evidence(&args, &asked_load, stop).await?;
+    let strategies = strategies(&args, &asked_load, &stored_evidence)?;
+    check_place(&args, &asked_load.scenario, &strategies)?;
     let mut series = Series::open(&Opening {
         command: "plan",
         parent: &args.out,
         name: "plan",
         is_dated: true,
         resume: args.resume.as_deref(),
-        asked: asked(&args, &question, &strategies),
+        asked: asked(&args, &asked_load.question, &strategies),
         folders: Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" },
         shares_ensemble: true,
     })?;
     tell_resumed(series.count(), args.opening.quiet);
+    let mut countdown = Countdown::of(takes(&args, &asked_load, &strategies, None), args.opening.quiet);
     let mut ready = None;
     if args.from.is_empty() {
+        let begun = countdown;
         let opened = measuring::open(&args, &series, stop).await?;
+        let breaks = Some(opened.may_lose_a_server());
+        // How long the servers took to start shows how fast the host is.
+        countdown = begun.again(STARTS + takes(&args, &asked_load, &strategies, breaks));
+        countdown.done(STARTS);
         let runs = PlanRuns { series: &mut series, ensemble: &opened, args: &args, stop };
-        let mut measuring = Measuring { question: &question, runs };
-        let measured = measuring.run(&strategies, &mut stored_evidence).await;
-        if let Err(why) = measured {
-            output::note(&format!("resume with: {}", how_to_resume(series.path())));
-            return Err(why);
-        }
+        let (asked, countdown) = (&asked_load, &mut countdown);
+        let mut measuring = Measuring { asked, countdown, runs, prefix: "", repetitions: REPETITIONS };
+        resumable(measuring.run(&strategies, &mut stored_evidence).await, &series)?;
         ready = Some(opened);
     }
-    let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
-    let known: Vec<(PlannedLoad, Evidence)> =
-        strategies.iter().map(|name| load_and_evidence(name, &stored_evidence, &load)).collect();
-    let answer = |(name, (load, evidence)): (&String, &(PlannedLoad, Evidence))| {
-        Answer::of(name, evidence, load, &question.objective, effort)
-    };
-    let answers: Vec<Answer> = strategies.iter().zip(&known).map(answer).collect();
-    let candidates: Vec<Candidate<'_>> = answers
-        .iter()
-        .zip(&known)
-        .filter_map(|(one, (load, evidence))| Candidate::of(one, evidence, load))
-        .collect();
-    let map = map(&candidates, &question.objective, effort);
+    countdown.note("predicting");
+    let Predictions { mut answers, map } = Predictions::of(&args, &asked_load, &strategies, &stored_evidence);
+    countdown.done(predicting(&strategies));
+    let objective = &asked_load.question.objective;
+    for answer in &mut answers {
+        let measured = stored_evidence.own_load(&answer.strategy).cloned();
+        measured.into_iter().for_each(|measured| answer.add_measured(measured, objective));
+    }
+    if let Some(opened) = &ready {
+        let runs = PlanRuns { series: &mut series, ensemble: opened, args: &args, stop };
+        let (asked, countdown) = (&asked_load, &mut countdown);
+        let measuring = Measuring { asked, countdown, runs, prefix: "", repetitions: REPETITIONS };
+        resumable(decide(&mut answers, measuring, objective).await, &series)?;
+    }
     let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
         schema_version: FILE.version,
@@ -100,47 +110,166 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         tool_commit: tool_commit(),
         asked_at: series.started_at(),
         command: command_line(),
-        question,
+        question: asked_load.question.clone(),
         host,
         ensemble: ready.as_ref().map(|ready| ready.ensemble.clone()).or(ensemble),
         sources: stored_evidence.sources.clone(),
         left_out: stored_evidence.left_out.clone(),
         map,
+        by_servers: Vec::new(),
         recommendation: recommend(&answers),
         answers,
         verifications: Vec::new(),
         unverified: Vec::new(),
     };
     keep(&mut series, &plan)?;
-    if args.verify {
-        if !args.opening.quiet && !output::as_json() {
-            output::note(&format!("predicted: {}", zklockbench_report::plan_headline(&plan)));
-        }
-        // The prediction includes how servers differ from start to start, so it is verified on restarted ones.
-        let opened = match ready.take() {
-            Some(ready) if ready.opened.is_external() => Ok(ready),
-            measured => {
-                measured.into_iter().for_each(ReadyEnsemble::close);
-                measuring::open(&args, &series, stop).await
-            }
-        };
-        // The answer already exists: a failure from here on leaves it unverified, but loses nothing.
-        match opened {
-            Ok(ready) => {
-                let mut runs = PlanRuns { series: &mut series, ensemble: &ready, args: &args, stop };
-                prove(&mut plan, &mut runs, &stored_evidence).await;
-                ready.close();
-            }
-            Err(why) => {
-                let of = |strategy| Unverified { strategy, why: why.to_string() };
-                plan.unverified = to_verify(&plan, &args).into_iter().map(of).collect();
-            }
-        }
+    if args.compare_servers {
+        ready.take().into_iter().for_each(ReadyEnsemble::close);
+        let compared =
+            compare_servers(&args, &asked_load, &plan, &stored_evidence, &mut series, &mut countdown, stop);
+        plan.by_servers = resumable(compared.await, &series)?;
         keep(&mut series, &plan)?;
-    } else if let Some(ready) = ready {
-        ready.close();
+    }
+    if args.verify {
+        let verifying =
+            Verifying { args: &args, asked: &asked_load, stored_evidence: &stored_evidence, stop };
+        verifying.run(&mut plan, &mut series, ready, &mut countdown).await;
+        keep(&mut series, &plan)?;
+    } else {
+        ready.into_iter().for_each(ReadyEnsemble::close);
     }
     tell(&plan, &series, args.opening.quiet, stop)
+}
+
+/// The results to answer from.
+async fn read_evidence(
+    args: &PlanArgs,
+    asked: &AskedLoad,
+    stop: &CancellationToken,
+) -> Result<StoredEvidence, Error> {
+    let from = args.from.clone();
+    let mut stored_evidence = StoredEvidence::of(asked);
+    let stored_evidence = reading(stop, move || {
+        from.iter().try_for_each(|path| stored_evidence.take(path))?;
+        Ok(stored_evidence)
+    })
+    .await?;
+    stored_evidence.check()?;
+    Ok(stored_evidence)
+}
+
+/// Passes a result on, with how to resume after an error.
+fn resumable<T>(result: Result<T, Error>, series: &Series) -> Result<T, Error> {
+    result.inspect_err(|_| output::note(&format!("resume with: {}", how_to_resume(series.path()))))
+}
+
+/// The load on each number of servers, with the recommended lock or else the most promising one.
+async fn compare_servers(
+    args: &PlanArgs,
+    asked: &AskedLoad,
+    plan: &PlanFile,
+    stored_evidence: &StoredEvidence,
+    series: &mut Series,
+    countdown: &mut Countdown,
+    stop: &CancellationToken,
+) -> Result<Vec<ByServers>, Error> {
+    let objective = &asked.question.objective;
+    let recommended = plan.recommendation.as_ref().map(|one| one.strategy.as_str());
+    let recommended = plan.answers.iter().find(|answer| Some(answer.strategy.as_str()) == recommended);
+    let promising = || most_promising(&plan.answers, objective).map(|at| &plan.answers[at]);
+    let Some(answer) = recommended.or_else(promising) else { return Ok(Vec::new()) };
+    let servers = usize::try_from(by_servers::own(args)).unwrap_or_default();
+    let own = stored_evidence.with_writes(ByServers::of(servers, answer, objective));
+    let comparing = Comparing { args, asked, strategy: answer.strategy.clone(), stop };
+    let mut rows = comparing.rows(series, countdown).await?;
+    rows.push(own);
+    rows.sort_by_key(|row| row.servers);
+    Ok(rows)
+}
+
+/// Expected time of the whole plan; `breaks_servers` is `None` if it measures nothing.
+fn takes(
+    args: &PlanArgs,
+    asked: &AskedLoad,
+    strategies: &[String],
+    breaks_servers: Option<bool>,
+) -> Duration {
+    let measures = breaks_servers.map(|breaks| measuring::takes(asked, strategies, args, breaks));
+    let compares = args.compare_servers.then(|| by_servers::takes(args, asked, strategies));
+    let verifies = args.verify.then(|| verifying::takes(args, asked, strategies));
+    predicting(strategies) + [measures, compares, verifies].into_iter().flatten().sum::<Duration>()
+}
+
+/// Expected time of the simulations.
+fn predicting(strategies: &[String]) -> Duration {
+    const EACH: Duration = Duration::from_secs(5);
+    EACH * u32::try_from(strategies.len()).unwrap_or(u32::MAX)
+}
+
+/// The answers from predictions alone.
+struct Predictions {
+    answers: Vec<Answer>,
+    map: Vec<MapCell>,
+}
+
+impl Predictions {
+    fn of(
+        args: &PlanArgs,
+        asked: &AskedLoad,
+        strategies: &[String],
+        stored_evidence: &StoredEvidence,
+    ) -> Self {
+        let objective = &asked.question.objective;
+        let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
+        let known: Vec<(&String, PlannedLoad, Evidence)> = strategies
+            .iter()
+            .map(|name| {
+                let (load, evidence) = load_and_evidence(name, stored_evidence, &asked.load);
+                (name, load, evidence)
+            })
+            .collect();
+        // A simulation takes seconds, so each strategy has a thread.
+        let answers: Vec<Answer> = std::thread::scope(|scope| {
+            let answer = |(name, load, evidence): &(&String, PlannedLoad, Evidence)| {
+                Answer::of(name, evidence, load, objective, effort)
+            };
+            let threads: Vec<_> = known.iter().map(|one| scope.spawn(move || answer(one))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect()
+        });
+        let candidate =
+            |(one, (_, load, evidence)): (_, &(_, PlannedLoad, Evidence))| Candidate::of(one, evidence, load);
+        let candidates: Vec<Candidate<'_>> = answers.iter().zip(&known).filter_map(candidate).collect();
+        let map = map(&candidates, objective, effort);
+        Self { answers, map }
+    }
+}
+
+/// Most locks under which the load itself is measured.
+const TRIED_MOST: u64 = 3;
+
+/// Measures the load itself with the best lock, and with the next ones if the first does not do.
+async fn decide(
+    answers: &mut [Answer],
+    mut measuring: Measuring<'_>,
+    objective: &Objective,
+) -> Result<(), Error> {
+    for number in 1..=TRIED_MOST {
+        let Some(at) = to_measure(answers, objective) else { break };
+        match measuring.own_load(&answers[at], number).await {
+            Ok(measured) => {
+                measured.into_iter().for_each(|measured| answers[at].add_measured(measured, objective));
+            }
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(why) => {
+                output::warn(format!("{}: your load was not measured: {why}", answers[at].strategy));
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Settings that must not change when the plan is resumed.
@@ -155,15 +284,22 @@ fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_j
 }
 
 /// The requested strategies, each of which admits one contender at a time.
-fn strategies(args: &PlanArgs, stored_evidence: &StoredEvidence) -> Result<Vec<String>, Error> {
+fn strategies(
+    args: &PlanArgs,
+    asked: &AskedLoad,
+    stored_evidence: &StoredEvidence,
+) -> Result<Vec<String>, Error> {
     if args.strategies.is_empty() {
-        let known = stored_evidence.strategies();
         let exclusive = |label: &String| card(label).is_some_and(|card| is_exclusive(&card));
-        let known: Vec<String> = known.into_iter().filter(exclusive).collect();
-        return match (args.from.is_empty(), known.is_empty()) {
-            (true, _) => Ok(STRATEGIES.map(str::to_owned).into()),
-            (false, false) => Ok(known),
-            (false, true) => Err(Error::usage(
+        let own: Vec<String> = asked.strategies.keys().filter(|label| exclusive(label)).cloned().collect();
+        let known: Vec<String> = stored_evidence.strategies().into_iter().filter(exclusive).collect();
+        let both: Vec<String> = own.iter().filter(|label| known.contains(label)).cloned().collect();
+        return match args.from.is_empty() {
+            true if !own.is_empty() => Ok(own),
+            true => Ok(STRATEGIES.map(str::to_owned).into()),
+            false if !both.is_empty() => Ok(both),
+            false if !known.is_empty() => Ok(known),
+            false => Err(Error::usage(
                 "the results have no strategy that lets in one at a time: name others with --from",
             )),
         };
@@ -224,118 +360,6 @@ fn load_and_evidence(
     let card = card(strategy);
     let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
     (load, stored_evidence.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
-}
-
-/// Strategies to verify under the load itself: the recommended one, or all named ones.
-fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
-    match (&plan.recommendation, args.strategies.is_empty()) {
-        (Some(one), true) => vec![one.strategy.clone()],
-        _ => plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
-    }
-}
-
-/// Offset of the seed, so that a verification is another draw.
-const VERIFIES_BY: u64 = 1_000;
-
-/// Length of the warm-up before a verification: as much work as the calibration, which saturates the servers, did before the
-/// measurements. A JVM's compiler counts calls, so under a light load new servers stay slower for minutes (by half for a free
-/// lock).
-const WARMS: Duration = Duration::from_secs(25);
-
-/// Runs the load itself, and records which strategies could not be verified.
-async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &StoredEvidence) {
-    if !runs.ensemble.opened.is_external() {
-        let name = format!("{VERIFIES}0");
-        if let Err(why) = runs.run(&name, &warm_up_scenario(&name, WARMS)).await {
-            output::warn(format!("the servers are not as warm as those that were measured: {why}"));
-        }
-    }
-    for (number, strategy) in (1_u64..).zip(to_verify(plan, runs.args)) {
-        let tried = prove_one(plan, (number, &strategy), runs, stored_evidence).await;
-        match tried {
-            Ok(verified) => plan.verifications.push(verified),
-            Err(why) => {
-                output::warn(format!("{strategy} is not verified: {why}"));
-                plan.unverified.push(Unverified { strategy, why: why.to_string() });
-            }
-        }
-    }
-    if let Some(times) = runs.args.failures.filter(|_| runs.may_lose_a_server())
-        && let Err(why) = prove_failures(plan, times, runs).await
-    {
-        output::warn(format!("what failures cost is not verified: {why}"));
-    }
-}
-
-/// Kills the leader as often again under each verified strategy.
-async fn prove_failures(plan: &mut PlanFile, times: u32, runs: &mut PlanRuns<'_>) -> Result<(), Error> {
-    let strategies: Vec<String> = plan.verifications.iter().map(|one| one.strategy.clone()).collect();
-    if strategies.is_empty() {
-        return Ok(());
-    }
-    let run = measuring::lose_leaders(&plan.question, &strategies, times, runs).await?;
-    let mut stored_evidence = StoredEvidence::at(plan.question.round_trip);
-    stored_evidence.take(&run)?;
-    let (locks, objective) = (plan.question.locks, &plan.question.objective);
-    for verified in &mut plan.verifications {
-        let again = stored_evidence.evidence(&verified.strategy, false).failures;
-        let again = FailureCost::of_each(&again, locks, objective);
-        let answer = plan.answers.iter().find(|answer| answer.strategy == verified.strategy);
-        let predicted = answer.map_or(&[][..], |answer| &answer.failures);
-        verified.failures = CheckedFailure::of_each(predicted, &again);
-    }
-    Ok(())
-}
-
-async fn prove_one(
-    plan: &PlanFile,
-    (number, strategy): (u64, &str),
-    runs: &mut PlanRuns<'_>,
-    stored_evidence: &StoredEvidence,
-) -> Result<Verification, Error> {
-    let args = runs.args;
-    let nothing = |why: &str| Error::environment(why);
-    let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
-    let Some(fit) = answer.and_then(|answer| answer.fit.as_ref()) else {
-        return Err(nothing("nothing was predicted of it"));
-    };
-    let name = format!("{VERIFIES}{number}");
-    let seed = args.seed + VERIFIES_BY + number;
-    let (text, said) = verifying_load(&plan.question, &name, strategy, seed, args)?;
-    if !args.opening.quiet {
-        output::note(&format!("verifying {strategy}: {said}"));
-    }
-    let run = runs.run(&name, &text).await?;
-    let stored = zklockbench_results::read(&run)?;
-    let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
-    let order = card(strategy).as_ref().map_or(Order::Fifo, order);
-    let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
-    let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
-    let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
-    let mut verified = verify(attempt, &plan.question, args.seed).map_err(Error::Environment)?;
-    verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));
-    Ok(verified)
-}
-
-/// The scenario that verifies a strategy, and its load as text: the question's, or several copies of it.
-fn verifying_load(
-    question: &Question,
-    name: &str,
-    strategy: &str,
-    seed: u64,
-    args: &PlanArgs,
-) -> Result<(String, String), Error> {
-    let label = name_in(strategy);
-    if let Some(text) = &question.scenario {
-        let text = verifying(text, name, label, seed, args.verify_for)?;
-        return Ok((text, "the load of the scenario".to_owned()));
-    }
-    let base = question.copies(copies(question));
-    let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
-    let ask = QuestionLoad { lasts, seed, ..base };
-    let (rate, locks, seconds) = (ask.rate, ask.locks, lasts.as_secs());
-    let said = format!("{rate:.0} requests a second over {locks} locks for {seconds} s");
-    Ok((question.scenario(name, &[label.to_owned()], &ask), said))
 }
 
 fn tell(plan: &PlanFile, series: &Series, is_quiet: bool, stop: &CancellationToken) -> Result<Exit, Error> {

@@ -399,16 +399,29 @@ impl RunInProgress {
                 metrics.inspect(|metrics| metrics.event(&event));
             },
             counts,
+            reruns: !self.args.no_reruns,
             server_ended: &|| self.opened.ended(),
             hopeless: &|trial| watch.as_ref()?.borrow_mut().note(trial),
         };
         let ran = run::run(&self.plan, there, &mut self.writer, &context).await;
         let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
-        let floor_after = match begun.floor.as_ref().is_some_and(Floor::is_measured) && is_whole {
-            true => Some(open_ensemble::measure_floor(&self.opened, environment, stop).await),
-            false => None,
+        let before = begun.floor.clone().filter(|floor| floor.is_measured() && is_whole);
+        let floors = match before {
+            Some(before) => self.floors(before, environment, stop).await.map(Some),
+            None => [begun.floor.clone(), None],
         };
-        Ok((Run { floor_after, ..begun }, ran))
+        let [floor, floor_after] = floors;
+        Ok((Run { floor, floor_after, ..begun }, ran))
+    }
+
+    /// The floors before and after the trials, without an outlier.
+    async fn floors(&self, before: Floor, environment: &Environment, stop: &CancellationToken) -> [Floor; 2] {
+        let after = open_ensemble::measure_floor(&self.opened, environment, stop).await;
+        if !before.is_far_from(&after) {
+            return [before, after];
+        }
+        let third = open_ensemble::measure_floor(&self.opened, environment, stop).await;
+        Floor::without_outlier(before, after, third)
     }
 
     fn watch(&self, floor: Option<Floor>) -> GateWatch {

@@ -8,8 +8,6 @@ use zklockbench_stats::eliminate;
 
 /// Fewest trials from which the quality of a fit can be judged.
 const TRIALS_FEW: usize = 3;
-/// Largest deviation of trials from the fit, as a share of the fitted handoff (standard deviation).
-const SPREAD_MOST: f64 = 0.35;
 /// Number of standard errors from zero at which a part counts as real. It is strict because a slow host makes handoffs longer
 /// and, in an open load, queues longer too, so that one seems to cause the other.
 const TOLD_APART: f64 = 4.0;
@@ -63,14 +61,10 @@ pub struct Fit {
     pub range: FitRange,
 }
 
+/// Too few trials show handoffs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
-    #[error("{0} usable trials, of which a fit takes at least {TRIALS_FEW}")]
-    TooFew(usize),
-    /// The trials fit no such line.
-    #[error("bad fit: trials scatter {0} % around it (standard deviation; limit {most} %), so the host is too noisy", most = (100.0 * SPREAD_MOST) as u32)]
-    Bad(u32),
-}
+#[error("{0} trials have enough handoffs; a prediction needs {TRIALS_FEW}")]
+pub struct TooFewTrials(pub usize);
 
 #[derive(Clone, Copy, PartialEq)]
 struct FitShape {
@@ -138,9 +132,10 @@ impl Fit {
     }
 }
 
-pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
+/// Fits the handoffs of trials. However much these scatter, there is a fit: its spread then makes every prediction uncertain.
+pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     if trials.len() < TRIALS_FEW {
-        return Err(Unfit::TooFew(trials.len()));
+        return Err(TooFewTrials(trials.len()));
     }
     let spans = |of: fn(&Observation) -> f64| {
         let all = || trials.iter().map(of);
@@ -154,23 +149,19 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     let enough = trials.len() >= TRIALS_FEW + 2;
     let is_herd = trials.iter().any(|one| one.fan_out.is_some_and(|fan_out| fan_out >= HERD));
     let mut shape = FitShape { waiting: waiting && enough && is_herd, rate: rate && enough };
-    let fit = loop {
+    loop {
         let found = solve(trials, shape, range)
             .or_else(|| solve(trials, FitShape { waiting: false, rate: false }, range));
-        let Some(found) = found else { return Err(Unfit::TooFew(trials.len())) };
+        let Some(found) = found else { return Err(TooFewTrials(trials.len())) };
         // Neither more waiters nor a higher rate speeds up a handoff; an apparent speed-up is chance.
         let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
         let next =
             FitShape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
         if next == shape {
-            break found;
+            return Ok(found);
         }
         shape = next;
-    };
-    if fit.spread > SPREAD_MOST {
-        return Err(Unfit::Bad((100.0 * fit.spread).round() as u32));
     }
-    Ok(fit)
 }
 
 /// Least squares of the relative error, by the normal equations, with at most three parts.

@@ -1,7 +1,7 @@
 //! Model of a strategy's service: what each trial shows of it, a fit over the trials, and predictions by simulation, with their
 //! uncertainty.
 //!
-//! A fit that does not describe its measurements is reported as bad and predicts nothing.
+//! The more the measurements scatter around the fit, the wider the intervals of its predictions.
 
 mod fit;
 mod predict;
@@ -11,7 +11,7 @@ use zklockbench_record::Trial;
 use zklockbench_record::figures::{FAN_OUT, REQUESTS_PER_ACQUISITION};
 use zklockbench_stats::queueing::{Empirical, Pace};
 
-pub use fit::{Fit, FitRange, Part, Unfit, fit};
+pub use fit::{Fit, FitRange, Part, TooFewTrials, fit};
 pub use predict::{Coming, LoadCase, Predicted, Prediction, predict, simulate};
 
 /// Fewest handoffs from which their mean is known.
@@ -47,6 +47,11 @@ pub struct Observation {
 
 impl Observation {
     pub fn of(run: &str, trial: &Trial) -> Result<Self, String> {
+        Self::or_with(None, run, trial)
+    }
+
+    /// The same, with another trial's handoffs if this one has too few of its own.
+    pub fn or_with(other: Option<&Self>, run: &str, trial: &Trial) -> Result<Self, String> {
         let spec = &trial.spec;
         let source = format!("{run}, trial {}", spec.index);
         let refuse = |why: &str| Err(format!("{source}: {why}"));
@@ -64,7 +69,9 @@ impl Observation {
         let of = |measure: Measure| trial.histograms.get(&measure);
         let drawn = |measure: Measure| of(measure).and_then(Empirical::of);
         let handoffs = of(Measure::Handoff).map_or(0, |handoffs| handoffs.len());
-        let Some(handoff) = drawn(Measure::Handoff).filter(|_| handoffs >= HANDOFFS_FEW) else {
+        let own = drawn(Measure::Handoff).filter(|_| handoffs >= HANDOFFS_FEW);
+        let is_own = own.is_some();
+        let Some(handoff) = own.or_else(|| other.map(|other| other.handoff.clone())) else {
             return refuse(&format!("{handoffs} handoffs, of which at least {HANDOFFS_FEW} are needed"));
         };
         let (Some(release), Some(wait)) = (drawn(Measure::Release), drawn(Measure::Wait)) else {
@@ -72,7 +79,7 @@ impl Observation {
         };
         let second = |one: &Second| (one.handoff_us as f64 / one.handoffs.max(1) as f64, one.handoffs);
         let seconds: Vec<(f64, u64)> = trial.timeline.iter().map(second).collect();
-        let pace = Pace::of(&seconds, handoff.relative_variance());
+        let pace = if is_own { Pace::of(&seconds, handoff.relative_variance()) } else { Pace::default() };
         let uncontended = drawn(Measure::Uncontended);
         let alone = of(Measure::Uncontended).map_or(0, |alone| alone.len());
         let seconds = trial.measured_us as f64 / 1e6;
@@ -80,7 +87,7 @@ impl Observation {
             return refuse("it measured for no time");
         }
         let rate = trial.measured.acquired() as f64 / seconds;
-        let contended = handoffs as f64 / (handoffs + alone) as f64;
+        let contended = handoffs.max(1) as f64 / (handoffs + alone).max(1) as f64;
         let entering = contended * handoff.mean()
             + (1.0 - contended) * uncontended.as_ref().map_or(0.0, Empirical::mean);
         // Little's law: the number waiting behind a holder, without the one about to enter.

@@ -35,6 +35,10 @@ impl Predicted {
         Self { low: values[beyond], middle: values[last / 2], high: values[last - beyond] }
     }
 
+    pub fn times(self, factor: f64) -> Self {
+        Self { low: factor * self.low, middle: factor * self.middle, high: factor * self.high }
+    }
+
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
@@ -212,6 +216,8 @@ fn near(trials: &[Observation], rate: f64) -> Vec<&Observation> {
 
 fn locks(trial: &Observation, handoff: Handoff, case: &LoadCase<'_>, alone: Option<&Empirical>) -> Locks {
     let alone = trial.uncontended.as_ref().or(alone).unwrap_or(&trial.handoff);
+    // Returning clients have no schedule that they could miss.
+    let late = trial.late.clone().filter(|_| matches!(case.coming, Coming::Arrivals(_)));
     Locks {
         count: case.locks,
         order: case.order,
@@ -219,7 +225,7 @@ fn locks(trial: &Observation, handoff: Handoff, case: &LoadCase<'_>, alone: Opti
         handoff,
         release: trial.release.clone(),
         overshoot: trial.overshoot.clone(),
-        late: trial.late.clone().unwrap_or_else(|| Empirical::fixed(0.0)),
+        late: late.unwrap_or_else(|| Empirical::fixed(0.0)),
         pace: trial.pace.clone(),
     }
 }

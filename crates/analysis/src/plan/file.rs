@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, MapCell, Question, Recommendation, Unverified, Verification};
+use super::{Answer, ByServers, MapCell, Question, Recommendation, Unverified, Verification};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{as_utc, counted};
 use zklockbench_core::verdict::Verdict;
@@ -54,6 +54,9 @@ pub struct PlanFile {
     /// What to take at other rates and with other numbers of clients. Empty in files of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<MapCell>,
+    /// The same load on other numbers of servers, if asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_servers: Vec<ByServers>,
     /// Which to take; `None` where none holds.
     pub recommendation: Option<Recommendation>,
     /// Trials of that very load.

@@ -7,11 +7,15 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::model::{Coming, LoadCase};
 use zklockbench_core::clock::micros;
+use zklockbench_core::units::{number, percent};
 use zklockbench_scenario::{Arrivals, ClientKind, Distribution, Stop, TrialSpec, schedule};
 use zklockbench_stats::queueing::{AlikeClients, Arrival, Empirical, Order};
 
 /// Number of arrivals in a simulation, and in a trial that verifies a percentile.
 pub const SIMULATED: f64 = 20_000.0;
+
+/// Unevenness from which one lock counts as busier than the others.
+pub(super) const UNEVEN: f64 = 1.05;
 
 /// The load of a trial, for a strategy with this order.
 #[derive(Debug, Clone)]
@@ -118,6 +122,62 @@ impl PlannedLoad {
     /// Demand on the busiest lock relative to the mean over locks.
     pub fn unevenness(&self) -> f64 {
         (self.spec.hottest_share() * self.spec.locks as f64).max(1.0)
+    }
+
+    /// Whether a trial had exactly this load.
+    pub fn is_of(&self, spec: &TrialSpec) -> bool {
+        let alike = |one: &TrialSpec| {
+            (
+                one.load.clone(),
+                one.locks,
+                one.hold.clone(),
+                one.think.clone(),
+                one.clients.clone(),
+                one.contenders,
+            )
+        };
+        alike(&self.spec) == alike(spec) && spec.faults.is_empty()
+    }
+
+    /// The holds, shortened to at most this mean.
+    pub fn holds_at_most(&self, most: Duration) -> Distribution {
+        let holds = self.spec.all_holds();
+        let mean = holds.mean();
+        if mean <= most { holds } else { holds.scaled(most.as_secs_f64() / mean.as_secs_f64()) }
+    }
+
+    /// Number of locks held at any time on average, without handoffs; `None` for a closed load.
+    pub fn held(&self) -> Option<f64> {
+        (!self.is_closed()).then(|| self.rate() * self.spec.mean_hold().as_secs_f64())
+    }
+
+    /// Why holds alone take more than there is, however fast the lock; `None` if they do not.
+    pub fn impossible(&self) -> Option<String> {
+        let held = self.held()?;
+        let busiest = held * self.unevenness() / self.locks() as f64;
+        if busiest >= 1.0 {
+            return Some(format!(
+                "{} would be held for {} of the time, before any handoff",
+                if self.unevenness() > UNEVEN { "the busiest lock" } else { "each lock" },
+                percent(busiest)
+            ));
+        }
+        let clients = self.sessions();
+        (held >= clients as f64).then(|| {
+            format!(
+                "{} locks would be held at any time, and there are {clients} clients to hold them",
+                number(held)
+            )
+        })
+    }
+
+    pub fn lasts(&self) -> Duration {
+        self.lasts
+    }
+
+    /// Whether the arrivals keep their rate, so that the rate can be multiplied.
+    pub fn is_stationary(&self) -> bool {
+        self.spec.load.open().is_some_and(|open| open.arrivals.is_stationary())
     }
 
     /// Arrivals a second. For a closed load it is the maximum that think times, holds and locks permit.

@@ -11,8 +11,8 @@ use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::{as_us, as_us_if_any, counted, format_duration, number, shown};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::THROUGHPUT;
-use zklockbench_scenario::distance;
 use zklockbench_scenario::gate::Relation;
+use zklockbench_scenario::{Distribution, distance};
 
 /// Arrivals, sessions, holds and the objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,9 @@ pub struct Question {
     pub locks: usize,
     /// How they come, as a scenario says it in TOML.
     pub arrivals: String,
+    /// Which of the locks requests ask for, as a scenario says it in TOML; `None` where all alike are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub popularity: Option<String>,
     /// Think time between a release and the next request, in the TOML of a scenario: the load consists of clients
     /// that return. `None` if it consists of arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,35 +64,25 @@ pub struct QuestionLoad {
 }
 
 impl Question {
-    /// Rejects a question that cannot be answered, before anything is measured.
+    /// Rejects a question without clients or locks, before anything is measured.
     pub fn check(&self) -> Result<(), String> {
-        let held = self.rate * self.hold.as_secs_f64();
-        if self.clients == 0 || self.locks == 0 {
-            return Err("--clients and --locks are at least 1".to_owned());
+        match self.clients.min(self.locks) {
+            0 => Err("--clients and --locks are at least 1".to_owned()),
+            _ => Ok(()),
         }
-        if self.think.is_some() {
-            return Ok(());
+    }
+
+    /// The load that shows this question's lock in service: many handoffs, with holds no longer than these.
+    pub fn in_service(&self, holds: &Distribution) -> Self {
+        Self {
+            hold: holds.mean(),
+            holds: Some(holds.to_toml()),
+            arrivals: "\"poisson\"".to_owned(),
+            popularity: None,
+            think: None,
+            scenario: None,
+            ..self.clone()
         }
-        if held >= self.locks as f64 {
-            let needed = (held.floor() as usize).saturating_add(1);
-            return Err(format!(
-                "{} requests a second that hold for {} each keep {} locks held all the time, before any handoff, and there {}: \
-                 lower --rate, hold for less, or spread them over at least {} (--locks)",
-                number(self.rate),
-                format_duration(self.hold),
-                number(held),
-                if self.locks == 1 { "is 1".to_owned() } else { format!("are {}", self.locks) },
-                counted(needed, "lock", "locks"),
-            ));
-        }
-        if held >= self.clients as f64 {
-            return Err(format!(
-                "{} hold locks at any time, on average, and --clients allows {}: raise it",
-                number(held),
-                self.clients
-            ));
-        }
-        Ok(())
     }
 
     /// The same load on each of several groups of locks: every lock has the same load, the ensemble `copies` times as much.
@@ -109,13 +102,20 @@ impl Question {
     }
 
     pub fn scenario(&self, name: &str, strategies: &[String], ask: &QuestionLoad) -> String {
-        let strategies: Vec<String> =
-            strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
+        let strategies: Vec<String> = strategies.iter().map(|strategy| in_toml(strategy)).collect();
         let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
         let QuestionLoad { rate, locks, clients, repetitions, seed, .. } = ask;
         let coming = match &self.think {
             Some(think) => format!("load = \"closed\"\nthink = {think}"),
-            None => format!("load = \"open\"\nrate = {rate}\narrivals = {}", self.arrivals),
+            None => {
+                let popularity =
+                    self.popularity.as_ref().map(|popularity| format!("\npopularity = {popularity}"));
+                let popularity = popularity.unwrap_or_default();
+                format!(
+                    "load = \"open\"\nrate = {rate}\narrivals = {}{popularity}\nbacklog_at_most = \"{BACKLOG_S}s\"",
+                    self.arrivals
+                )
+            }
         };
         let fault = self.round_trip.map_or_else(String::new, |added| {
             format!("\n[[fault]]\n{}", distance(added, &format!("{lasts}ms")))
@@ -141,7 +141,7 @@ impl Question {
         };
         let held = if self.think.is_some() { "and" } else { "that" };
         format!(
-            "{} {coming} {held} hold for {}{}, over {}.{} Is {}?",
+            "{} {coming} {held} hold for {}{}, over {}{}.{} Is {}?",
             counted(self.clients, "client", "clients"),
             format_duration(self.hold),
             match &self.holds {
@@ -151,12 +151,30 @@ impl Question {
                 Some(_) => " on average (as measured)".to_owned(),
             },
             counted(self.locks, "lock", "locks"),
+            self.popularity.as_ref().map_or_else(String::new, |by| format!(" ({})", told(by))),
             self.round_trip.map_or_else(String::new, |added| {
                 format!(" {} are added to every round trip.", format_duration(added))
             }),
             self.objective.text
         )
     }
+}
+
+/// How long a load that was too much may be served after its end.
+const BACKLOG_S: u64 = 10;
+
+/// A strategy as a scenario lists it: its name, or a table with its parameters.
+pub fn in_toml(strategy: &str) -> String {
+    match strategy.starts_with('{') {
+        true => strategy.to_owned(),
+        false => toml::Value::from(strategy).to_string(),
+    }
+}
+
+/// A popularity in words: `zipf 1.0` for `{ zipf = 1.0 }`.
+fn told(popularity: &str) -> String {
+    let words = popularity.trim_matches(['{', '}', ' ', '"']).replace(" = ", " ");
+    shown(&words, 60)
 }
 
 /// Most sessions in a trial of several copies, unless the question itself has more.
@@ -252,6 +270,7 @@ mod tests {
             holds: None,
             locks,
             arrivals: "\"poisson\"".into(),
+            popularity: None,
             think: None,
             round_trip: None,
             scenario: None,
@@ -268,12 +287,12 @@ mod tests {
     }
 
     #[test]
-    fn more_holding_than_locks_is_refused_with_how_many_it_takes() {
-        assert_eq!(question(400, 49.0, 20, 1).check(), Ok(()));
-        let told = question(400, 120.0, 20, 2).check().unwrap_err();
-        assert!(told.contains("keep 2.4 locks held") && told.contains("at least 3 locks"), "{told}");
-        assert!(question(400, 50.0, 20, 1).check().is_err());
-        assert!(question(2, 150.0, 20, 10).check().unwrap_err().contains("--clients allows 2"));
+    fn a_strategy_with_parameters_is_written_as_a_table() {
+        let asked = question(30, 10.0, 20, 2);
+        let strategies = ["baton", "{ name = \"polling\", poll_interval = \"20ms\" }"].map(str::to_owned);
+        let text = asked.scenario("x", &strategies, &asked.copies(1.0));
+        let listed = "strategies = [\"baton\", { name = \"polling\", poll_interval = \"20ms\" }]";
+        assert!(text.contains(listed), "{text}");
     }
 
     #[test]

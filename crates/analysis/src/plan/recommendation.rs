@@ -8,6 +8,7 @@ use super::search::{Effort, Search};
 use super::{Answer, Evidence, PlannedLoad};
 use crate::model::{Fit, Observation};
 use crate::objective::Objective;
+use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{listed, number};
 use zklockbench_core::verdict::Verdict;
 
@@ -73,6 +74,36 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
+/// The answer whose load is to be measured next: the recommended lock's, else the most promising one among those that are not
+/// decided, else the most promising one of all. `None` if a measurement has decided.
+pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
+    if let Some(Recommendation { strategy, .. }) = recommend(answers) {
+        let at = answers.iter().position(|answer| answer.strategy == strategy)?;
+        return answers[at].measured.is_none().then_some(at);
+    }
+    let is_open =
+        |answer: &Answer| answer.measured.is_none() && matches!(answer.verdict, Verdict::Unknown(_));
+    let undecided = promising(answers, objective, is_open);
+    let is_proved = answers.iter().any(|answer| answer.measured.is_some());
+    undecided.or_else(|| most_promising(answers, objective).filter(|_| !is_proved))
+}
+
+/// The answer that comes closest to the objective.
+pub fn most_promising(answers: &[Answer], objective: &Objective) -> Option<usize> {
+    promising(answers, objective, |_| true)
+}
+
+fn promising(answers: &[Answer], objective: &Objective, may: impl Fn(&Answer) -> bool) -> Option<usize> {
+    // Throughput is to be high, a wait short. What was not predicted comes last.
+    let is_wait = matches!(objective.figure, Figure::Latency(..));
+    let distance = |answer: &Answer| {
+        let value = answer.prediction.as_ref().and_then(|one| predicted(objective.figure, one));
+        value.map_or(f64::INFINITY, |value| if is_wait { value.middle } else { -value.middle })
+    };
+    let all = answers.iter().enumerate().filter(|(_, answer)| may(answer));
+    all.min_by(|(_, one), (_, other)| distance(one).total_cmp(&distance(other))).map(|(at, _)| at)
+}
+
 impl Recommendation {
     pub fn sentence(&self, answers: &[Answer], objective: &Objective) -> String {
         let why = match &self.because {
@@ -91,12 +122,16 @@ impl Recommendation {
         let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
         let value = answer.and_then(|answer| answer.expected(objective));
         let value = value.map(|value| format!("{value}, asked: {}", objective.wanted()));
+        let measured = answer.and_then(|answer| answer.measured.as_ref());
+        let measured = measured.map(|one| format!("measured: {}", one.in_words(objective.figure)));
+        let close =
+            answer.filter(|answer| answer.is_close(objective)).map(|_| "close to the limit".to_owned());
         let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
             let at_least = if room.at_least { "at least " } else { "" };
             let of = if room.clients.is_some() { "your clients" } else { "your rate" };
             format!("good for {at_least}{} times {of}", number(room.factor))
         });
-        let figures: Vec<String> = value.into_iter().chain(up_to).collect();
+        let figures: Vec<String> = value.into_iter().chain(measured).chain(close).chain(up_to).collect();
         let figures = if figures.is_empty() { String::new() } else { format!(": {}", figures.join("; ")) };
         format!("Use {}{figures}{why}.", self.strategy)
     }

@@ -276,14 +276,16 @@ impl Search<'_> {
     pub fn spread_over(&self, most: usize) -> Option<usize> {
         let asked = self.load.locks();
         let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
-        let mut enough = 2 * asked;
+        // Fewer locks than are held at any time cannot do.
+        let least = self.load.held().map_or(0, |held| held.ceil() as usize).max(asked);
+        let mut enough = 2 * least;
         while !holds(enough) {
             enough *= 2;
-            if enough > most * asked {
+            if enough > most * least {
                 return None;
             }
         }
-        let mut too_few = enough / 2;
+        let mut too_few = (enough / 2).max(least);
         while enough - too_few > 1 {
             let middle = too_few.midpoint(enough);
             if holds(middle) { enough = middle } else { too_few = middle }

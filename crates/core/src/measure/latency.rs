@@ -141,6 +141,12 @@ impl Survival {
         self.steps.last().filter(|_| !self.lacks_unserved).map_or(0.0, |(_, share)| *share)
     }
 
+    /// Estimated share of the samples that take no longer than this.
+    pub fn share_within(&self, us: f64) -> f64 {
+        let beyond = self.steps.partition_point(|(step, _)| *step as f64 <= us);
+        beyond.checked_sub(1).map_or(0.0, |last| self.steps[last].1)
+    }
+
     /// Length that this share of the samples does not exceed.
     pub fn quantile(&self, quantile: f64) -> Quantile {
         let at = self.steps.partition_point(|(_, share)| *share < quantile - ROUNDING);
@@ -293,6 +299,13 @@ mod tests {
         assert_eq!([0.81, 0.99, 1.0].map(|q| waits.quantile(q)), [at_least(900); 3]);
         assert_eq!((waits.count(), waits.longest), (5, at_least(900)));
         assert!((waits.known() - 0.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_share_counts_waits_up_to_a_limit() {
+        let waits = both(&[10, 20, 30, 40], &[900]);
+        let shares = [5.0, 20.0, 25.0, 2_000.0].map(|limit| waits.share_within(limit));
+        assert!(shares.iter().zip([0.0, 0.4, 0.4, 0.8]).all(|(is, wanted)| (is - wanted).abs() < 1e-9));
     }
 
     #[test]

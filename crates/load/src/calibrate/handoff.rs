@@ -141,6 +141,7 @@ impl Handoffs {
             uncontended: self.uncontended.iter().cloned().reduce(pooled).as_ref().and_then(Timing::of),
             took_us: 0,
             missing: None,
+            outlier_us: None,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::table::calibration::floor_grid;
 use crate::table::columns::{Columns, Grid};
 use crate::view::Cell;
 use zklockbench_core::measure::Outcome;
-use zklockbench_core::units::{counted, number};
+use zklockbench_core::units::{counted, format_micros, number};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{EnsembleInfo, HostInfo, LIMITED, Trial};
 
@@ -190,7 +190,11 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
     let table = table("What the ensemble itself takes", measured, legend);
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
-    table.into_iter().chain(missing).collect()
+    let outlier = floor.outlier_us.map(|us| {
+        let us = format_micros(us);
+        Block::Text(format!("An earlier measurement, {us} for a handoff, was an outlier and is replaced."))
+    });
+    table.into_iter().chain(missing).chain(outlier).collect()
 }
 
 pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {

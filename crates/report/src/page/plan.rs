@@ -7,8 +7,8 @@ use crate::document::{
     Tone, Value, Weight,
 };
 use crate::table::plan::{
-    checked, checked_failures, ensemble, failures, fits, headline, left_out, map as plan_map, missing,
-    sensitivities, unverified, verified, waits, word,
+    by_servers, checked, checked_failures, ensemble, failures, fits, headline, left_out, map as plan_map,
+    missing, sensitivities, unverified, verified, waits, word,
 };
 use zklockbench_analysis::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait_of};
 use zklockbench_core::units::{as_a_word, capitalised, number};
@@ -19,7 +19,10 @@ const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(Block::from);
+    let figures = [waits(plan), by_servers(plan), ensemble(plan), failures(plan)]
+        .into_iter()
+        .flatten()
+        .map(Block::from);
     let verification = plan.verifications.iter().flat_map(|one| {
         let failures = checked_failures(one).map(Block::from);
         let all = [Block::Text(verified(one)), checked(one).into()].into_iter().chain(failures);

@@ -6,8 +6,8 @@ use super::printed::Printed;
 use crate::document::{Tone, Value};
 use zklockbench_analysis::model::{Fit, Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
-    Answer, Checked, CheckedFailure, FailureCost, Headroom, MapCell, MapChoice, MeasuredRange, PlanFile,
-    Sensitivity, Verification,
+    Answer, ByServers, Checked, CheckedFailure, FailureCost, Headroom, MapCell, MapChoice, MeasuredLoad,
+    MeasuredRange, PlanFile, Sensitivity, Verification, most_promising,
 };
 use zklockbench_core::units::{capitalised, counted, grouped, number};
 use zklockbench_core::verdict::Verdict;
@@ -26,7 +26,9 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     let others = plan.caveats().into_iter().chain(left_out(plan)).chain(unverified(plan));
     let failed = plan.verifications.iter().flat_map(|one| one.notes.clone());
     let verifications = plan.verifications.iter().flat_map(|one| [Some(checked(one)), checked_failures(one)]);
-    let tables = [waits(plan), ensemble(plan), failures(plan), fits(plan)].into_iter().chain(verifications);
+    let tables = [by_servers(plan), waits(plan), ensemble(plan), failures(plan), fits(plan)]
+        .into_iter()
+        .chain(verifications);
     let printed = Printed {
         outcome: headline(plan),
         tables: tables.flatten().collect(),
@@ -47,18 +49,21 @@ fn recommendation(plan: &PlanFile) -> String {
     match &plan.recommendation {
         Some(one) => one.sentence(&plan.answers, &plan.question.objective),
         None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
+            let why = most_promising(&plan.answers, &plan.question.objective);
+            let why = why.and_then(|at| plan.answers[at].verdict.why()).unwrap_or_default();
             let locks =
                 plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
             let instead = locks.map_or_else(
                 || "hold for less, ask for less, or allow a longer wait".to_owned(),
                 |(locks, strategy)| format!("spread the load over {locks} locks ({strategy}), hold for less, or allow a longer wait"),
             );
-            format!("NO: none of them meets {}: {instead}.", plan.question.objective.text)
+            format!("NO: none of them meets {} ({why}): {instead}.", plan.question.objective.text)
         }
-        None => format!(
-            "UNKNOWN: none of them is known to meet {}: measure what is missing below.",
-            plan.question.objective.text
-        ),
+        None => {
+            let why = most_promising(&plan.answers, &plan.question.objective);
+            let why = why.and_then(|at| plan.answers[at].verdict.why()).unwrap_or_default();
+            format!("UNKNOWN: none of them is known to meet {}: {why}.", plan.question.objective.text)
+        }
     }
 }
 
@@ -104,6 +109,12 @@ pub(crate) fn waits(plan: &PlanFile) -> Option<Grid> {
              and what is not known about the service time",
         )
         .metric(&WAIT_P99, |answer| of_prediction(answer, |one| time(one.wait_p99)))
+        .numbers("measured", move |answer| {
+            let shown = |one: &MeasuredLoad| unit_value(plan, one.value).at_least(one.at_least);
+            Value::or_missing(answer.measured.as_ref(), shown)
+        })
+        .spare(1)
+        .explained("the objective's metric under your own load")
         .numbers("wait p99.9", |answer| of_prediction(answer, |one| time(one.wait_p999)))
         .spare(4)
         .numbers("p99 if holds vary", |answer| {
@@ -124,6 +135,15 @@ pub(crate) fn waits(plan: &PlanFile) -> Option<Grid> {
         .spare(1);
     let grid = columns.grid("What is expected of each lock", 1, &plan.answers).lean();
     is_predicted(plan).then_some(grid)
+}
+
+/// A value of the objective's metric.
+fn unit_value(plan: &PlanFile, value: f64) -> Value {
+    if plan.question.objective.figure == THROUGHPUT.figure() {
+        Value::Rate(value)
+    } else {
+        Value::Duration(value)
+    }
 }
 
 pub(crate) fn map(plan: &PlanFile) -> Option<Grid> {
@@ -214,6 +234,26 @@ pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
     (!grid.is_empty()).then_some(grid)
 }
 
+pub(crate) fn by_servers(plan: &PlanFile) -> Option<Grid> {
+    let duration = |us: Option<u64>| Value::or_missing(us, |us| Value::Duration(us as f64));
+    let grid = Columns::<&ByServers>::new()
+        .numbers("servers", |row| Value::Count(row.servers as u64))
+        .words("plan", |row| word(&row.verdict))
+        .numbers("wait", |row| Value::or_missing(row.wait, time))
+        .explained("the objective's wait, or else the 99th percentile, with the 90 % interval")
+        .numbers("limit", |row| Value::or_missing(row.headroom, room))
+        .explained("the highest rate that meets the objective, with its 90 % interval")
+        .numbers("a write", move |row| duration(row.write_us))
+        .explained("a synced write through the leader without other load, the median")
+        .numbers("writes at most", |row| Value::or_missing(row.writes_per_s, Value::Rate))
+        .spare(1)
+        .numbers("leader killed", move |row| duration(row.outage_us))
+        .explained("the longest time without an acquisition; the death of a single server stops every lock until it is restarted")
+        .grid("How many servers", 1, &plan.by_servers);
+    let strategy = plan.by_servers.first().map(|row| row.strategy.as_str()).unwrap_or_default();
+    (!grid.is_empty()).then(|| grid.noted(format!("With {strategy}, all servers on one host.")))
+}
+
 fn measured(range: MeasuredRange) -> Value {
     let MeasuredRange { least_us, median_us, most_us, at_least } = range;
     let [least, most] = [least_us, most_us].map(|us| Value::Duration(us as f64));
@@ -287,8 +327,10 @@ pub(crate) fn left_out(plan: &PlanFile) -> Vec<String> {
 
 /// The strategy and load of a verification, and whether it met the objective.
 pub(crate) fn verified(one: &Verification) -> String {
+    let agrees =
+        one.agrees.map_or("", |agrees| if agrees { ", as predicted" } else { ", which was not predicted" });
     format!(
-        "{}: {} at {}/s over {}; {}.",
+        "{}: {} at {}/s over {}; {}{agrees}.",
         one.strategy,
         counted(one.arrivals, "arrival", "arrivals"),
         number(one.rate),

@@ -1,0 +1,111 @@
+//! The time that is left of a plan: expected beforehand, and corrected by how long the steps so far have taken.
+
+use std::time::Duration;
+
+use crate::cli::output;
+use crate::cli::runs;
+use zklockbench_core::clock;
+use zklockbench_core::error::Error;
+use zklockbench_core::units::counted;
+use zklockbench_scenario::parse;
+
+pub struct Countdown {
+    is_quiet: bool,
+    began: clock::Stamp,
+    /// When the last step ended.
+    ended: clock::Stamp,
+    /// Expected time of the steps so far.
+    done: Duration,
+    /// Expected time of the others.
+    left: Duration,
+}
+
+impl Countdown {
+    /// Begins with the expected time of all steps.
+    pub fn of(steps: Duration, is_quiet: bool) -> Self {
+        let now = clock::now();
+        Self { is_quiet, began: now, ended: now, done: Duration::ZERO, left: steps }
+    }
+
+    /// The same from its beginning, with another expected time of all steps.
+    pub fn again(self, steps: Duration) -> Self {
+        Self { left: steps, ..self }
+    }
+
+    /// Notes what begins.
+    pub fn note(&self, what: &str) {
+        if !self.is_quiet {
+            output::note(&format!("{what}; about {} left", in_words(self.left())));
+        }
+    }
+
+    /// Waits for a step, and reports now and then how much time is left.
+    pub async fn during<T>(&self, step: impl Future<Output = T>) -> T {
+        let mut step = std::pin::pin!(step);
+        loop {
+            match tokio::time::timeout(EVERY, &mut step).await {
+                Ok(done) => return done,
+                Err(_) => self.note("still measuring"),
+            }
+        }
+    }
+
+    /// Counts a step as done that was expected to take this long.
+    pub fn done(&mut self, expected: Duration) {
+        self.ended = clock::now();
+        self.done += expected;
+        self.left = self.left.saturating_sub(expected);
+    }
+
+    fn left(&self) -> Duration {
+        let since = |stamp: clock::Stamp| Duration::from_micros(clock::now().saturating_sub(stamp));
+        let took = Duration::from_micros(self.ended.saturating_sub(self.began));
+        corrected(self.left, self.done, took).saturating_sub(since(self.ended))
+    }
+}
+
+/// How often a long step reports the time that is left.
+const EVERY: Duration = Duration::from_secs(40);
+/// Steps so far from which their speed is known.
+const KNOWN_AFTER: Duration = Duration::from_secs(10);
+
+fn corrected(left: Duration, done: Duration, took: Duration) -> Duration {
+    if done < KNOWN_AFTER {
+        return left;
+    }
+    left.mul_f64((took.as_secs_f64() / done.as_secs_f64()).clamp(0.8, 3.0))
+}
+
+/// Expected time of a run of this scenario.
+pub fn expected(name: &str, text: &str) -> Result<Duration, Error> {
+    let parsed = parse(name, text, &zklockbench_load::catalog());
+    let parsed = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?;
+    Ok(runs::expected(&parsed.scenario))
+}
+
+pub fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..90 => format!("{} seconds", seconds.div_ceil(10).max(1) * 10),
+        _ => counted((seconds + 30) / 60, "minute", "minutes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_host_lengthens_the_time_that_is_left() {
+        let seconds = Duration::from_secs;
+        assert_eq!(corrected(seconds(100), seconds(9), seconds(30)), seconds(100));
+        assert_eq!(corrected(seconds(100), seconds(60), seconds(90)), seconds(150));
+        assert_eq!(corrected(seconds(100), seconds(60), seconds(600)), seconds(300));
+    }
+
+    #[test]
+    fn times_are_rounded() {
+        let said = [4, 31, 89, 100, 149, 151].map(|seconds| in_words(Duration::from_secs(seconds)));
+        assert_eq!(said, ["10 seconds", "40 seconds", "90 seconds", "2 minutes", "2 minutes", "3 minutes"]);
+    }
+}

@@ -1,0 +1,203 @@
+//! Holds as options give them: a mean, a mean with its 99th percentile, a constant, a distribution of a scenario, or a file of
+//! measured holds.
+
+use std::path::Path;
+use std::time::Duration;
+
+use zklockbench_core::disk;
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{format_duration, parse_duration, shown};
+use zklockbench_scenario::{Distribution, MeasuredTimes, parse};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Holds {
+    pub mean: Duration,
+    /// The holds in TOML, as in a scenario; `None` if only the mean is known.
+    pub toml: Option<String>,
+}
+
+/// Parses `20ms`, `mean 20ms p99 200ms`, `exactly 20ms`, or a distribution as in a scenario.
+pub fn parsed_holds(text: &str) -> Result<Holds, String> {
+    let text = text.trim();
+    if let Some(time) = text.strip_prefix("exactly ") {
+        let mean = within(parse_duration(time.trim())?)?;
+        return Ok(Holds { mean, toml: Some(format!("\"{}us\"", mean.as_micros())) });
+    }
+    if let Some(both) = text.strip_prefix("mean ") {
+        return by_mean_and_p99(both);
+    }
+    if text.starts_with('{') {
+        let mean = within(distribution(text)?.mean())?;
+        return Ok(Holds { mean, toml: Some(text.to_owned()) });
+    }
+    Ok(Holds { mean: within(parse_duration(text)?)?, toml: None })
+}
+
+/// The 99th percentile of a standard normal distribution.
+const P99: f64 = 2.326_347_9;
+
+/// The log-normal distribution with this mean and 99th percentile, written `40ms p99 500ms`.
+fn by_mean_and_p99(text: &str) -> Result<Holds, String> {
+    let (mean, p99) =
+        text.split_once(" p99 ").ok_or("write the mean and the 99th percentile: 'mean 40ms p99 500ms'")?;
+    let (mean, p99) = (within(parse_duration(mean.trim())?)?, parse_duration(p99.trim())?);
+    let ratio = p99.as_secs_f64() / mean.as_secs_f64();
+    // p99 = mean × exp(P99 × sigma − sigma² / 2), which is largest where sigma is P99.
+    let rest = P99 * P99 - 2.0 * ratio.ln();
+    if ratio < 1.0 || rest < 0.0 {
+        return Err(format!(
+            "no log-normal distribution with a mean of {} has a 99th percentile of {}; give 1 to 14.9 times the mean, or measured \
+             holds with --holds",
+            format_duration(mean),
+            format_duration(p99)
+        ));
+    }
+    let sigma = P99 - rest.sqrt();
+    let median = mean.mul_f64((-sigma * sigma / 2.0).exp());
+    Ok(Holds { mean, toml: Some(Distribution::LogNormal { median, sigma }.to_toml()) })
+}
+
+fn within(mean: Duration) -> Result<Duration, String> {
+    let fits = (Duration::from_micros(1)..=Duration::from_secs(3_600)).contains(&mean);
+    if fits {
+        Ok(mean)
+    } else {
+        Err("holds are out of range; give more than 0 and at most 1h on average".into())
+    }
+}
+
+fn distribution(toml: &str) -> Result<Distribution, String> {
+    let text = format!(
+        "hold = {toml}\nname = \"holds\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
+    );
+    let parsed =
+        parse("--hold", &text, &zklockbench_load::catalog()).map_err(|mistakes| mistakes.render(false))?;
+    Ok(parsed.scenario.hold)
+}
+
+const LARGEST: u64 = 64 << 20;
+
+pub fn read_holds(path: &Path) -> Result<Holds, Error> {
+    let refuse = |why: String| Error::usage(format!("--holds {}: {why}", path.display()));
+    let bytes = disk::read_named(path, LARGEST)
+        .map_err(|unreadable| refuse(format!("{unreadable}; name a file of holds")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8; save the file as UTF-8".to_owned()))?;
+    let times = times(&text).map_err(refuse)?;
+    let holds = Distribution::Measured(MeasuredTimes::condensed(times));
+    Ok(Holds { mean: within(holds.mean()).map_err(refuse)?, toml: Some(holds.to_toml()) })
+}
+
+/// Headings of a column of holds, and the unit in microseconds of numbers without one.
+const HEADERS: [(&str, Option<f64>); 4] =
+    [("hold", None), ("hold_us", Some(1.0)), ("hold_ms", Some(1e3)), ("hold_s", Some(1e6))];
+
+fn times(text: &str) -> Result<Vec<Duration>, String> {
+    let (mut column, mut unit_us) = (0, None);
+    let mut found = Vec::new();
+    // Spreadsheets put a byte order mark at the start of a file.
+    let text = text.trim_start_matches('\u{feff}');
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        let fields = fields(line);
+        let header = fields.iter().enumerate().find_map(|(at, field)| {
+            let (_, unit_us) = HEADERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(field))?;
+            Some((at, *unit_us))
+        });
+        if let (Some(header), true) = (header, found.is_empty()) {
+            (column, unit_us) = header;
+            continue;
+        }
+        let field = fields.get(column).copied().unwrap_or_default();
+        found.push(time(field, unit_us).map_err(|why| format!("line {number}: {why}"))?);
+    }
+    match found.iter().all(Duration::is_zero) {
+        true => Err("it has no hold that takes any time; write one duration a line, such as 20ms".into()),
+        false => Ok(found),
+    }
+}
+
+/// The fields of a line, without their quotes. A comma within quotes is part of a field.
+fn fields(line: &str) -> Vec<&str> {
+    let mut is_quoted = false;
+    let between = |c: char| {
+        is_quoted ^= c == '"';
+        c == ',' && !is_quoted
+    };
+    line.split(between).map(|field| field.trim().trim_matches('"')).collect()
+}
+
+fn time(field: &str, unit_us: Option<f64>) -> Result<Duration, String> {
+    let wrong =
+        || format!("`{}` is no duration; write e.g. 20ms, or a header such as hold_ms", shown(field, 40));
+    match (field.parse::<f64>(), unit_us) {
+        (Ok(count), Some(unit_us)) if count >= 0.0 => {
+            Duration::try_from_secs_f64(count * unit_us / 1e6).map_err(|_| wrong())
+        }
+        (Ok(_), _) => Err(wrong()),
+        (Err(_), _) => parse_duration(field).map_err(|_| wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_duration_is_a_mean_and_a_distribution_can_be_given() {
+        assert_eq!(parsed_holds("20ms"), Ok(Holds { mean: 20 * MILLISECOND, toml: None }));
+        let exact = parsed_holds("exactly 20ms").unwrap();
+        assert_eq!((exact.mean, exact.toml.as_deref()), (20 * MILLISECOND, Some("\"20000us\"")));
+        let text = "{ exponential = { mean = \"20ms\" } }";
+        assert_eq!(parsed_holds(text), Ok(Holds { mean: 20 * MILLISECOND, toml: Some(text.into()) }));
+        for wrong in ["0ms", "-5ms", "2h", "20", "{ exponential = \"20ms\" }", "{ gamma = 3 }", "exactly", ""]
+        {
+            assert!(parsed_holds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mean_and_a_99th_percentile_make_a_log_normal_distribution() {
+        let holds = parsed_holds("mean 40ms p99 500ms").unwrap();
+        let mut drawn: Vec<Duration> = {
+            let holds = distribution(holds.toml.as_deref().unwrap()).unwrap();
+            let mut rng = ChaCha8Rng::seed_from_u64(1);
+            (0..200_000).map(|_| holds.sample(&mut rng)).collect()
+        };
+        drawn.sort();
+        let mean = drawn.iter().sum::<Duration>() / 200_000;
+        assert!((38 * MILLISECOND..42 * MILLISECOND).contains(&mean), "{mean:?}");
+        let p99 = drawn[198_000];
+        assert!((475 * MILLISECOND..525 * MILLISECOND).contains(&p99), "{p99:?}");
+        assert_eq!(holds.mean, 40 * MILLISECOND);
+        for wrong in ["mean 40ms", "mean 40ms p99 30ms", "mean 40ms p99 1s", "mean p99 1s"] {
+            assert!(parsed_holds(wrong).is_err(), "{wrong}");
+        }
+        let constant = parsed_holds("mean 40ms p99 40ms").unwrap();
+        assert!(distribution(constant.toml.as_deref().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn a_file_has_one_hold_a_line_or_a_column_with_a_unit() {
+        let ms = |all: &[u32]| all.iter().map(|one| *one * MILLISECOND).collect::<Vec<_>>();
+        assert_eq!(times("3ms\n\n5 ms\n1s\n"), Ok(ms(&[3, 5, 1_000])));
+        assert_eq!(times("time,hold_ms,lock\n0,3,a\n1,2.5,b\n").unwrap()[1], Duration::from_micros(2_500));
+        assert_eq!(times("hold\n\"7ms\"\n"), Ok(ms(&[7])));
+        assert_eq!(times("\u{feff}lock,hold_ms\r\n\"a,3\",7\r\n"), Ok(ms(&[7])));
+        for (text, told) in [
+            ("", "no hold that takes any time"),
+            ("3ms\n4\n", "line 2: `4` is no duration"),
+            ("hold_ms\n-4\n", "line 2: `-4` is no duration"),
+            ("hold_s\nNaN\n", "line 2: `NaN` is no duration"),
+            ("3ms,4ms\nfast\n", "line 2: `fast` is no duration"),
+        ] {
+            let found = times(text).unwrap_err();
+            assert!(found.contains(told), "{text:?}: {found}");
+        }
+    }
+}

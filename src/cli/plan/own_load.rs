@@ -1,0 +1,178 @@
+//! The load in question as a scenario: for the measurement that decides, and for the verification.
+
+use std::time::Duration;
+
+use toml::{Table, Value};
+
+use super::question::AskedLoad;
+use zklockbench_analysis::plan::{Question, QuestionLoad, in_toml};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::{counted, format_duration, number};
+
+/// Target load of the ensemble during measurements, in acquisitions per second, unless the question asks for more.
+pub const BUSY: f64 = 120.0;
+/// Most sessions of a trial, unless the question itself has more.
+const SESSIONS: f64 = 200.0;
+/// Share of the sessions that hold locks at any time, at most, if sessions are no limit.
+const FREE: f64 = 0.5;
+/// Most locks of a trial, unless the question itself has more.
+const LOCKS: f64 = 1_000.0;
+const SHORTEST: Duration = Duration::from_secs(10);
+/// Length of a warm-up in holds, and its longest.
+const WARM_UP_HOLDS: u32 = 5;
+const WARM_UP_MOST: Duration = Duration::from_secs(15);
+/// Longest trial of a load that cannot fit.
+const IMPOSSIBLE: Duration = Duration::from_secs(15);
+/// Smallest multiple of the rate that is worth another load than the question's.
+const WORTH_IT: f64 = 1.2;
+/// What arrivals get beyond those asked for, because their number varies.
+const SPARE: f64 = 1.05;
+
+/// The part of the load to run, and with which strategy.
+pub struct Wanted<'a> {
+    pub name: &'a str,
+    /// The strategy, as a scenario lists it.
+    pub strategy: &'a str,
+    pub seed: u64,
+    pub arrivals: f64,
+    /// Arrivals without which the objective cannot be judged.
+    pub needed: f64,
+    pub longest: Duration,
+    /// Largest factor on the rate if the load itself has too few arrivals.
+    pub times_at_most: f64,
+}
+
+/// The load as a scenario, and as a sentence.
+pub struct OwnLoad {
+    pub text: String,
+    pub said: String,
+    /// Its rate for each lock as a multiple of the question's.
+    pub times: f64,
+}
+
+impl OwnLoad {
+    /// The question's load over several copies of its locks, so that arrivals are frequent. Where that is not possible, a light
+    /// load runs at a multiple of its rate.
+    pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
+        let question = &asked.question;
+        let base = question.copies(if asked.may_be_copied() { copies(question) } else { 1.0 });
+        // A load that cannot fit shows it soon.
+        let longest = match asked.load.impossible() {
+            Some(_) => wanted.longest.min(IMPOSSIBLE),
+            None => wanted.longest,
+        };
+        let times = match asked.load.is_stationary() {
+            true => SPARE * wanted.needed / (base.rate * longest.as_secs_f64()),
+            false => 1.0,
+        };
+        let times = times.clamp(1.0, wanted.times_at_most.min(BUSY / base.rate).max(1.0));
+        let times = if times < WORTH_IT { 1.0 } else { times };
+        let rate = times * base.rate;
+        let lasts = Duration::try_from_secs_f64(SPARE * wanted.arrivals / rate).unwrap_or(longest);
+        let lasts = lasts.clamp(SHORTEST.min(longest), longest);
+        // Queues of long holds take long to build up.
+        let warm_up = (WARM_UP_HOLDS * question.hold).clamp(base.warm_up, WARM_UP_MOST);
+        let load = QuestionLoad { rate, lasts, warm_up, seed: wanted.seed, ..base };
+        let (text, lasts) = match &question.scenario {
+            Some(text) => of_scenario(text, asked, wanted, &load)?,
+            None => (question.scenario(wanted.name, &[wanted.strategy.to_owned()], &load), lasts),
+        };
+        let said = match question.think {
+            Some(_) => counted(load.clients as u64, "client", "clients"),
+            None => format!("{} requests a second", number(rate)),
+        };
+        let more = if times > 1.0 { format!(", {} times your rate,", number(times)) } else { String::new() };
+        let (locks, lasts) = (counted(load.locks as u64, "lock", "locks"), format_duration(lasts));
+        Ok(Self { text, said: format!("{said}{more} over {locks} for {lasts}"), times })
+    }
+}
+
+/// Factor on the requested number of locks that makes handoffs frequent enough, with no more sessions and locks than this host can
+/// handle.
+pub fn copies(question: &Question) -> f64 {
+    if question.popularity.is_some() {
+        return 1.0;
+    }
+    let clients = question.clients as f64;
+    let held = (question.rate * question.hold.as_secs_f64()).max(1e-9);
+    let by_clients = match question.think {
+        // Returning clients are part of the load: each lock must keep its own.
+        Some(_) => SESSIONS / clients,
+        // Where requests may have to wait for a session, the copies would share theirs.
+        None if held > FREE * clients => 1.0,
+        None => FREE * SESSIONS.max(clients) / held,
+    };
+    let most = (LOCKS / question.locks as f64).min(by_clients).max(1.0);
+    (BUSY / question.rate).clamp(1.0, most).floor()
+}
+
+/// Text of a scenario with one strategy, and how long its load lasts.
+fn of_scenario(
+    text: &str,
+    asked: &AskedLoad,
+    wanted: &Wanted<'_>,
+    load: &QuestionLoad,
+) -> Result<(String, Duration), Error> {
+    let wrong = |error: toml::de::Error| Error::usage(format!("the scenario: {error}"));
+    let mut table: Table = text.parse().map_err(wrong)?;
+    for key in ["gate", "ensemble", "precision", "repetitions_at_most", "order"] {
+        table.remove(key);
+    }
+    let (locks, contenders) = (load.locks as i64, load.clients as i64);
+    table.extend(
+        [("locks", locks), ("contenders", contenders)].map(|(key, value)| (key.to_owned(), value.into())),
+    );
+    let times = load.rate / asked.question.rate;
+    let rate = ["rate", "rate_each"].into_iter().find(|key| table.contains_key(*key));
+    if let Some(rate) = rate.and_then(|key| table.get_mut(key)).filter(|_| times > 1.0) {
+        let written = rate.as_float().or_else(|| Some(rate.as_integer()? as f64));
+        *rate = Value::Float(times * written.unwrap_or_default());
+    }
+    let listed: Table = format!("listed = [{}]", in_toml(wanted.strategy)).parse().map_err(wrong)?;
+    table.extend(listed.into_iter().map(|(_, value)| ("strategies".to_owned(), value)));
+    let mut set = |key: &str, value: Value| table.insert(key.to_owned(), value);
+    set("name", wanted.name.into());
+    set("repetitions", Value::Integer(1));
+    set("seed", Value::Integer(i64::try_from(wanted.seed).unwrap_or(1)));
+    // Arrivals that change last as long as the scenario, and those of a file as long as the file.
+    let keeps_rate = asked.load.is_closed() || asked.load.is_stationary();
+    let lasts = if keeps_rate { load.lasts } else { asked.load.lasts().min(wanted.longest) };
+    if table.contains_key("duration") {
+        let written = lasts.div_f64(asked.scenario.time_scale);
+        table.insert("duration".to_owned(), format!("{}ms", written.as_millis()).into());
+    }
+    Ok((table.to_string(), lasts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
+        Question {
+            clients,
+            rate,
+            hold: Duration::from_millis(hold_ms),
+            holds: None,
+            locks,
+            arrivals: "\"poisson\"".into(),
+            popularity: None,
+            think: None,
+            round_trip: None,
+            scenario: None,
+            objective: "wait.p99 < 300ms".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_light_load_is_copied_as_far_as_locks_and_sessions_allow() {
+        assert_eq!(copies(&question(20, 5.0, 100, 1)), 24.0);
+        assert_eq!(copies(&question(200, 150.0, 10, 5)), 1.0, "it is frequent enough");
+        assert_eq!(copies(&question(100, 25.0, 40, 500)), 2.0, "a thousand locks");
+        assert_eq!(copies(&question(2_000, 1.0, 10, 2_000)), 1.0);
+        assert_eq!(copies(&question(30, 5.0, 2_000, 20)), 10.0, "200 sessions, half of which hold");
+        assert_eq!(copies(&question(30, 10.0, 2_000, 40)), 1.0, "requests wait for sessions");
+        let hot = Question { popularity: Some("{ zipf = 1.0 }".into()), ..question(20, 5.0, 100, 10) };
+        assert_eq!(copies(&hot), 1.0);
+    }
+}
