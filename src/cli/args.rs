@@ -94,6 +94,8 @@ pub enum Command {
     Calibrate(Box<CalibrateArgs>),
     /// Run rounds of random locks under random load and random faults, all from one seed
     Torture(TortureArgs),
+    /// Lose, delay and cut every message of a lock once, and try every order of requests
+    Explore(Box<ExploreArgs>),
     /// Print the JSON Schema of scenario files, for editors, or of result files
     Schema(SchemaArgs),
     /// Check whether a driver, a program that takes locks for contenders, keeps its protocol
@@ -304,6 +306,39 @@ pub struct TortureArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct ExploreArgs {
+    /// Strategies, each with its parameters in one word, e.g. 'predecessor-watch watch=exists'
+    #[arg(value_name = "STRATEGY")]
+    pub strategies: Vec<String>,
+    /// Explore all built-in locks and those of the named drivers
+    #[arg(long, conflicts_with = "strategies")]
+    pub all: bool,
+    /// Contenders, each of which acquires once
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub contenders: u8,
+    /// Time for all strategies together, e.g. 5m
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration_within("10s", "24h"))]
+    pub budget: Duration,
+    /// Also try pairs of faults, as long as the budget lasts
+    #[arg(long)]
+    pub pairs: bool,
+    /// Schedules that run side by side on the server
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub worlds: u8,
+    /// Carry out a case again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategies", "all", "pairs"])]
+    pub replay: Option<PathBuf>,
+    /// Where to put cases and pictures of what was found
+    #[arg(long, short, value_name = "DIR", default_value = "explored")]
+    pub out: PathBuf,
+    // A local ensemble has one server unless --servers says otherwise.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    #[command(flatten)]
+    pub opening: OpeningArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct CheckArgs {
     /// A history (JSON lines), the directory of a run, or - for a history on standard input
     #[arg(value_name = "HISTORY", value_hint = ValueHint::AnyPath)]
@@ -507,6 +542,7 @@ impl Command {
                 | Self::Worker(_)
                 | Self::Merge(_)
                 | Self::Torture(_)
+                | Self::Explore(_)
                 | Self::Schema(_)
         )
     }

@@ -55,6 +55,7 @@ const GROUPS: [Group; 5] = [
             ),
             entry("calibrate", &["--quick", "--connect zk1:2181,zk2:2181/bench --budget 2m"]),
             entry("torture", &["--minutes 10", "--seed 7 --rounds 4"]),
+            entry("explore", &["curator-mutex", "'predecessor-watch watch=exists' --contenders 3 --pairs"]),
             entry(
                 "worker",
                 &[

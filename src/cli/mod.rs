@@ -11,6 +11,7 @@ mod compare;
 mod driver_check;
 mod drivers;
 mod ensemble;
+mod explore;
 mod export;
 mod help;
 mod listing;
@@ -185,6 +186,7 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
         Command::Compare(args) => reading(stop, move || compare::execute(&args)).await,
         Command::Articles(args) => reading(stop, move || articles::execute(&args)).await,
         Command::Torture(args) => torture::execute(args, stop).await,
+        Command::Explore(args) => explore::execute(*args, stop).await,
         Command::Schema(args) => texts::schema(&args),
         Command::Driver(args) => driver_check::execute(*args, stop).await,
         Command::Ensemble(args) => ensemble::execute(args, stop).await,

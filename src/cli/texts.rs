@@ -215,6 +215,10 @@ fn of_results(types: &mut SchemaGenerator) -> Vec<(&'static str, Value)> {
             "torture",
             object!(types { results: PathBuf, seed: u64, rounds: Vec<Round>, left_out: Vec<String> }),
         ),
+        (
+            "explore",
+            json!({ "properties": { "headline": { "type": "string" }, "explored": { "type": "array" } } }),
+        ),
         ("calibrate", object!(types { results: PathBuf, calibration: CalibrationFile })),
         ("export", object!(types { run: PathBuf, written: Vec<PathBuf> })),
         ("check", json!({ "allOf": [verdict, either(checked_run, checked_history)] })),

@@ -23,6 +23,7 @@ mod engines;
 mod ensemble_lifecycle;
 mod evidence;
 mod existing_ensemble;
+mod explore;
 mod gates;
 mod history_check;
 mod host_commands;

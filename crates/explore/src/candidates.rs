@@ -1,0 +1,218 @@
+//! The schedules to try: every single fault at every event of an undisturbed run, orders of requests, and pairs of faults.
+
+use std::collections::HashSet;
+
+use super::play::{Outcome, RELEASES};
+use super::schedule::{Act, Choice, Decision, Schedule};
+
+/// What an event's name says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventKind {
+    Request,
+    Reply,
+    Notification,
+    /// A contender ends its hold.
+    Release,
+}
+
+fn kind(event: &str) -> EventKind {
+    if event.ends_with(", reply") {
+        EventKind::Reply
+    } else if event.ends_with(&format!(": {RELEASES}")) {
+        EventKind::Release
+    } else if event.contains(": notification, ") {
+        EventKind::Notification
+    } else {
+        EventKind::Request
+    }
+}
+
+/// All single faults at the events of a run.
+pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
+    let mut all = Vec::new();
+    for (number, (contender, event)) in events.iter().enumerate() {
+        let mut add = |act| all.push(Decision { act, at: event.clone() });
+        match kind(event) {
+            EventKind::Request => {
+                add(Act::LoseRequest);
+                add(Act::LoseReply);
+            }
+            EventKind::Reply | EventKind::Notification => add(Act::Cut),
+            EventKind::Release => {}
+        }
+        [Act::Expire, Act::Kill, Act::Freeze].into_iter().for_each(&mut add);
+        if has_node(&events[..number], *contender) {
+            add(Act::Delete);
+        }
+        let later = events[number + 1..]
+            .iter()
+            .filter(|(other, past)| other != contender && kind(past) != EventKind::Release);
+        if kind(event) != EventKind::Release {
+            later.for_each(|(_, past)| add(Act::Delay { past: past.clone() }));
+        }
+    }
+    all
+}
+
+/// Whether the contender created a node in these events and has not deleted one yet.
+fn has_node(events: &[(usize, String)], contender: usize) -> bool {
+    let own = || events.iter().filter(|(who, event)| *who == contender && kind(event) == EventKind::Reply);
+    own().any(|(_, event)| event.contains("create") && event.contains("own node"))
+        && !own().any(|(_, event)| event.contains("delete"))
+}
+
+/// Second faults after a first one: those at events that the undisturbed run did not have come first, because recovery is where
+/// locks err.
+pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> {
+    let usual: HashSet<&str> = undisturbed.iter().map(|(_, event)| event.as_str()).collect();
+    let [decision] = first.schedule.decisions.as_slice() else { return Vec::new() };
+    let at = first.events.iter().position(|(_, event)| *event == decision.at).map_or(0, |at| at + 1);
+    let seconds = single_faults(&first.events[at.min(first.events.len())..]);
+    let seconds = seconds.into_iter().filter(|second| !matches!(second.act, Act::Delay { .. }));
+    let (recovering, others): (Vec<_>, Vec<_>) =
+        seconds.partition(|second| !usual.contains(second.at.as_str()));
+    let both = |second| Schedule::with(first.schedule.contenders, vec![decision.clone(), second]);
+    recovering.into_iter().chain(others).map(both).collect()
+}
+
+/// An order that is still to be tried: choices from the start, and the actions that need not come first after them, because they
+/// commute with what was tried.
+#[derive(Debug, Clone)]
+pub struct OpenOrder {
+    pub prefix: Vec<String>,
+    asleep: Vec<Choice>,
+}
+
+impl OpenOrder {
+    pub fn start() -> Self {
+        Self { prefix: Vec::new(), asleep: Vec::new() }
+    }
+
+    /// Orders that differ from a run with this prefix at one later choice, and whether the run itself was equivalent to none that
+    /// was tried. Source: sleep sets of Godefroid's partial-order reduction.
+    pub fn alternatives(&self, run: &Outcome) -> (Vec<Self>, bool) {
+        let mut open = Vec::new();
+        let mut asleep = self.asleep.clone();
+        let mut prefix = self.prefix.clone();
+        for (choices, made) in run.choices.iter().skip(self.prefix.len()) {
+            let chosen = &choices[*made];
+            // Every order from here on is equivalent to one that was tried.
+            if asleep.iter().any(|other| other.name == chosen.name) {
+                return (open, false);
+            }
+            let mut tried = asleep.clone();
+            tried.push(chosen.clone());
+            for other in choices.iter().filter(|other| other.name != chosen.name) {
+                if asleep.iter().any(|sleeping| sleeping.name == other.name) {
+                    continue;
+                }
+                let mut further = prefix.clone();
+                further.push(other.name.clone());
+                let still = tried.iter().filter(|one| one.footprint.commutes_with(&other.footprint)).cloned();
+                open.push(Self { prefix: further, asleep: still.collect() });
+                tried.push(other.clone());
+            }
+            asleep.retain(|one| one.footprint.commutes_with(&chosen.footprint));
+            prefix.push(chosen.name.clone());
+        }
+        (open, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Footprint;
+
+    fn events(names: &[(usize, &str)]) -> Vec<(usize, String)> {
+        names.iter().map(|(who, name)| (*who, (*name).to_owned())).collect()
+    }
+
+    #[test]
+    fn every_message_is_lost_once_and_every_event_is_followed_by_each_end_of_a_session() {
+        let run = events(&[
+            (0, "c1: create own node"),
+            (0, "c1: create own node, reply"),
+            (1, "c2: notification, c1.node1 deleted"),
+        ]);
+        let all = single_faults(&run);
+        let at = |event: &str| -> Vec<&str> {
+            all.iter().filter(|one| one.at == event).map(|one| one.act.name()).collect()
+        };
+        let ends = ["expired session", "killed process", "frozen process"];
+        assert_eq!(
+            at("c1: create own node"),
+            [&["lost request", "lost reply"], &ends[..], &["delayed message"]].concat()
+        );
+        assert_eq!(at("c2: notification, c1.node1 deleted"), [&["cut connection"], &ends[..]].concat());
+    }
+
+    #[test]
+    fn a_node_is_deleted_only_where_there_is_one() {
+        let run = events(&[
+            (0, "c1: create own node"),
+            (0, "c1: create own node, reply"),
+            (0, "c1: getChildren lock"),
+            (0, "c1: delete c1.node1"),
+            (0, "c1: delete c1.node1, reply"),
+            (0, "c1: sync lock"),
+        ]);
+        let deleted: Vec<String> =
+            single_faults(&run).into_iter().filter(|one| one.act == Act::Delete).map(|one| one.at).collect();
+        assert_eq!(deleted, ["c1: getChildren lock", "c1: delete c1.node1", "c1: delete c1.node1, reply"]);
+    }
+
+    /// An action's name, and the nodes that it reads and writes.
+    type Action<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
+
+    /// Runs a model of two contenders with these actions each, and counts the orders that are tried.
+    fn tried(actions: [&[Action<'_>]; 2]) -> usize {
+        let choice = |contender: usize, at: usize| {
+            let (name, reads, writes) = actions[contender][at];
+            let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+            let footprint =
+                Footprint { contender, reads: owned(reads), writes: owned(writes), is_global: false };
+            Choice { name: format!("c{}: {name}", contender + 1), footprint }
+        };
+        let mut open = vec![OpenOrder::start()];
+        let mut runs = 0;
+        while let Some(next) = open.pop() {
+            let (mut at, mut choices) = ([0, 0], Vec::new());
+            loop {
+                let there: Vec<Choice> = (0..2)
+                    .filter(|who| at[*who] < actions[*who].len())
+                    .map(|who| choice(who, at[who]))
+                    .collect();
+                if there.is_empty() {
+                    break;
+                }
+                let wanted = next.prefix.get(choices.len());
+                let made = wanted.map_or(0, |name| there.iter().position(|one| one.name == *name).unwrap());
+                at[there[made].footprint.contender] += 1;
+                choices.push((there, made));
+            }
+            let (further, is_new) = next.alternatives(&Outcome::of_choices(choices));
+            open.extend(further);
+            runs += usize::from(is_new);
+        }
+        runs
+    }
+
+    #[test]
+    fn orders_of_independent_actions_are_tried_once() {
+        let a: &[Action<'_>] = &[("a", &[], &["/a"]), ("b", &[], &["/b"])];
+        let b: &[Action<'_>] = &[("c", &[], &["/c"]), ("d", &[], &["/d"])];
+        assert_eq!(tried([a, b]), 1);
+    }
+
+    #[test]
+    fn orders_of_dependent_actions_are_all_tried() {
+        // Two writers of one node with two actions each: 4! / (2! 2!)
+        let same: &[Action<'_>] = &[("x", &[], &["/x"]), ("y", &[], &["/x"])];
+        assert_eq!(tried([same, same]), 6);
+        // Only the first actions meet.
+        let first: &[Action<'_>] = &[("x", &[], &["/x"]), ("own", &[], &["/1"])];
+        let other: &[Action<'_>] = &[("x", &[], &["/x"]), ("own", &[], &["/2"])];
+        assert_eq!(tried([first, other]), 2);
+    }
+}

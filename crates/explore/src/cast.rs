@@ -1,0 +1,392 @@
+//! The contenders of a world, on a thread with a runtime for sessions: each takes and releases the lock when it is asked to.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_core::error::Error;
+use zklockbench_locks::driver::Processes;
+use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patience, Strategy};
+use zklockbench_zk::gate::{Gate, Shut, TaskScope};
+use zklockbench_zk::{Failure, ForeignSession, Observed, Session, Target, reactor};
+
+/// Time for a session or a request of the exploration itself.
+const WITHIN: Duration = Duration::from_secs(20);
+/// Time for a driver to close a session at the end of a schedule.
+const CLOSES_WITHIN: Duration = Duration::from_secs(2);
+/// Long enough that no session ends by itself during a schedule.
+pub const SESSION: Duration = Duration::from_secs(40);
+
+/// The lock that is explored.
+#[derive(Debug, Clone)]
+pub struct Lock {
+    pub label: String,
+    pub entry: Entry,
+    pub params: Params,
+    /// Set if the lock is a driver's.
+    pub driven: Option<DrivenLock>,
+}
+
+/// What a contender reports.
+#[derive(Debug)]
+pub enum Report {
+    Opened(Result<(), String>),
+    /// It has the lock, with the transaction that created its node, if it has one.
+    Acquired(Option<i64>),
+    /// The acquire ended without the lock.
+    NotAcquired(String),
+    Released(Result<(), String>),
+}
+
+#[derive(Debug)]
+enum Order {
+    Acquire,
+    Release,
+}
+
+#[derive(Debug)]
+enum Command {
+    Open {
+        contender: usize,
+        connect: String,
+        path: String,
+    },
+    Order(usize, Order),
+    Kill(usize),
+    Freeze(usize),
+    Thaw(usize),
+    /// Ends all contenders.
+    Clear(oneshot::Sender<()>),
+    Create(String, oneshot::Sender<Result<(), Failure>>),
+    Delete(String, oneshot::Sender<Result<(), Failure>>),
+    /// Nodes below a path, with their sessions.
+    List(String, oneshot::Sender<Result<Vec<(String, i64)>, Failure>>),
+    RemoveAll(String, oneshot::Sender<Result<(), Failure>>),
+}
+
+/// Handle of the contenders' thread. Dropping it ends them.
+#[derive(Debug)]
+pub struct Cast {
+    commands: Option<UnboundedSender<Command>>,
+    pub reports: UnboundedReceiver<(usize, Report)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Cast {
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start(lock: Lock, target: Target, contenders: usize) -> Result<Self, Error> {
+        let (commands, wanted) = unbounded_channel();
+        let (sender, reports) = unbounded_channel();
+        let work = move || reactor::block_on(serve(lock, target, contenders, wanted, sender));
+        let thread = std::thread::Builder::new().name("contenders".into()).spawn(work);
+        let thread =
+            thread.map_err(|error| Error::environment(format!("no thread for contenders: {error}")))?;
+        Ok(Self { commands: Some(commands), reports, thread: Some(thread) })
+    }
+
+    fn send(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // A thread that has ended answers nothing, which its caller notices.
+            let _ = commands.send(command);
+        }
+    }
+
+    pub fn open(&self, contender: usize, connect: &str, path: &str) {
+        self.send(Command::Open { contender, connect: connect.to_owned(), path: path.to_owned() });
+    }
+
+    pub fn acquire(&self, contender: usize) {
+        self.send(Command::Order(contender, Order::Acquire));
+    }
+
+    pub fn release(&self, contender: usize) {
+        self.send(Command::Order(contender, Order::Release));
+    }
+
+    /// Ends a contender as a killed process ends.
+    pub fn kill(&self, contender: usize) {
+        self.send(Command::Kill(contender));
+    }
+
+    /// Stops a contender, as SIGSTOP stops a process.
+    pub fn freeze(&self, contender: usize) {
+        self.send(Command::Freeze(contender));
+    }
+
+    pub fn thaw(&self, contender: usize) {
+        self.send(Command::Thaw(contender));
+    }
+
+    pub async fn clear(&mut self) {
+        self.ask(Command::Clear).await;
+        while self.reports.try_recv().is_ok() {}
+    }
+
+    pub async fn create(&self, path: &str) -> Result<(), Failure> {
+        self.request(|done| Command::Create(path.to_owned(), done)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), Failure> {
+        self.request(|done| Command::Delete(path.to_owned(), done)).await
+    }
+
+    pub async fn list(&self, path: &str) -> Result<Vec<(String, i64)>, Failure> {
+        self.request(|done| Command::List(path.to_owned(), done)).await
+    }
+
+    pub async fn remove_all(&self, path: &str) -> Result<(), Failure> {
+        self.request(|done| Command::RemoveAll(path.to_owned(), done)).await
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+        let (done, answer) = oneshot::channel();
+        self.send(command(done));
+        answer.await.ok()
+    }
+
+    async fn request<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, Failure>>) -> Command,
+    ) -> Result<T, Failure> {
+        let ended = || Err(Failure::NotConnected("the contenders' thread has ended".into()));
+        self.ask(command).await.unwrap_or_else(ended)
+    }
+}
+
+impl Drop for Cast {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has ended as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What all contenders of the thread share.
+struct Troupe {
+    lock: Lock,
+    target: Target,
+    drivers: Option<Arc<Processes>>,
+    reports: UnboundedSender<(usize, Report)>,
+}
+
+struct Actor {
+    scope: TaskScope,
+    gate: Arc<Gate>,
+    orders: UnboundedSender<Order>,
+    task: reactor::Task<()>,
+    frozen: Option<Shut>,
+}
+
+async fn serve(
+    lock: Lock,
+    target: Target,
+    contenders: usize,
+    mut commands: UnboundedReceiver<Command>,
+    reports: UnboundedSender<(usize, Report)>,
+) {
+    let drivers = lock.driven.map(|driven| Arc::new(Processes::new(driven.wanted(&lock.params, contenders))));
+    let troupe = Rc::new(Troupe { lock, target, drivers, reports });
+    let mut actors: HashMap<usize, Actor> = HashMap::new();
+    let mut outside: Option<Client> = None;
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Open { contender, connect, path } => {
+                actors.insert(contender, actor(&troupe, contender, &connect, path));
+            }
+            Command::Order(contender, order) => {
+                if let Some(actor) = actors.get(&contender) {
+                    let _ = actor.orders.send(order);
+                }
+            }
+            Command::Kill(contender) => kill(&troupe, contender, actors.remove(&contender)),
+            Command::Freeze(contender) => {
+                if let Some(actor) = actors.get_mut(&contender) {
+                    actor.frozen = Some(Shut::these([&actor.gate]));
+                }
+            }
+            Command::Thaw(contender) => {
+                drop(actors.get_mut(&contender).and_then(|actor| actor.frozen.take()))
+            }
+            Command::Clear(done) => {
+                let numbers: Vec<usize> = actors.keys().copied().collect();
+                actors.drain().for_each(|(_, actor)| end(actor));
+                close_drivers(&troupe, &numbers).await;
+                let _ = done.send(());
+            }
+            outside_command => administer(&troupe.target, &mut outside, outside_command).await,
+        }
+    }
+    actors.drain().for_each(|(_, actor)| end(actor));
+    if let Some(drivers) = &troupe.drivers {
+        drivers.close();
+    }
+}
+
+fn actor(troupe: &Rc<Troupe>, contender: usize, connect: &str, path: String) -> Actor {
+    let gate = Arc::new(Gate::default());
+    let scope = TaskScope::behind(Arc::clone(&gate));
+    let (orders, wanted) = unbounded_channel();
+    let target = troupe.target.on(connect);
+    let life = live(Rc::clone(troupe), contender, target, path, Arc::clone(&gate), wanted);
+    let task = reactor::spawn_local(scope.around(life));
+    Actor { scope, gate, orders, task, frozen: None }
+}
+
+fn end(actor: Actor) {
+    let Actor { scope, task, frozen, .. } = actor;
+    drop(frozen);
+    drop(task);
+    scope.kill();
+}
+
+/// Closes the contenders' sessions in their drivers. A driver whose contender is stuck does not answer, and is killed.
+async fn close_drivers(troupe: &Troupe, contenders: &[usize]) {
+    let Some(drivers) = &troupe.drivers else { return };
+    let links: Vec<_> = contenders.iter().filter_map(|contender| drivers.link(*contender)).collect();
+    let closing = links.iter().map(|link| async move {
+        if reactor::timeout(CLOSES_WITHIN, ForeignSession::close(&**link)).await.is_none() {
+            ForeignSession::crash(&**link);
+        }
+    });
+    futures_util::future::join_all(closing).await;
+}
+
+fn kill(troupe: &Troupe, contender: usize, actor: Option<Actor>) {
+    if let Some(link) = troupe.drivers.as_ref().and_then(|drivers| drivers.link(contender)) {
+        ForeignSession::crash(&*link);
+    }
+    actor.into_iter().for_each(end);
+}
+
+async fn live(
+    troupe: Rc<Troupe>,
+    contender: usize,
+    target: Target,
+    path: String,
+    gate: Arc<Gate>,
+    mut orders: UnboundedReceiver<Order>,
+) {
+    let report = |report| drop(troupe.reports.send((contender, report)));
+    let session = match open(&troupe, contender, &target, &gate).await {
+        Ok(session) => session,
+        Err(failure) => return report(Report::Opened(Err(failure.to_string()))),
+    };
+    report(Report::Opened(Ok(())));
+    let config =
+        LockConfig { path, params: troupe.lock.params.clone(), contender, drivers: troupe.drivers.clone() };
+    let mut lock = (troupe.lock.entry.build)(&config);
+    let mut held = None;
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Acquire => match lock.acquire(&session, Mode::Write, &Patience::default()).await {
+                Ok(granted) => {
+                    let token = granted.node.as_ref().map(|node| node.czxid);
+                    held = Some(granted);
+                    report(Report::Acquired(token));
+                }
+                Err(error) if ends_the_session(&error) => {
+                    drop(lock);
+                    session.close(WITHIN).await;
+                    return report(Report::NotAcquired(error.to_string()));
+                }
+                Err(error) => report(Report::NotAcquired(error.to_string())),
+            },
+            Order::Release => match release(&mut *lock, &session, held.take()).await {
+                Err(failure) if !failure.is_definite() => {
+                    drop(lock);
+                    session.close(WITHIN).await;
+                    return report(Report::Released(Err(failure.to_string())));
+                }
+                outcome => report(Report::Released(outcome.map_err(|failure| failure.to_string()))),
+            },
+        }
+    }
+}
+
+async fn release(lock: &mut dyn Strategy, session: &Session, held: Option<Held>) -> Result<(), Failure> {
+    match held {
+        Some(held) => lock.release(session, held).await,
+        None => Ok(()),
+    }
+}
+
+/// After an acquire or a release of unknown outcome the caller ends the session, as users are advised to.
+fn ends_the_session(error: &AcquireError) -> bool {
+    matches!(error, AcquireError::Failed(failure) if !failure.is_definite())
+}
+
+async fn open(
+    troupe: &Troupe,
+    contender: usize,
+    target: &Target,
+    gate: &Arc<Gate>,
+) -> Result<Session, Failure> {
+    let Some(drivers) = &troupe.drivers else {
+        return target.open(SESSION, WITHIN, Observed::by_nobody()).await;
+    };
+    let link = drivers.open(contender, target, SESSION, WITHIN, gate).await?;
+    let own = troupe.target.open(SESSION, WITHIN, Observed::by_nobody()).await?;
+    Ok(own.standing_for(link))
+}
+
+async fn administer(target: &Target, outside: &mut Option<Client>, command: Command) {
+    if outside.is_none() {
+        *outside = target.client(SESSION).await.ok();
+    }
+    let Some(client) = outside.as_ref() else { return };
+    match command {
+        Command::Create(path, done) => drop(done.send(create(client, &path).await)),
+        Command::Delete(path, done) => {
+            drop(done.send(client.delete(&path, None).await.map_err(Failure::from)))
+        }
+        Command::List(path, done) => drop(done.send(list(client, &path).await)),
+        Command::RemoveAll(path, done) => drop(done.send(remove_all(client, &path).await)),
+        Command::Open { .. }
+        | Command::Order(..)
+        | Command::Kill(_)
+        | Command::Freeze(_)
+        | Command::Thaw(_)
+        | Command::Clear(_) => {}
+    }
+}
+
+async fn create(client: &Client, path: &str) -> Result<(), Failure> {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create(path, &[], &options).await.map(|_| ()).map_err(Failure::from)
+}
+
+/// All nodes from the path downwards, with their sessions; directories come before their children.
+async fn list(client: &Client, path: &str) -> Result<Vec<(String, i64)>, Failure> {
+    client.sync(path).await?;
+    let (mut nodes, mut paths) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(path) = paths.pop() {
+        let Some(stat) = client.check_stat(&path).await? else { continue };
+        if stat.num_children > 0 {
+            // A directory that was just deleted has no children.
+            let names = client.list_children(&path).await.unwrap_or_default();
+            paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
+        }
+        nodes.push((path, stat.ephemeral_owner));
+    }
+    Ok(nodes)
+}
+
+async fn remove_all(client: &Client, path: &str) -> Result<(), Failure> {
+    for (path, _) in list(client, path).await?.into_iter().rev() {
+        match client.delete(&path, None).await.map_err(Failure::from) {
+            Ok(()) | Err(Failure::NoNode) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}

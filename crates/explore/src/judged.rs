@@ -1,0 +1,153 @@
+//! The verdict on one schedule: the judge of histories decides whether the lock excluded.
+
+use zklockbench_core::catalog::{Holders, LockCard, Params};
+use zklockbench_judge::history::{Breach, Checker, HistoryEnd};
+use zklockbench_locks::count_of;
+use zklockbench_record::history::{
+    Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What,
+};
+
+/// Contenders' deeds, with a clock that counts them.
+#[derive(Debug)]
+pub struct Deeds {
+    kind: LockKind,
+    all: Vec<(usize, Deed)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Deed {
+    Asks,
+    Enters {
+        token: Option<i64>,
+    },
+    IsRefused,
+    Leaves,
+    HasLeft {
+        is_sure: bool,
+    },
+    /// The session has ended, or the node of the hold is gone: others may enter.
+    LosesRight,
+    /// It has a new node.
+    GainsRight,
+}
+
+/// What the judge found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exclusion {
+    pub violations: u64,
+    /// Overlaps with a holder whose session had ended, which no lock prevents.
+    pub zombies: u64,
+}
+
+/// Kind of lock that a card describes.
+pub fn kind_of(card: &LockCard, params: &Params) -> LockKind {
+    match card.guarantees.holders {
+        Holders::One => LockKind::Mutex,
+        Holders::ReadersOrOneWriter => LockKind::ReadWrite,
+        Holders::Leases(name) => {
+            LockKind::Semaphore(u32::try_from(count_of(params, name, 1)).unwrap_or(u32::MAX))
+        }
+    }
+}
+
+impl Deeds {
+    pub fn new(kind: LockKind) -> Self {
+        Self { kind, all: Vec::new() }
+    }
+
+    pub fn add(&mut self, contender: usize, deed: Deed) {
+        self.all.push((contender, deed));
+    }
+
+    /// # Errors
+    /// If the deeds contradict each other, which is a defect of the exploration.
+    pub fn judge(&self) -> Result<Exclusion, String> {
+        const LOCK: &str = "lock";
+        let locks = [(LOCK.to_owned(), self.kind)].into();
+        let mut checker = Checker::new(&Header { complete: Some(true), locks });
+        for (number, (contender, deed)) in self.all.iter().enumerate() {
+            let number = number as u64 + 2;
+            let (state, what) = what(LOCK, *deed);
+            let event = Event {
+                t_us: number * 10,
+                process: "explore",
+                clock: None,
+                contender: Some(*contender as u64),
+                session: None,
+                state,
+                what,
+            };
+            checker.feed(LinePosition { line: number, offset: number }, &event)?;
+        }
+        let judgement = checker.conclude(HistoryEnd::default());
+        let count =
+            |breach| judgement.findings.iter().filter(|finding| finding.breach == breach).count() as u64;
+        Ok(Exclusion { violations: count(Breach::Violation), zombies: count(Breach::Zombie) })
+    }
+}
+
+fn what(lock: &str, deed: Deed) -> (Option<SessionState>, What<'_>) {
+    let acquire = |step, token| {
+        let (claim, depth, zxid) = (LockClaim::WRITE, None, None);
+        What::Acquire(Acquire { lock, step, claim, depth, token, zxid })
+    };
+    let release =
+        |step| What::Release(Release { lock, step, alone: false, deleted_zxid: None, there_zxid: None });
+    match deed {
+        Deed::Asks => (None, acquire(Step::Invoke, None)),
+        Deed::Enters { token } => (None, acquire(Step::Ok, token)),
+        Deed::IsRefused => (None, acquire(Step::Fail, None)),
+        Deed::Leaves => (None, release(Step::Invoke)),
+        Deed::HasLeft { is_sure: true } => (None, release(Step::Ok)),
+        Deed::HasLeft { is_sure: false } => (None, release(Step::Unknown)),
+        Deed::LosesRight => (Some(SessionState::Expired), What::Session),
+        Deed::GainsRight => (Some(SessionState::Connected), What::Session),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(deeds: &[(usize, Deed)]) -> Exclusion {
+        let mut all = Deeds::new(LockKind::Mutex);
+        deeds.iter().for_each(|(contender, deed)| all.add(*contender, *deed));
+        all.judge().unwrap()
+    }
+
+    const ENTERS: Deed = Deed::Enters { token: None };
+
+    #[test]
+    fn an_entry_beside_a_sound_holder_is_a_violation() {
+        let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, ENTERS)];
+        assert_eq!(judged(&deeds), Exclusion { violations: 1, zombies: 0 });
+    }
+
+    #[test]
+    fn an_entry_beside_a_holder_without_a_session_makes_it_a_zombie() {
+        let deeds = [
+            (0, Deed::Asks),
+            (0, ENTERS),
+            (1, Deed::Asks),
+            (0, Deed::LosesRight),
+            (1, ENTERS),
+            (0, Deed::Leaves),
+            (0, Deed::HasLeft { is_sure: true }),
+        ];
+        assert_eq!(judged(&deeds), Exclusion { violations: 0, zombies: 1 });
+    }
+
+    #[test]
+    fn an_intruders_own_lost_session_excuses_nothing() {
+        let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, Deed::LosesRight), (1, ENTERS)];
+        assert_eq!(judged(&deeds).violations, 1);
+    }
+
+    #[test]
+    fn turns_one_after_the_other_are_neither() {
+        let turn = |contender| {
+            [Deed::Asks, ENTERS, Deed::Leaves, Deed::HasLeft { is_sure: true }].map(|deed| (contender, deed))
+        };
+        assert_eq!(judged(&[turn(0), turn(1)].concat()), Exclusion::default());
+    }
+}

@@ -1,0 +1,26 @@
+//! Exploration of a lock, message by message: contenders run against a real server through a network that delivers one message
+//! at a time, so that each message can be lost, delayed or cut, and requests can come in every order.
+//!
+//! An operator reads here what became of the lock, and a maintainer the shortest schedule that breaks it.
+
+mod candidates;
+mod cast;
+mod habits;
+mod judged;
+mod names;
+mod net;
+mod picture;
+mod play;
+mod pool;
+mod schedule;
+mod search;
+mod stage;
+mod wire;
+mod world;
+
+pub use cast::Lock;
+pub use picture::{LEGEND, as_svg, as_text};
+pub use play::{Fault, Outcome};
+pub use pool::Site;
+pub use schedule::{Act, Decision, Schedule, StepKind, TraceStep};
+pub use search::{Explored, Finding, Scope, Tally, class_names, explore, replay};

@@ -1,0 +1,155 @@
+//! Names of nodes and events by their role, so that they are the same in every run: no sequence number, no GUID, no session.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::wire::{OperationKind, Request};
+
+/// Names for one schedule.
+#[derive(Debug)]
+pub struct Names {
+    lock: String,
+    /// Names of the contenders' nodes, by path.
+    nodes: BTreeMap<String, String>,
+    /// Number of each contender's nodes so far.
+    made: HashMap<usize, u32>,
+    /// Number of events with the same name so far.
+    seen: HashMap<String, u32>,
+}
+
+/// `c1` is the first contender.
+pub fn contender_name(contender: usize) -> String {
+    format!("c{}", contender + 1)
+}
+
+impl Names {
+    pub fn new(lock: &str) -> Self {
+        Self { lock: lock.to_owned(), nodes: BTreeMap::new(), made: HashMap::new(), seen: HashMap::new() }
+    }
+
+    /// Learns the nodes that a contender's request created; returns whether there are any.
+    pub fn learn(&mut self, contender: usize, request: &Request, created: &[Option<String>]) -> bool {
+        let before = self.nodes.len();
+        let creates = request.operations.iter().filter_map(|operation| match operation.kind {
+            OperationKind::Create { is_ephemeral } => Some(is_ephemeral),
+            _ => None,
+        });
+        for (is_ephemeral, path) in creates.zip(created) {
+            if let (true, Some(path)) = (is_ephemeral, path) {
+                self.add(contender, path);
+            }
+        }
+        self.nodes.len() > before
+    }
+
+    fn add(&mut self, contender: usize, path: &str) {
+        let number = self.made.entry(contender).or_default();
+        *number += 1;
+        self.nodes.insert(path.to_owned(), format!("{}.node{number}", contender_name(contender)));
+    }
+
+    /// A contender's newest node, with its path.
+    pub fn newest_of(&self, contender: usize) -> Option<&str> {
+        let number = self.made.get(&contender)?;
+        let name = format!("{}.node{number}", contender_name(contender));
+        self.nodes.iter().find(|(_, known)| **known == name).map(|(path, _)| path.as_str())
+    }
+
+    /// A node in words: the lock's directory, a contender's node, or a path below the lock.
+    pub fn node(&self, path: &str) -> String {
+        if let Some(name) = self.nodes.get(path) {
+            return name.clone();
+        }
+        match path.strip_prefix(&self.lock) {
+            Some("") => "lock".to_owned(),
+            Some(rest) => format!("lock{}", without_numbers(rest)),
+            None => "above the lock".to_owned(),
+        }
+    }
+
+    /// A request in words, without its number: `create lock/n-*`.
+    fn request(&self, request: &Request) -> String {
+        let is_create = matches!(
+            request.operations.first().map(|operation| operation.kind),
+            Some(OperationKind::Create { is_ephemeral: true })
+        );
+        match (request.path(), is_create) {
+            ("", _) => request.name(),
+            (_, true) => format!("{} own node", request.name()),
+            (path, false) => format!("{} {}", request.name(), self.node(path)),
+        }
+    }
+
+    /// Name of a contender's request, numbered among those of the same name.
+    pub fn of_request(&mut self, contender: usize, request: &Request) -> String {
+        let name = format!("{}: {}", contender_name(contender), self.request(request));
+        self.numbered(name)
+    }
+
+    pub fn of_notification(&mut self, contender: usize, event: &str, path: &str) -> String {
+        let name = format!("{}: notification, {} {event}", contender_name(contender), self.node(path));
+        self.numbered(name)
+    }
+
+    fn numbered(&mut self, name: String) -> String {
+        let number = self.seen.entry(name.clone()).or_default();
+        *number += 1;
+        if *number == 1 { name } else { format!("{name} #{number}") }
+    }
+}
+
+/// Replaces GUIDs and sequence numbers, i.e. words of hexadecimal digits and hyphens with at least eight digits.
+fn without_numbers(path: &str) -> String {
+    let mut out = String::new();
+    let mut word = String::new();
+    for letter in path.chars().chain(['\0']) {
+        if letter.is_ascii_hexdigit() || letter == '-' {
+            word.push(letter);
+            continue;
+        }
+        let digits = word.chars().filter(char::is_ascii_hexdigit).count();
+        if digits >= 8 {
+            out.push('*')
+        } else {
+            out.push_str(&word)
+        }
+        word.clear();
+        if letter != '\0' {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_no_number_that_changes_between_runs() {
+        let names = Names::new("/x/lock");
+        assert_eq!(names.node("/x/lock"), "lock");
+        assert_eq!(names.node("/x/lock/leases"), "lock/leases");
+        assert_eq!(
+            names.node("/x/lock/_c_5f0c1f2e-9e0e-4b8f-b7a3-2f9a1c2d3e4f-lock-0000000012"),
+            names.node("/x/lock/_c_00000000-1111-2222-3333-444444444444-lock-0000000001")
+        );
+        assert_eq!(names.node("/x"), "above the lock");
+    }
+
+    #[test]
+    fn contenders_nodes_are_numbered_in_the_order_of_their_creation() {
+        let mut names = Names::new("/l");
+        names.add(1, "/l/n-0000000004");
+        names.add(1, "/l/n-0000000009");
+        assert_eq!(names.node("/l/n-0000000004"), "c2.node1");
+        assert_eq!(names.newest_of(1), Some("/l/n-0000000009"));
+        assert_eq!(names.newest_of(0), None);
+    }
+
+    #[test]
+    fn equal_events_are_numbered() {
+        let mut names = Names::new("/l");
+        assert_eq!(names.of_notification(0, "deleted", "/l"), "c1: notification, lock deleted");
+        assert_eq!(names.of_notification(0, "deleted", "/l"), "c1: notification, lock deleted #2");
+    }
+}

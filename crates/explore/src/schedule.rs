@@ -1,0 +1,182 @@
+//! A schedule: the faults of one run of contenders, and the order of their requests.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub enum Act {
+    /// The request does not reach the server, and the connection breaks.
+    LoseRequest,
+    /// The server carries the request out; its reply is lost with the connection.
+    LoseReply,
+    /// The connection breaks after this reply or notification.
+    Cut,
+    /// The session ends before this event.
+    Expire,
+    /// The contender's process is killed before this event; its session ends.
+    Kill,
+    /// The contender stands still from this event on, beyond the end of its session, until the others have finished.
+    Freeze,
+    /// The contender's newest node is deleted by another program before this event.
+    Delete,
+    /// The event is delayed until the named event of another contender.
+    Delay { past: String },
+}
+
+impl Act {
+    pub const NAMES: [&'static str; 8] = [
+        "lost request",
+        "lost reply",
+        "cut connection",
+        "expired session",
+        "killed process",
+        "frozen process",
+        "deleted node",
+        "delayed message",
+    ];
+
+    /// Index in [`Act::NAMES`].
+    pub fn index(&self) -> usize {
+        match self {
+            Self::LoseRequest => 0,
+            Self::LoseReply => 1,
+            Self::Cut => 2,
+            Self::Expire => 3,
+            Self::Kill => 4,
+            Self::Freeze => 5,
+            Self::Delete => 6,
+            Self::Delay { .. } => 7,
+        }
+    }
+
+    pub fn name(&self) -> &'static str {
+        Self::NAMES[self.index()]
+    }
+}
+
+/// A fault at the event with that name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Decision {
+    #[serde(flatten)]
+    pub act: Act,
+    pub at: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Schedule {
+    pub contenders: usize,
+    #[serde(default)]
+    pub decisions: Vec<Decision>,
+    /// Choices among the contenders' next requests, from the start on, all contenders starting at once; without it, each starts
+    /// when the one before it holds the lock or waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Vec<String>>,
+}
+
+impl Schedule {
+    pub fn undisturbed(contenders: usize) -> Self {
+        Self { contenders, decisions: Vec::new(), order: None }
+    }
+
+    pub fn with(contenders: usize, decisions: Vec<Decision>) -> Self {
+        Self { contenders, decisions, order: None }
+    }
+
+    pub fn in_order(contenders: usize, order: Vec<String>) -> Self {
+        Self { contenders, decisions: Vec::new(), order: Some(order) }
+    }
+}
+
+/// What a message or a deed is, for the picture of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    /// From a contender to the server.
+    Request,
+    /// From the server to a contender.
+    Reply,
+    Notification,
+    LostRequest,
+    LostReply,
+    /// What a contender did or learned: it asks, holds, has released.
+    Deed,
+    Fault,
+}
+
+/// One line of a run's trace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct TraceStep {
+    pub contender: usize,
+    pub kind: StepKind,
+    /// The event's name without the contender.
+    pub what: String,
+}
+
+/// Nodes that an action reads and writes, to decide which actions commute.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Footprint {
+    pub contender: usize,
+    pub reads: Vec<String>,
+    pub writes: Vec<String>,
+    /// Whether it depends on everything, as the end of a hold does.
+    pub is_global: bool,
+}
+
+impl Footprint {
+    /// Whether the two actions have the same effect in either order.
+    pub fn commutes_with(&self, other: &Self) -> bool {
+        let touches = |paths: &[String], others: &Self| {
+            paths.iter().any(|path| others.reads.contains(path) || others.writes.contains(path))
+        };
+        self.contender != other.contender
+            && !self.is_global
+            && !other.is_global
+            && !touches(&self.writes, other)
+            && !touches(&other.writes, self)
+    }
+}
+
+/// An action that the scheduler could have chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub name: String,
+    pub footprint: Footprint,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_reads_and_requests_on_other_nodes_commute() {
+        let action = |contender, reads: &[&str], writes: &[&str]| Footprint {
+            contender,
+            reads: reads.iter().map(|path| (*path).to_owned()).collect(),
+            writes: writes.iter().map(|path| (*path).to_owned()).collect(),
+            is_global: false,
+        };
+        let list = action(0, &["/l"], &[]);
+        let create = action(1, &[], &["/l"]);
+        assert!(!list.commutes_with(&create) && !create.commutes_with(&create));
+        assert!(list.commutes_with(&action(1, &["/l"], &[])));
+        assert!(create.commutes_with(&action(0, &["/l/a"], &[])));
+        assert!(
+            !list.commutes_with(&action(0, &["/other"], &[])),
+            "one contender's actions keep their order"
+        );
+    }
+
+    #[test]
+    fn a_schedule_is_written_as_it_is_read() {
+        let delay = Act::Delay { past: "c1: delete c1.node1".into() };
+        let decisions = vec![
+            Decision { act: Act::LoseReply, at: "c2: create own node".into() },
+            Decision { act: delay, at: "c2: getChildren lock".into() },
+        ];
+        let schedule = Schedule::with(2, decisions);
+        let text = serde_json::to_string(&schedule).unwrap();
+        assert!(text.contains(r#"{"do":"lose-reply","at":"c2: create own node"}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Schedule>(&text).unwrap(), schedule);
+    }
+}

@@ -1,0 +1,372 @@
+//! The exploration of one lock: an undisturbed run, every single fault, the orders, and pairs of faults within the budget. What
+//! fails is repeated before it is reported.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::candidates::{OpenOrder, pairs, single_faults};
+use super::play::{Fault, Outcome};
+use super::pool::{Pool, Site};
+use super::schedule::{Act, Schedule, TraceStep};
+use super::world::Pace;
+use zklockbench_core::error::Error;
+
+/// Runs of an undisturbed schedule.
+const UNDISTURBED: usize = 2;
+/// Runs that must agree before a finding is reported, besides the first.
+const REPEATED: usize = 2;
+/// Time for the repetitions of a finding, beyond the budget if need be, and for all findings together; in times after which a
+/// contender is stuck.
+const REPEATS_WITHIN: u32 = 8;
+const ALL_REPEAT_WITHIN: u32 = 16;
+const ORDERS: &str = "orders";
+const PAIRS: &str = "pairs of faults";
+const NO_FAULT: &str = "undisturbed";
+
+/// Counts of one class of schedules.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tally {
+    pub held: u64,
+    /// Schedules in which a zombie was inside with another holder, which no lock prevents; they count as held, too.
+    pub zombies: u64,
+    pub violated: u64,
+    pub stuck: u64,
+    pub node_left: u64,
+    /// Failures that did not happen again with the same schedule.
+    pub flaky: u64,
+    /// Schedules whose fault or order cannot come about, e.g. a message delayed past one that waits for it.
+    pub impossible: u64,
+    /// Schedules that could not be carried out, or for which there was no time.
+    pub unexplored: u64,
+}
+
+impl Tally {
+    pub fn schedules(&self) -> u64 {
+        self.held + self.failed() + self.flaky
+    }
+
+    pub fn failed(&self) -> u64 {
+        self.violated + self.stuck + self.node_left
+    }
+}
+
+/// A schedule that breaks a promise, each time that it was carried out.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Finding {
+    pub fault: Fault,
+    pub sentence: String,
+    pub schedule: Schedule,
+    pub trace: Vec<TraceStep>,
+    /// Number of schedules that break the promise in the same way.
+    pub alike: u64,
+}
+
+/// Result of an exploration.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Explored {
+    pub lock: String,
+    pub contenders: usize,
+    /// Events of the undisturbed run, in their order.
+    pub events: Vec<String>,
+    /// By kind of fault, and orders.
+    pub classes: BTreeMap<String, Tally>,
+    /// One for each broken promise and class: the shortest schedule.
+    pub findings: Vec<Finding>,
+    /// Why schedules could not be carried out.
+    pub unexplored: Vec<String>,
+    pub took_us: u64,
+    pub schedules_per_minute: f64,
+}
+
+impl Explored {
+    pub fn total(&self) -> Tally {
+        self.classes.values().fold(Tally::default(), |all, one| Tally {
+            held: all.held + one.held,
+            zombies: all.zombies + one.zombies,
+            violated: all.violated + one.violated,
+            stuck: all.stuck + one.stuck,
+            node_left: all.node_left + one.node_left,
+            flaky: all.flaky + one.flaky,
+            impossible: all.impossible + one.impossible,
+            unexplored: all.unexplored + one.unexplored,
+        })
+    }
+}
+
+/// What to explore beyond single faults and orders, and how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope {
+    pub budget: Duration,
+    pub pairs: bool,
+}
+
+/// Explores a lock. `is_stopped` ends it early, with what was found so far.
+///
+/// # Errors
+/// If the ensemble refuses, or an undisturbed run cannot be carried out.
+pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
+    let began = Instant::now();
+    let mut search = Search {
+        pool: Pool::start(site),
+        deadline: began + scope.budget,
+        ends_at_last: began + scope.budget + ALL_REPEAT_WITHIN * Pace::of(&site.lock).stuck_after,
+        is_stopped: &is_stopped,
+        site,
+        usually_left: 0,
+        runs: 0,
+        classes: BTreeMap::new(),
+        findings: HashMap::new(),
+        unexplored: BTreeMap::new(),
+    };
+    let undisturbed = search.undisturbed()?;
+    let singles = search.single_faults(&undisturbed)?;
+    search.orders()?;
+    if scope.pairs {
+        search.pairs(&singles, &undisturbed)?;
+    }
+    let took = began.elapsed();
+    let mut findings: Vec<Finding> = search.findings.into_values().collect();
+    findings.sort_by_key(|finding| (finding.fault, finding.schedule.decisions.len(), finding.trace.len()));
+    Ok(Explored {
+        lock: site.lock.label.clone(),
+        contenders: site.contenders,
+        events: undisturbed.events.into_iter().map(|(_, event)| event).collect(),
+        classes: search.classes,
+        findings,
+        unexplored: search.unexplored.into_iter().map(|(why, count)| format!("{why} ({count}×)")).collect(),
+        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        schedules_per_minute: search.runs as f64 * 60.0 / took.as_secs_f64().max(1e-3),
+    })
+}
+
+/// Carries out one schedule again.
+///
+/// # Errors
+/// If the ensemble refuses.
+pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
+    let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
+    pool.add(Schedule::undisturbed(schedule.contenders), usize::MAX);
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let late = || Error::environment("the schedule did not end within two minutes");
+    let usually_left = pool.next(deadline)?.ok_or_else(late)?.left.len();
+    pool.add(schedule.clone(), usually_left);
+    pool.next(deadline)?.ok_or_else(late)
+}
+
+struct Search<'a> {
+    pool: Pool,
+    deadline: Instant,
+    /// Time at which not even a finding is repeated any more.
+    ends_at_last: Instant,
+    is_stopped: &'a dyn Fn() -> bool,
+    site: &'a Site,
+    usually_left: usize,
+    runs: u64,
+    classes: BTreeMap<String, Tally>,
+    findings: HashMap<(String, Fault), Finding>,
+    unexplored: BTreeMap<String, u64>,
+}
+
+impl Search<'_> {
+    fn tally(&mut self, class: &str) -> &mut Tally {
+        self.classes.entry(class.to_owned()).or_default()
+    }
+
+    /// The next outcome; `None` if there is no time left.
+    fn next(&mut self) -> Result<Option<Outcome>, Error> {
+        const STEP: Duration = Duration::from_millis(200);
+        while Instant::now() < self.deadline && !(self.is_stopped)() {
+            if let Some(outcome) = self.pool.next(self.deadline.min(Instant::now() + STEP))? {
+                self.runs += 1;
+                return Ok(Some(outcome));
+            }
+        }
+        Ok(None)
+    }
+
+    fn undisturbed(&mut self) -> Result<Outcome, Error> {
+        let mut runs = Vec::new();
+        for _ in 0..UNDISTURBED {
+            self.pool.add(Schedule::undisturbed(self.site.contenders), usize::MAX);
+            let run = self.next()?.ok_or_else(|| Error::environment("no time for an undisturbed run"))?;
+            if let Some(why) = &run.unexplored {
+                return Err(Error::environment(format!("an undisturbed run failed: {why}")));
+            }
+            runs.push(run);
+        }
+        let first = runs.remove(0);
+        self.usually_left = first.left.len();
+        if first.class() != runs[0].class() {
+            let note = "two undisturbed runs differed: the lock's clients act on their own clock".to_owned();
+            *self.unexplored.entry(note).or_default() += 1;
+        }
+        self.count(NO_FAULT, first.clone())?;
+        Ok(first)
+    }
+
+    fn single_faults(&mut self, undisturbed: &Outcome) -> Result<Vec<Outcome>, Error> {
+        let mut decisions = single_faults(&undisturbed.events);
+        // Delays are many and find the least.
+        decisions.sort_by_key(|decision| matches!(decision.act, Act::Delay { .. }));
+        let contenders = self.site.contenders;
+        let schedules = decisions.into_iter().map(|decision| Schedule::with(contenders, vec![decision]));
+        self.all(schedules.collect(), |outcome| outcome.schedule.decisions[0].act.name())
+    }
+
+    fn pairs(&mut self, singles: &[Outcome], undisturbed: &Outcome) -> Result<(), Error> {
+        let mut schedules: Vec<Vec<Schedule>> =
+            singles.iter().map(|first| pairs(first, &undisturbed.events)).collect();
+        // The likeliest of each first fault come first.
+        schedules.iter_mut().for_each(|of_one| of_one.reverse());
+        let mut in_turns = Vec::new();
+        while schedules.iter().any(|of_one| !of_one.is_empty()) {
+            in_turns.extend(schedules.iter_mut().filter_map(Vec::pop));
+        }
+        self.all(in_turns, |_| PAIRS).map(|_| ())
+    }
+
+    /// Carries out schedules side by side; returns their outcomes.
+    fn all(
+        &mut self,
+        schedules: Vec<Schedule>,
+        class: impl Fn(&Outcome) -> &'static str,
+    ) -> Result<Vec<Outcome>, Error> {
+        let expected = schedules.len();
+        let class_of = |schedule: &Schedule| match schedule.decisions.as_slice() {
+            [one] => one.act.name(),
+            _ => PAIRS,
+        };
+        let mut open: HashMap<Schedule, &'static str> =
+            schedules.iter().map(|schedule| (schedule.clone(), class_of(schedule))).collect();
+        schedules.into_iter().for_each(|schedule| self.pool.add(schedule, self.usually_left));
+        let mut outcomes = Vec::with_capacity(expected);
+        while !open.is_empty() {
+            let Some(outcome) = self.next()? else { break };
+            if open.remove(&outcome.schedule).is_some() {
+                outcomes.push(outcome);
+            }
+        }
+        self.pool.forget();
+        for class in open.into_values() {
+            self.tally(class).unexplored += 1;
+        }
+        for outcome in &outcomes {
+            self.count(class(outcome), outcome.clone())?;
+        }
+        Ok(outcomes)
+    }
+
+    /// Orders of the contenders' requests without faults, those with the fewest switches between contenders first.
+    fn orders(&mut self) -> Result<(), Error> {
+        let contenders = self.site.contenders;
+        let mut under_way: HashMap<Vec<String>, OpenOrder> = HashMap::new();
+        let mut failed = Vec::new();
+        let mut open = vec![OpenOrder::start()];
+        loop {
+            for order in open.drain(..) {
+                self.pool.add(Schedule::in_order(contenders, order.prefix.clone()), self.usually_left);
+                under_way.insert(order.prefix.clone(), order);
+            }
+            if under_way.is_empty() {
+                break;
+            }
+            let Some(run) = self.next()? else {
+                self.pool.forget();
+                self.tally(ORDERS).unexplored += under_way.len() as u64;
+                break;
+            };
+            // Schedules for which there was no time may still end.
+            let Some(order) = run.schedule.order.as_ref().and_then(|prefix| under_way.remove(prefix)) else {
+                continue;
+            };
+            let (further, is_new) = order.alternatives(&run);
+            open = further;
+            if !is_new && run.fault.is_none() && run.unexplored.is_none() {
+                continue;
+            }
+            if run.fault.is_some() { failed.push(run) } else { self.count(ORDERS, run)? }
+        }
+        failed.into_iter().try_for_each(|run| self.count(ORDERS, run))
+    }
+
+    /// Counts an outcome. A failure is repeated, and is a finding if it happens each time.
+    fn count(&mut self, class: &str, outcome: Outcome) -> Result<(), Error> {
+        if let Some(why) = &outcome.unexplored {
+            let is_impossible = why.contains("did not come") || why.contains("had no node");
+            if is_impossible && outcome.fault.is_none() {
+                self.tally(class).impossible += 1;
+                return Ok(());
+            }
+            if outcome.fault.is_none() {
+                *self.unexplored.entry(why.clone()).or_default() += 1;
+                self.tally(class).unexplored += 1;
+                return Ok(());
+            }
+        }
+        let Some(fault) = outcome.fault else {
+            let tally = self.tally(class);
+            tally.held += 1;
+            tally.zombies += u64::from(outcome.zombies > 0);
+            return Ok(());
+        };
+        let known = self.findings.contains_key(&(class.to_owned(), fault));
+        if !known && !self.happens_again(&outcome, fault)? {
+            self.tally(class).flaky += 1;
+            return Ok(());
+        }
+        let tally = self.tally(class);
+        match fault {
+            Fault::Violated => tally.violated += 1,
+            Fault::Stuck => tally.stuck += 1,
+            Fault::NodeLeft => tally.node_left += 1,
+        }
+        self.keep(class, fault, outcome);
+        Ok(())
+    }
+
+    fn happens_again(&mut self, outcome: &Outcome, fault: Fault) -> Result<bool, Error> {
+        // A finding is worth more than the end of the budget.
+        let enough = Instant::now() + REPEATS_WITHIN * Pace::of(&self.site.lock).stuck_after;
+        self.deadline = self.deadline.max(enough.min(self.ends_at_last));
+        (0..REPEATED).for_each(|_| self.pool.add(outcome.schedule.clone(), self.usually_left));
+        let mut agreed = 0;
+        while agreed < REPEATED {
+            match self.next()? {
+                Some(again) if again.schedule != outcome.schedule => {}
+                Some(again) if again.fault == Some(fault) => agreed += 1,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn keep(&mut self, class: &str, fault: Fault, outcome: Outcome) {
+        let found = self.findings.entry((class.to_owned(), fault)).or_insert_with(|| Finding {
+            fault,
+            sentence: outcome.sentence.clone(),
+            schedule: outcome.schedule.clone(),
+            trace: outcome.trace.clone(),
+            alike: 0,
+        });
+        found.alike += 1;
+        if outcome.trace.len() < found.trace.len() {
+            let alike = found.alike;
+            *found = Finding {
+                fault,
+                sentence: outcome.sentence,
+                schedule: outcome.schedule,
+                trace: outcome.trace,
+                alike,
+            };
+        }
+    }
+}
+
+/// Names of all classes in the order of a table.
+pub fn class_names() -> Vec<&'static str> {
+    [NO_FAULT].into_iter().chain(Act::NAMES).chain([ORDERS, PAIRS]).collect()
+}

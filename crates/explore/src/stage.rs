@@ -1,0 +1,533 @@
+//! One schedule's contenders and their connections: what is in flight, who waits for what, and what is delivered next.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::cast::Report;
+use super::judged::{Deed, Deeds, kind_of};
+use super::names::{Names, contender_name};
+use super::net::{ConnId, NetEvent};
+use super::schedule::{StepKind, TraceStep};
+use super::wire::{self, Answer, Request, error_name};
+use super::world::World;
+
+/// A server answers within this, or the schedule counts as not explored.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// Xid of the request that ends a session from outside.
+const CLOSING: [u8; 4] = i32::MAX.to_be_bytes();
+
+/// Why a schedule could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unexplored(pub String);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    Absent,
+    Opening,
+    Idle,
+    Acquiring,
+    Holding,
+    Releasing,
+    /// It has finished, with the reason if it did not get the lock.
+    Done(Option<String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    ToServer,
+    ToClient,
+}
+
+/// A frame that has arrived and waits to be delivered.
+#[derive(Debug)]
+pub struct Pending {
+    pub name: String,
+    frame: Vec<u8>,
+    pub request: Option<Request>,
+    /// Result of a refused request, for the trace.
+    refusal: Option<String>,
+    kind: StepKind,
+    passes: bool,
+}
+
+/// A request that the server has, whose reply has not arrived.
+#[derive(Debug)]
+struct Awaited {
+    request: Request,
+    name: String,
+    since: Instant,
+    is_doomed: bool,
+}
+
+#[derive(Debug)]
+pub struct Conn {
+    id: ConnId,
+    pub to_server: VecDeque<Pending>,
+    pub to_client: VecDeque<Pending>,
+    awaited: VecDeque<Awaited>,
+    /// Pings under way; `true` for those of the exploration.
+    pings: VecDeque<bool>,
+    /// Whether a write since the last ping may have caused notifications.
+    is_stale: bool,
+    pinged: Instant,
+    server_gone: bool,
+}
+
+#[derive(Debug)]
+pub struct Contender {
+    pub status: Status,
+    pub conn: Option<Conn>,
+    pub is_frozen: bool,
+    pub is_dead: bool,
+    /// Whether its messages pass at once.
+    pub is_free: bool,
+    /// Direction whose next message waits for the named event.
+    pub delayed: Option<(Direction, String)>,
+    /// Last event that it learned of, and when.
+    touched: (String, Instant),
+    /// Whether the end of its patience after that event was noted.
+    was_quiet: bool,
+    disconnected: Instant,
+    /// Whether its session or its node was ended from outside, and it has no new node yet.
+    has_lost_right: bool,
+}
+
+impl Contender {
+    fn is_busy(&self) -> bool {
+        matches!(self.status, Status::Opening | Status::Acquiring | Status::Releasing)
+    }
+
+    pub fn is_over(&self) -> bool {
+        matches!(self.status, Status::Done(_)) || self.is_dead
+    }
+
+    pub fn front(&self, direction: Direction) -> Option<&Pending> {
+        let conn = self.conn.as_ref().filter(|_| !self.is_frozen)?;
+        let queue = match direction {
+            Direction::ToServer => &conn.to_server,
+            Direction::ToClient => &conn.to_client,
+        };
+        queue.front().filter(|_| self.delayed.as_ref().is_none_or(|(held, _)| *held != direction))
+    }
+}
+
+pub struct Stage<'w> {
+    pub world: &'w mut World,
+    pub names: Names,
+    pub all: Vec<Contender>,
+    pub trace: Vec<TraceStep>,
+    pub deeds: Deeds,
+    /// Number of delivered messages and reports, to notice that nothing moves.
+    pub moves: u64,
+    /// Last change of a contender's status.
+    pub progressed: Instant,
+}
+
+impl<'w> Stage<'w> {
+    pub fn new(world: &'w mut World, lock: &str, contenders: usize) -> Self {
+        let kind = kind_of(&world.lock.entry.card, &world.lock.params);
+        let now = Instant::now();
+        let contender = || Contender {
+            status: Status::Absent,
+            conn: None,
+            is_frozen: false,
+            is_dead: false,
+            is_free: false,
+            delayed: None,
+            touched: (String::new(), now),
+            was_quiet: false,
+            disconnected: now,
+            has_lost_right: false,
+        };
+        Self {
+            world,
+            names: Names::new(lock),
+            all: (0..contenders).map(|_| contender()).collect(),
+            trace: Vec::new(),
+            deeds: Deeds::new(kind),
+            moves: 0,
+            progressed: now,
+        }
+    }
+
+    pub fn note(&mut self, contender: usize, kind: StepKind, what: impl Into<String>) {
+        self.trace.push(TraceStep { contender, kind, what: what.into() });
+    }
+
+    /// Notes that the contender learned something, to which it may react.
+    pub fn touch(&mut self, contender: usize, event: &str) {
+        let one = &mut self.all[contender];
+        one.touched = (event.to_owned(), Instant::now());
+        one.was_quiet = false;
+    }
+
+    fn reacted(&mut self, contender: usize) {
+        let (event, since) = &self.all[contender].touched;
+        if !event.is_empty() {
+            self.world.habits.acted(event, since.elapsed());
+        }
+        self.all[contender].touched.0.clear();
+    }
+
+    /// Waits until nothing more comes without a delivery: servers have answered, notifications have arrived, and contenders have
+    /// reacted.
+    ///
+    /// # Errors
+    /// [`Unexplored`] if a server does not answer.
+    pub async fn settle(&mut self) -> Result<(), Unexplored> {
+        loop {
+            self.take_news();
+            self.pass_on();
+            let Some(until) = self.waits_until()? else { return Ok(()) };
+            self.wait_until(until).await;
+        }
+    }
+
+    /// Waits for news, at most until then.
+    pub async fn wait_until(&mut self, until: Instant) {
+        let World { net, cast, .. } = &mut *self.world;
+        tokio::select! {
+            biased;
+            Some(event) = net.events.recv() => self.heard(event),
+            Some((contender, report)) = cast.reports.recv() => self.reported(contender, report),
+            () = tokio::time::sleep_until(until) => {}
+        }
+    }
+
+    pub fn take_news(&mut self) {
+        while let Ok(event) = self.world.net.events.try_recv() {
+            self.heard(event);
+        }
+        while let Ok((contender, report)) = self.world.cast.reports.try_recv() {
+            self.reported(contender, report);
+        }
+    }
+
+    /// Next time at which a wait ends; `None` if there is nothing to wait for.
+    fn waits_until(&mut self) -> Result<Option<Instant>, Unexplored> {
+        let now = Instant::now();
+        let mut until: Option<Instant> = None;
+        let mut wait = |at: Instant| until = Some(until.map_or(at, |other| other.min(at)));
+        let mut answers_are_due = false;
+        for (number, one) in self.all.iter().enumerate() {
+            let Some(conn) = one.conn.as_ref().filter(|conn| !conn.server_gone) else { continue };
+            let asked = conn.awaited.front().map(|awaited| awaited.since);
+            let pinged = conn.pings.iter().any(|own| *own).then_some(conn.pinged);
+            let Some(since) = asked.or(pinged) else { continue };
+            if since + ANSWERS_WITHIN <= now {
+                let name = contender_name(number);
+                return Err(Unexplored(format!(
+                    "the server did not answer {name} within {ANSWERS_WITHIN:?}"
+                )));
+            }
+            answers_are_due = true;
+            wait(since + ANSWERS_WITHIN);
+        }
+        if !answers_are_due && self.ping_stale() {
+            wait(now + ANSWERS_WITHIN);
+        }
+        for contender in 0..self.all.len() {
+            if let Some(at) = self.reacts_until(contender, now) {
+                wait(at);
+            }
+        }
+        Ok(until)
+    }
+
+    /// Pings the connections on which a write may have caused notifications; returns whether there are any. The server answers a
+    /// ping after everything that came before.
+    fn ping_stale(&mut self) -> bool {
+        let mut any = false;
+        for one in &mut self.all {
+            let Some(conn) = one.conn.as_mut().filter(|conn| conn.is_stale && !conn.server_gone) else {
+                continue;
+            };
+            (conn.is_stale, conn.pinged) = (false, Instant::now());
+            conn.pings.push_back(true);
+            self.world.net.to_server(conn.id, wire::ping());
+            any = true;
+        }
+        any
+    }
+
+    /// End of the patience with a contender that may still react; `None` if it is over.
+    fn reacts_until(&mut self, contender: usize, now: Instant) -> Option<Instant> {
+        let one = &self.all[contender];
+        if !one.is_busy() || one.is_frozen || one.is_dead {
+            return None;
+        }
+        let Some(conn) = &one.conn else {
+            return Some(one.disconnected + self.world.pace.reconnects_within).filter(|at| *at > now);
+        };
+        if !conn.to_server.is_empty() || one.touched.0.is_empty() {
+            return None;
+        }
+        let until = one.touched.1 + self.world.habits.patience(&one.touched.0);
+        if until <= now && !one.was_quiet {
+            self.world.habits.was_quiet(&one.touched.0);
+            self.all[contender].was_quiet = true;
+        }
+        Some(until).filter(|at| *at > now)
+    }
+
+    /// Passes on what is no decision: heartbeats, free contenders' messages, and the ends of connections.
+    pub fn pass_on(&mut self) {
+        for contender in 0..self.all.len() {
+            for direction in [Direction::ToClient, Direction::ToServer] {
+                while let Some(pending) = self.all[contender].front(direction) {
+                    if !pending.passes && !self.all[contender].is_free {
+                        break;
+                    }
+                    self.deliver(contender, direction, false);
+                }
+            }
+            let one = &self.all[contender];
+            let ended = one.conn.as_ref().filter(|conn| conn.server_gone && conn.to_client.is_empty());
+            if ended.is_some() && !one.is_frozen {
+                self.disconnect(contender);
+            }
+        }
+    }
+
+    /// Delivers the next message in that direction. The reply to a doomed request is lost.
+    pub fn deliver(&mut self, contender: usize, direction: Direction, is_doomed: bool) {
+        let Some(conn) = self.all[contender].conn.as_mut() else { return };
+        let id = conn.id;
+        let next = match direction {
+            Direction::ToServer => conn.to_server.pop_front(),
+            Direction::ToClient => conn.to_client.pop_front(),
+        };
+        let Some(pending) = next else { return };
+        self.moves += 1;
+        self.end_delays(&pending.name);
+        if !pending.passes {
+            let short = short(&pending.name).to_owned() + pending.refusal.as_deref().unwrap_or_default();
+            self.note(contender, pending.kind, short);
+        }
+        match direction {
+            Direction::ToServer => {
+                self.sent(contender, pending.request, pending.name, is_doomed);
+                self.world.net.to_server(id, pending.frame);
+            }
+            Direction::ToClient => {
+                if !pending.passes {
+                    self.touch(contender, &pending.name);
+                }
+                self.world.net.to_client(id, pending.frame);
+            }
+        }
+    }
+
+    /// Releases the messages that were delayed until this event.
+    fn end_delays(&mut self, event: &str) {
+        for one in &mut self.all {
+            one.delayed.take_if(|(_, past)| past == event);
+        }
+    }
+
+    fn sent(&mut self, contender: usize, request: Option<Request>, name: String, is_doomed: bool) {
+        let Some(request) = request else { return };
+        if request.writes() {
+            self.note_write();
+        }
+        let Some(conn) = self.all[contender].conn.as_mut() else { return };
+        match request.xid {
+            wire::PING => conn.pings.push_back(false),
+            wire::AUTH => {}
+            _ => conn.awaited.push_back(Awaited { request, name, since: Instant::now(), is_doomed }),
+        }
+    }
+
+    /// Notes that nodes changed, so that every connection may get notifications.
+    pub fn note_write(&mut self) {
+        self.all.iter_mut().filter_map(|one| one.conn.as_mut()).for_each(|conn| conn.is_stale = true);
+    }
+
+    /// Drops the next request of a contender and breaks its connection.
+    pub fn lose_request(&mut self, contender: usize) {
+        let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.to_server.pop_front());
+        if let Some(pending) = lost {
+            self.note(contender, StepKind::LostRequest, short(&pending.name));
+        }
+        self.disconnect(contender);
+    }
+
+    /// Closes a contender's connection on both sides.
+    pub fn disconnect(&mut self, contender: usize) {
+        let one = &mut self.all[contender];
+        one.disconnected = Instant::now();
+        if let Some(conn) = one.conn.take() {
+            self.world.net.cut_client(conn.id);
+            self.world.net.cut_server(conn.id);
+            self.moves += 1;
+            self.touch(contender, "the connection broke");
+        }
+    }
+
+    /// Ends a contender's session at the server; its nodes are gone when the server has closed the connection.
+    ///
+    /// # Errors
+    /// [`Unexplored`] without a connection, and if the server does not answer.
+    pub async fn end_session(&mut self, contender: usize) -> Result<(), Unexplored> {
+        let conn = self.all[contender].conn.as_ref().filter(|conn| !conn.server_gone);
+        let Some(id) = conn.map(|conn| conn.id) else {
+            return Err(Unexplored(format!("{} had no connection", contender_name(contender))));
+        };
+        self.world.net.to_server(id, wire::close_session());
+        let until = Instant::now() + ANSWERS_WITHIN;
+        while self.all[contender].conn.as_ref().is_some_and(|conn| conn.id == id && !conn.server_gone) {
+            if Instant::now() >= until {
+                return Err(Unexplored("the server did not end the session".into()));
+            }
+            self.wait_until(until).await;
+        }
+        self.lose_right(contender);
+        self.note_write();
+        Ok(())
+    }
+
+    /// Notes that the contender's session or node is gone: whatever it believes, others may enter.
+    pub fn lose_right(&mut self, contender: usize) {
+        self.all[contender].has_lost_right = true;
+        self.deeds.add(contender, Deed::LosesRight);
+    }
+
+    fn heard(&mut self, event: NetEvent) {
+        match event {
+            NetEvent::Connected { conn, contender } => self.connected(conn, contender),
+            NetEvent::FromClient { conn, frame } => self.client_sent(conn, frame),
+            NetEvent::FromServer { conn, frame } => self.server_sent(conn, frame),
+            NetEvent::ClientGone { conn } => self.client_gone(conn),
+            NetEvent::ServerGone { conn } => {
+                if let Some(contender) = self.of_conn(conn) {
+                    self.all[contender].conn.iter_mut().for_each(|conn| conn.server_gone = true);
+                }
+            }
+        }
+    }
+
+    fn connected(&mut self, id: ConnId, contender: usize) {
+        self.touch(contender, "a new connection");
+        self.moves += 1;
+        self.all[contender].conn = Some(Conn {
+            id,
+            to_server: VecDeque::new(),
+            to_client: VecDeque::new(),
+            awaited: VecDeque::new(),
+            pings: VecDeque::new(),
+            is_stale: false,
+            pinged: Instant::now(),
+            server_gone: false,
+        });
+    }
+
+    fn of_conn(&self, id: ConnId) -> Option<usize> {
+        self.all.iter().position(|one| one.conn.as_ref().is_some_and(|conn| conn.id == id))
+    }
+
+    fn client_sent(&mut self, id: ConnId, frame: Vec<u8>) {
+        let Some(contender) = self.of_conn(id) else { return };
+        let request = Request::read(&frame);
+        let passes = request.as_ref().is_none_or(Request::passes);
+        let name = match &request {
+            Some(request) if !passes => self.names.of_request(contender, request),
+            _ => String::new(),
+        };
+        if !passes {
+            self.reacted(contender);
+        }
+        let pending = Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes };
+        if let Some(conn) = self.all[contender].conn.as_mut() {
+            conn.to_server.push_back(pending);
+        }
+    }
+
+    /// What a client sent before it closed its connection still arrives.
+    fn client_gone(&mut self, id: ConnId) {
+        let Some(contender) = self.of_conn(id) else { return };
+        while self.all[contender].conn.as_ref().is_some_and(|conn| !conn.to_server.is_empty()) {
+            self.deliver(contender, Direction::ToServer, false);
+        }
+        self.disconnect(contender);
+    }
+
+    fn server_sent(&mut self, id: ConnId, frame: Vec<u8>) {
+        let Some(contender) = self.of_conn(id) else { return };
+        if frame.get(4..8) == Some(&CLOSING) {
+            return;
+        }
+        let Some(conn) = self.all[contender].conn.as_mut() else { return };
+        let answer = Answer::read(&frame, conn.awaited.front().map(|awaited| &awaited.request));
+        let (name, kind, refusal, passes) = match answer {
+            None | Some(Answer::Authenticated) => (String::new(), StepKind::Reply, None, true),
+            Some(Answer::Pong) if conn.pings.pop_front() == Some(true) => return,
+            Some(Answer::Pong) => (String::new(), StepKind::Reply, None, true),
+            Some(Answer::Notification { event, path }) => {
+                (self.names.of_notification(contender, event, &path), StepKind::Notification, None, false)
+            }
+            Some(Answer::Reply { error, created }) => {
+                let Some(awaited) = conn.awaited.pop_front() else { return };
+                if self.names.learn(contender, &awaited.request, &created)
+                    && self.all[contender].has_lost_right
+                {
+                    self.all[contender].has_lost_right = false;
+                    self.deeds.add(contender, Deed::GainsRight);
+                }
+                if awaited.is_doomed {
+                    self.note(contender, StepKind::LostReply, format!("{}, reply", short(&awaited.name)));
+                    return self.disconnect(contender);
+                }
+                let refusal = (error != 0).then(|| format!(": {}", error_name(error)));
+                (format!("{}, reply", awaited.name), StepKind::Reply, refusal, awaited.request.passes())
+            }
+        };
+        let pending = Pending { name, frame, request: None, refusal, kind, passes };
+        if let Some(conn) = self.all[contender].conn.as_mut() {
+            conn.to_client.push_back(pending);
+        }
+    }
+
+    fn reported(&mut self, contender: usize, report: Report) {
+        if self.all[contender].is_dead {
+            return;
+        }
+        self.reacted(contender);
+        self.moves += 1;
+        let status = match report {
+            Report::Opened(Ok(())) => Status::Idle,
+            Report::Opened(Err(why)) => Status::Done(Some(format!("no session: {why}"))),
+            Report::Acquired(token) => {
+                self.note(contender, StepKind::Deed, "holds the lock");
+                self.deeds.add(contender, Deed::Enters { token });
+                Status::Holding
+            }
+            Report::NotAcquired(why) => {
+                self.note(contender, StepKind::Deed, format!("gives up: {why}"));
+                self.deeds.add(contender, Deed::IsRefused);
+                Status::Done(Some(why))
+            }
+            Report::Released(outcome) => {
+                let what = match &outcome {
+                    Ok(()) => "has released".to_owned(),
+                    Err(why) => format!("release failed: {why}"),
+                };
+                self.note(contender, StepKind::Deed, what);
+                self.deeds.add(contender, Deed::HasLeft { is_sure: outcome.is_ok() });
+                Status::Done(None)
+            }
+        };
+        self.set(contender, status);
+    }
+
+    pub fn set(&mut self, contender: usize, status: Status) {
+        self.all[contender].status = status;
+        self.progressed = Instant::now();
+    }
+}
+
+/// The name without the contender: `create own node`.
+fn short(name: &str) -> &str {
+    name.split_once(": ").map_or(name, |(_, rest)| rest)
+}

@@ -1,0 +1,351 @@
+//! Whole frames of ZooKeeper's protocol: what a request does, what a reply or a notification says.
+
+use zklockbench_core::jute::Reader;
+
+/// Xids of frames that answer no request, and of authentication.
+pub const NOTIFICATION: i32 = -1;
+pub const PING: i32 = -2;
+pub const AUTH: i32 = -4;
+const CLOSE: i32 = -11;
+const PING_OPCODE: i32 = 11;
+const AUTH_OPCODE: i32 = 100;
+const LENGTH: usize = 4;
+/// Bytes of a `Stat` record.
+const STAT: usize = 68;
+
+/// A request's operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    pub name: &'static str,
+    pub path: String,
+    pub kind: OperationKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationKind {
+    Create {
+        is_ephemeral: bool,
+    },
+    Delete,
+    Write,
+    Read {
+        watches: bool,
+    },
+    /// Reads the names of children.
+    List {
+        watches: bool,
+    },
+    /// Concerns the session and no node.
+    Session,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub xid: i32,
+    pub opcode: i32,
+    /// One operation, or those of a multi.
+    pub operations: Vec<Operation>,
+    pub is_multi: bool,
+}
+
+/// A frame from a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Pong,
+    /// An answer to authentication.
+    Authenticated,
+    Notification {
+        event: &'static str,
+        path: String,
+    },
+    /// Error code, 0 for none, and the paths that the request created.
+    Reply {
+        error: i32,
+        created: Vec<Option<String>>,
+    },
+}
+
+pub fn ping() -> Vec<u8> {
+    frame(&[PING, PING_OPCODE])
+}
+
+pub fn close_session() -> Vec<u8> {
+    // The answer is not waited for, so the number only has to differ from the special ones.
+    frame(&[i32::MAX, CLOSE])
+}
+
+fn frame(header: &[i32; 2]) -> Vec<u8> {
+    let mut bytes = 8_i32.to_be_bytes().to_vec();
+    header.iter().for_each(|field| bytes.extend(field.to_be_bytes()));
+    bytes
+}
+
+impl Request {
+    /// Reads a frame with its length. `None` if it is not a request.
+    pub fn read(frame: &[u8]) -> Option<Self> {
+        let mut reader = Reader(frame.get(LENGTH..)?);
+        let (xid, opcode) = (reader.int()?, reader.int()?);
+        let is_multi = matches!(opcode, 14 | 22);
+        let operations = if is_multi { multi(&mut reader) } else { vec![operation(opcode, &mut reader)] };
+        Some(Self { xid, opcode, operations, is_multi })
+    }
+
+    /// Whether the exploration lets it pass at once: heartbeats, authentication, the orderly end of a session.
+    pub fn passes(&self) -> bool {
+        matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | CLOSE)
+    }
+
+    /// Name of the request without its path.
+    pub fn name(&self) -> String {
+        let names: Vec<&str> = self.operations.iter().map(|operation| operation.name).collect();
+        if self.is_multi { format!("multi({})", names.join("+")) } else { names.concat() }
+    }
+
+    pub fn path(&self) -> &str {
+        self.operations.first().map_or("", |operation| &operation.path)
+    }
+
+    pub fn writes(&self) -> bool {
+        self.operations.iter().any(|operation| {
+            matches!(
+                operation.kind,
+                OperationKind::Create { .. } | OperationKind::Delete | OperationKind::Write
+            )
+        })
+    }
+}
+
+fn operation(opcode: i32, reader: &mut Reader<'_>) -> Operation {
+    use OperationKind::{Create, Delete, List, Read, Session, Write};
+    let path = match opcode {
+        100 | 101 | 102 | 105 | -11 | 11 | 107 => String::new(),
+        _ => reader.string().unwrap_or_default(),
+    };
+    let watches = || reader_bool(*reader);
+    let (name, kind) = match opcode {
+        1 | 15 | 19 | 21 => {
+            let mut rest = *reader;
+            (
+                "create",
+                Create { is_ephemeral: skip_create(&mut rest).is_some_and(|flags| matches!(flags, 1 | 3)) },
+            )
+        }
+        2 | 20 => ("delete", Delete),
+        3 => {
+            if watches() {
+                ("exists+watch", Read { watches: true })
+            } else {
+                ("exists", Read { watches: false })
+            }
+        }
+        4 => {
+            if watches() {
+                ("getData+watch", Read { watches: true })
+            } else {
+                ("getData", Read { watches: false })
+            }
+        }
+        5 => ("setData", Write),
+        6 => ("getACL", Read { watches: false }),
+        8 | 12 => {
+            if watches() {
+                ("getChildren+watch", List { watches: true })
+            } else {
+                ("getChildren", List { watches: false })
+            }
+        }
+        9 => ("sync", Read { watches: false }),
+        13 => ("check", Read { watches: false }),
+        17 => ("checkWatches", Session),
+        18 => ("removeWatches", Session),
+        100 => ("auth", Session),
+        101 | 105 => ("setWatches", Session),
+        104 => ("countChildren", List { watches: false }),
+        106 => ("addWatch", Read { watches: true }),
+        -11 => ("closeSession", Session),
+        11 => ("ping", Session),
+        _ => ("request", Session),
+    };
+    Operation { name, path, kind }
+}
+
+fn reader_bool(mut reader: Reader<'_>) -> bool {
+    reader.bool() == Some(true)
+}
+
+/// Skips the rest of a create after its path; returns its flags.
+fn skip_create(reader: &mut Reader<'_>) -> Option<i32> {
+    skip_buffer(reader)?;
+    for _ in 0..reader.int()? {
+        reader.int()?;
+        reader.string()?;
+        reader.string()?;
+    }
+    reader.int()
+}
+
+fn skip_buffer(reader: &mut Reader<'_>) -> Option<()> {
+    let length = reader.int()?;
+    reader.bytes(usize::try_from(length).unwrap_or(0)).map(|_| ())
+}
+
+/// The operations of a multi, as far as they can be read.
+fn multi(reader: &mut Reader<'_>) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    while let (Some(opcode), Some(false), Some(_)) = (reader.int(), reader.bool(), reader.int()) {
+        let one = operation(opcode, reader);
+        operations.push(one);
+        if skip_operation(opcode, reader).is_none() {
+            break;
+        }
+    }
+    operations
+}
+
+fn skip_operation(opcode: i32, reader: &mut Reader<'_>) -> Option<()> {
+    match opcode {
+        1 | 15 | 19 => skip_create(reader).map(|_| ()),
+        21 => {
+            skip_create(reader)?;
+            reader.long().map(|_| ())
+        }
+        5 => {
+            skip_buffer(reader)?;
+            reader.int().map(|_| ())
+        }
+        2 | 13 => reader.int().map(|_| ()),
+        4 | 8 => reader.bool().map(|_| ()),
+        _ => None,
+    }
+}
+
+impl Answer {
+    /// Reads a frame with its length from a server, the reply to `request` unless it is none.
+    pub fn read(frame: &[u8], request: Option<&Request>) -> Option<Self> {
+        let mut reader = Reader(frame.get(LENGTH..)?);
+        let (xid, _zxid, error) = (reader.int()?, reader.long()?, reader.int()?);
+        Some(match xid {
+            PING => Self::Pong,
+            AUTH => Self::Authenticated,
+            NOTIFICATION => {
+                let (kind, _state) = (reader.int()?, reader.int()?);
+                Self::Notification { event: event_name(kind), path: reader.string().unwrap_or_default() }
+            }
+            _ => Self::Reply { error, created: request.map_or_else(Vec::new, |of| created(of, &mut reader)) },
+        })
+    }
+}
+
+fn event_name(kind: i32) -> &'static str {
+    match kind {
+        1 => "created",
+        2 => "deleted",
+        3 => "changed",
+        4 => "children changed",
+        _ => "session event",
+    }
+}
+
+/// Paths that a request created, in the order of its creates.
+fn created(request: &Request, reader: &mut Reader<'_>) -> Vec<Option<String>> {
+    if !request.is_multi {
+        let is_create = matches!(request.operations.first(), Some(one) if matches!(one.kind, OperationKind::Create { .. }));
+        return if is_create { vec![reader.string()] } else { Vec::new() };
+    }
+    let mut paths = Vec::new();
+    while let (Some(opcode), Some(false), Some(_)) = (reader.int(), reader.bool(), reader.int()) {
+        match opcode {
+            1 => paths.push(reader.string()),
+            15 | 19 | 21 => {
+                paths.push(reader.string());
+                reader.bytes(STAT);
+            }
+            5 => drop(reader.bytes(STAT)),
+            -1 => drop(reader.int()),
+            _ => {}
+        }
+    }
+    paths
+}
+
+/// Error code of the server in the words of its documentation.
+pub fn error_name(code: i32) -> String {
+    let name = match code {
+        0 => "ok",
+        -4 => "connection loss",
+        -101 => "no node",
+        -102 => "no permission",
+        -103 => "wrong version",
+        -110 => "node exists",
+        -111 => "not empty",
+        -112 => "session expired",
+        -121 => "no watcher",
+        other => return format!("error {other}"),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &str) -> Vec<u8> {
+        [&i32::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat()
+    }
+
+    fn framed(parts: &[&[u8]]) -> Vec<u8> {
+        let body = parts.concat();
+        [&i32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
+    }
+
+    fn int(value: i32) -> [u8; 4] {
+        value.to_be_bytes()
+    }
+
+    #[test]
+    fn an_ephemeral_create_names_its_path_and_its_reply_the_new_node() {
+        let acl = [&int(1)[..], &int(31), &string("world"), &string("anyone")].concat();
+        let create = framed(&[&int(7), &int(1), &string("/lock/n-"), &string(""), &acl, &int(3)]);
+        let request = Request::read(&create).unwrap();
+        assert_eq!((request.name().as_str(), request.path()), ("create", "/lock/n-"));
+        assert_eq!(request.operations[0].kind, OperationKind::Create { is_ephemeral: true });
+        assert!(request.writes() && !request.passes());
+        let reply = framed(&[&int(7), &9_i64.to_be_bytes(), &int(0), &string("/lock/n-0000000001")]);
+        let created = vec![Some("/lock/n-0000000001".to_owned())];
+        assert_eq!(Answer::read(&reply, Some(&request)), Some(Answer::Reply { error: 0, created }));
+    }
+
+    #[test]
+    fn a_multi_lists_its_operations() {
+        let delete = [&int(2)[..], &[0], &int(-1), &string("/lock/a"), &int(-1)].concat();
+        let check = [&int(13)[..], &[0], &int(-1), &string("/lock"), &int(3)].concat();
+        let end = [&int(-1)[..], &[1], &int(-1)].concat();
+        let request = Request::read(&framed(&[&int(2), &int(14), &delete, &check, &end])).unwrap();
+        assert_eq!(request.name(), "multi(delete+check)");
+        assert_eq!(request.operations[1].path, "/lock");
+    }
+
+    #[test]
+    fn heartbeats_and_the_end_of_a_session_pass() {
+        assert!(Request::read(&ping()).unwrap().passes());
+        assert!(Request::read(&close_session()).unwrap().passes());
+        let watch = framed(&[&int(3), &int(3), &string("/lock/a"), &[1]]);
+        assert_eq!(Request::read(&watch).unwrap().name(), "exists+watch");
+    }
+
+    #[test]
+    fn a_notification_names_the_event_and_its_node() {
+        let frame =
+            framed(&[&int(-1), &(-1_i64).to_be_bytes(), &int(0), &int(2), &int(3), &string("/lock/a")]);
+        let expected = Answer::Notification { event: "deleted", path: "/lock/a".into() };
+        assert_eq!(Answer::read(&frame, None), Some(expected));
+    }
+
+    #[test]
+    fn bytes_that_end_early_are_no_frame() {
+        for length in 0..8 {
+            assert_eq!(Request::read(&ping()[..length]), None);
+            assert_eq!(Answer::read(&ping()[..length], None), None);
+        }
+    }
+}

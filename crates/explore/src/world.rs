@@ -1,0 +1,93 @@
+//! A world: contenders, their network and a place on the server, where one schedule after the other is carried out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cast::{Cast, Lock};
+use super::habits::Habits;
+use super::net::Net;
+use zklockbench_core::error::Error;
+use zklockbench_zk::Target;
+
+/// Patience with the lock's clients.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Time for a reaction to an event that was not seen before.
+    pub reacts_within: Duration,
+    /// Time for a new connection after a broken one.
+    pub reconnects_within: Duration,
+    /// Time without any message after which a contender counts as stuck; longer than any pause of the lock or its client.
+    pub stuck_after: Duration,
+}
+
+impl Pace {
+    /// The suite's own locks reconnect after 100 ms; foreign clients pause up to two seconds, and more after a refused request.
+    pub fn of(lock: &Lock) -> Self {
+        let millis = Duration::from_millis;
+        match lock.driven {
+            None => Self {
+                reacts_within: millis(25),
+                reconnects_within: millis(3_000),
+                stuck_after: millis(3_000),
+            },
+            Some(_) => Self {
+                reacts_within: millis(80),
+                reconnects_within: millis(8_000),
+                stuck_after: millis(8_000),
+            },
+        }
+    }
+}
+
+pub struct World {
+    pub net: Net,
+    pub cast: Cast,
+    pub lock: Lock,
+    pub pace: Pace,
+    pub habits: Arc<Habits>,
+    server: String,
+    contenders: usize,
+    /// Directory of the world's locks.
+    root: String,
+    plays: u64,
+}
+
+impl World {
+    /// Opens a world with that many contenders, and one more that tries the lock after them.
+    ///
+    /// # Errors
+    /// If the loopback interface or the ensemble refuses.
+    pub async fn open(
+        lock: Lock,
+        target: &Target,
+        server: &str,
+        root: String,
+        contenders: usize,
+        habits: Arc<Habits>,
+    ) -> Result<Self, Error> {
+        let net = listen(server, contenders).await?;
+        let cast = Cast::start(lock.clone(), target.on(server), contenders + 1)?;
+        let created = cast.create(&root).await;
+        created.map_err(|failure| Error::environment(format!("cannot create {root}: {failure}")))?;
+        let pace = Pace::of(&lock);
+        let server = server.to_owned();
+        Ok(Self { net, cast, lock, pace, habits, server, contenders, root, plays: 0 })
+    }
+
+    /// Prepares the next schedule: listens on new ports, so that no client of an earlier schedule comes back. Returns the path of
+    /// its lock.
+    ///
+    /// # Errors
+    /// If the loopback interface has no free port.
+    pub async fn next(&mut self) -> Result<String, Error> {
+        self.net = listen(&self.server, self.contenders).await?;
+        self.plays += 1;
+        Ok(format!("{}/{}", self.root, self.plays))
+    }
+}
+
+/// Listens for the contenders and one more.
+async fn listen(server: &str, contenders: usize) -> Result<Net, Error> {
+    let net = Net::listen(server, contenders + 1).await;
+    net.map_err(|error| Error::environment(format!("no listener before the server: {error}")))
+}

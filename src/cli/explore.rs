@@ -1,0 +1,392 @@
+//! `explore`: every single fault and every order of requests of a lock, on a real server, and the shortest schedule that breaks a
+//! promise.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use tokio::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::args::ExploreArgs;
+use super::run::open_ensemble::OpenEnsemble;
+use super::run::progress::Progress;
+use super::{drivers, listing, output};
+
+use zklockbench_core::catalog::{Holders, LockCard};
+use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::{as_a_word, counted};
+use zklockbench_explore::{
+    Explored, Finding, LEGEND, Lock, Schedule, Scope, Site, Tally, as_svg, as_text, class_names, explore,
+    replay,
+};
+use zklockbench_load::Workspace;
+use zklockbench_scenario::{Scenario, TrialPlan};
+
+/// Version of a case file.
+const CASE: u32 = 1;
+const COMMAND: &str = "explore";
+
+/// A schedule that breaks a promise, with all that is needed to carry it out again.
+#[derive(Debug, Serialize, Deserialize)]
+struct Case {
+    case: u32,
+    suite: String,
+    lock: String,
+    servers: Vec<String>,
+    schedule: Schedule,
+    expects: String,
+    sentence: String,
+    trace: Vec<zklockbench_explore::TraceStep>,
+}
+
+pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let case = args.replay.as_deref().map(read_case).transpose()?;
+    let labels = labels(&args, case.as_ref())?;
+    let locks = labels.iter().map(|label| lock(label)).collect::<Result<Vec<_>, _>>()?;
+    let mut place = args.place.clone();
+    if place.connect.is_none() && place.compose.is_none() {
+        place.servers = place.servers.or(Some(1));
+    }
+    let scenario = place.scenario(COMMAND)?;
+    let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
+    let logs =
+        tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
+    let access = args.opening.access.access(None)?;
+    let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
+    let opened = opening.await?;
+    let done = on(&opened, &args, locks, case, &progress, stop).await;
+    opened.close();
+    done
+}
+
+fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error> {
+    match case {
+        Some(case) => Ok(vec![case.lock.clone()]),
+        None if args.all => {
+            let all = zklockbench_locks::cards();
+            Ok(all.iter().filter(|card| card.guarantees.exclusive).map(|card| card.name.to_owned()).collect())
+        }
+        None if args.strategies.is_empty() => {
+            Err(Error::usage("name a strategy, as in `zklockbench explore curator-mutex`, or --all"))
+        }
+        None => Ok(args.strategies.clone()),
+    }
+}
+
+/// A lock as its label says: a name, and `parameter=value` after it.
+fn lock(label: &str) -> Result<Lock, Error> {
+    let mut words = label.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let card = listing::strategy(name)?;
+    if card.system != LockCard::ZOOKEEPER {
+        return Err(Error::usage(format!(
+            "`{name}` is not a lock of ZooKeeper's; explore reads its protocol only"
+        )));
+    }
+    let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
+    // With several leases, two contenders never meet.
+    if let Holders::Leases(leases) = card.guarantees.holders
+        && !set.iter().any(|one| one.starts_with(&format!("{leases} =")))
+    {
+        set.push(format!("{leases} = 1"));
+    }
+    let fields: Vec<String> = [format!("name = {}", quoted(name))].into_iter().chain(set).collect();
+    let scenario = parsed(&format!("{{ {} }}", fields.join(", ")))?;
+    let choice = scenario
+        .strategies
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::usage(format!("no strategy `{label}`")))?;
+    let entry = zklockbench_locks::find(&choice.name)
+        .ok_or_else(|| Error::usage(format!("no strategy `{label}`")))?;
+    let driven = zklockbench_locks::driven(&choice.name).copied();
+    Ok(Lock { label: choice.label, entry: *entry, params: choice.params, driven })
+}
+
+fn setting(word: &str) -> Result<String, Error> {
+    let (name, value) = word.split_once('=').ok_or_else(|| {
+        Error::usage(format!(
+            "`{word}` is no parameter: write `name=value` after the strategy, in one word for the shell"
+        ))
+    })?;
+    let is_plain = value.parse::<i64>().is_ok() || matches!(value, "true" | "false");
+    Ok(format!("{name} = {}", if is_plain { value.to_owned() } else { quoted(value) }))
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn parsed(strategy: &str) -> Result<Scenario, Error> {
+    let text =
+        format!("name = \"{COMMAND}\"\nstrategies = [{strategy}]\ncontenders = 2\nduration = \"1s\"\n");
+    let parsed = zklockbench_scenario::parse("the strategy", &text, &zklockbench_load::catalog());
+    parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
+}
+
+async fn on(
+    opened: &OpenEnsemble,
+    args: &ExploreArgs,
+    locks: Vec<Lock>,
+    case: Option<Case>,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<Exit, Error> {
+    let server =
+        opened.addresses.first().cloned().ok_or_else(|| Error::environment("the ensemble has no server"))?;
+    if opened.addresses.len() > 1 {
+        progress.note("messages go to the first server only; moves between servers are not explored");
+    }
+    let workspace =
+        Workspace::create(opened.target.clone(), &format!("explore-{:08x}", rand::random::<u32>())).await?;
+    let site = |lock: Lock, contenders: usize| Site {
+        lock,
+        target: opened.target.clone(),
+        server: server.clone(),
+        root: workspace.root().to_owned(),
+        contenders,
+        worlds: args.worlds.into(),
+    };
+    let done = match case {
+        Some(case) => again(locks, &case, site, stop).await,
+        None => all(locks, args, site, &opened.addresses, progress, stop).await,
+    };
+    opened.clear(&workspace).await;
+    done
+}
+
+async fn again(
+    locks: Vec<Lock>,
+    case: &Case,
+    site: impl Fn(Lock, usize) -> Site,
+    stop: &CancellationToken,
+) -> Result<Exit, Error> {
+    let lock = locks.into_iter().next().ok_or_else(|| Error::usage("the case names no lock"))?;
+    let (site, schedule) = (site(lock, case.schedule.contenders), case.schedule.clone());
+    let contenders = schedule.contenders;
+    let outcome = apart(stop, move || replay(&site, &schedule)).await?;
+    let (exit, headline) = match (&outcome.fault, &outcome.unexplored) {
+        (Some(fault), _) => (Exit::Violated, format!("{}: {}", fault.word(), outcome.sentence)),
+        (None, Some(why)) => (Exit::Unknown, format!("not carried out as asked: {why}")),
+        (None, None) => (Exit::Held, format!("held; the case expects: {}", case.expects)),
+    };
+    let found = json!({ "headline": headline, "trace": outcome.trace });
+    output::tell(COMMAND, exit, &found, || {
+        output::data(&format!("{headline}\n\n{}\n{LEGEND}", as_text(&outcome.trace, contenders)))
+    })
+}
+
+async fn apart<T: Send + 'static>(
+    stop: &CancellationToken,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    if stop.is_cancelled() {
+        return Err(Error::Interrupted);
+    }
+    done.map_err(|error| Error::environment(format!("the exploration ended: {error}")))?
+}
+
+async fn all(
+    locks: Vec<Lock>,
+    args: &ExploreArgs,
+    site: impl Fn(Lock, usize) -> Site,
+    servers: &[String],
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<Exit, Error> {
+    let ends = Instant::now() + args.budget;
+    let (mut explored, count) = (Vec::new(), locks.len());
+    for (number, lock) in locks.into_iter().enumerate() {
+        progress.note(&format!("exploring {}", lock.label));
+        // What a quick lock leaves of the budget is for those after it.
+        let left = u32::try_from(count - number).unwrap_or(u32::MAX);
+        let budget = ends.saturating_duration_since(Instant::now()) / left;
+        let scope = Scope { budget, pairs: args.pairs };
+        let (site, is_stopped) = (site(lock, args.contenders.into()), stop.clone());
+        explored.push(apart(stop, move || explore(&site, scope, || is_stopped.is_cancelled())).await?);
+    }
+    let files = write_cases(args, &explored, servers)?;
+    let exit = explored.iter().map(exit_of).max_by_key(|exit| severity(*exit)).unwrap_or(Exit::Held);
+    let headline = headline(&explored);
+    let found = json!({ "headline": headline, "explored": explored, "cases": files });
+    output::tell(COMMAND, exit, &found, || {
+        output::outcome(args.opening.quiet, &headline, || text(&headline, &explored, &files))
+    })
+}
+
+fn exit_of(explored: &Explored) -> Exit {
+    let total = explored.total();
+    if total.failed() > 0 {
+        Exit::Violated
+    } else if total.unexplored + total.flaky > 0 {
+        Exit::Unknown
+    } else {
+        Exit::Held
+    }
+}
+
+fn severity(exit: Exit) -> u8 {
+    match exit {
+        Exit::Violated => 2,
+        Exit::Unknown => 1,
+        _ => 0,
+    }
+}
+
+fn headline(all: &[Explored]) -> String {
+    let [one] = all else {
+        let broken = all.iter().filter(|one| one.total().failed() > 0).count();
+        return format!("{}: {broken} broken", counted(all.len(), "lock", "locks"));
+    };
+    let total = one.total();
+    let schedules = counted(total.schedules(), "schedule", "schedules");
+    match (one.findings.first(), total.unexplored + total.flaky) {
+        (Some(worst), _) => format!("{}: {}: {}", one.lock, worst.fault.word(), worst.sentence),
+        (None, 0) => format!("{}: held in {schedules}", one.lock),
+        (None, left) => format!("{}: held in {schedules}, and {left} not explored", one.lock),
+    }
+}
+
+fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
+    let mut text = format!("{headline}\n\n");
+    for one in all {
+        text += &table(one);
+        let rate = format!("{:.0}", one.schedules_per_minute);
+        let _ = writeln!(text, "{} contenders, {rate} schedules a minute\n", one.contenders);
+        one.unexplored.iter().for_each(|why| {
+            let _ = writeln!(text, "not explored: {why}");
+        });
+        for finding in one.findings.iter().skip(usize::from(all.len() == 1)).take(4) {
+            let _ = writeln!(text, "{}: {}", finding.fault.word(), finding.sentence);
+        }
+    }
+    if let ([one], Some(file)) = (all, files.first())
+        && let Some(worst) = one.findings.first()
+    {
+        let picture = as_text(&worst.trace, one.contenders);
+        let _ = writeln!(
+            text,
+            "\n{picture}{LEGEND}\nagain: zklockbench explore --replay {}{}",
+            as_a_word(&file.display().to_string()),
+            drivers::options()
+        );
+    }
+    text
+}
+
+fn table(one: &Explored) -> String {
+    let mut text = format!(
+        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>11}{:>12}\n",
+        one.lock, "held", "zombies", "violated", "stuck", "node left", "unexplored"
+    );
+    let row = |name: &str, tally: &Tally| {
+        format!(
+            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>11}{:>12}\n",
+            tally.held,
+            tally.zombies,
+            tally.violated,
+            tally.stuck,
+            tally.node_left,
+            tally.unexplored + tally.flaky
+        )
+    };
+    for name in class_names() {
+        if let Some(tally) = one.classes.get(name) {
+            text += &row(name, tally);
+        }
+    }
+    text + &row("all", &one.total())
+}
+
+/// Writes each finding as a case, a text and a picture; returns the cases' files.
+fn write_cases(args: &ExploreArgs, all: &[Explored], servers: &[String]) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for one in all {
+        for (number, finding) in one.findings.iter().enumerate() {
+            let name = format!("{}-{}", one.lock.replace([' ', ':', '/', '='], "-"), number + 1);
+            files.push(write_case(&args.out, &name, one, finding, servers)?);
+        }
+    }
+    Ok(files)
+}
+
+fn write_case(
+    out: &Path,
+    name: &str,
+    one: &Explored,
+    finding: &Finding,
+    servers: &[String],
+) -> Result<PathBuf, Error> {
+    let case = Case {
+        case: CASE,
+        suite: env!("CARGO_PKG_VERSION").to_owned(),
+        lock: one.lock.clone(),
+        servers: servers.to_vec(),
+        schedule: finding.schedule.clone(),
+        expects: finding.fault.word().to_owned(),
+        sentence: finding.sentence.clone(),
+        trace: finding.trace.clone(),
+    };
+    let picture = format!("{}\n\n{}{LEGEND}\n", finding.sentence, as_text(&finding.trace, one.contenders));
+    let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
+    let file = out.join(format!("{name}.json"));
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| Error::environment(format!("{}: {error}", path.display())))
+    };
+    std::fs::create_dir_all(out)
+        .map_err(|error| Error::environment(format!("{}: {error}", out.display())))?;
+    write(&file, &(json + "\n"))?;
+    write(&file.with_extension("txt"), &picture)?;
+    write(&file.with_extension("svg"), &as_svg(&finding.trace, one.contenders))?;
+    Ok(file)
+}
+
+fn read_case(file: &Path) -> Result<Case, Error> {
+    let wrong = |what: String| Error::usage(format!("{}: {what}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let case: Case =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("no case of an exploration: {error}")))?;
+    match (case.case, case.schedule.contenders) {
+        (CASE, 1..=8) => Ok(case),
+        (CASE, count) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
+        (other, _) => Err(wrong(format!("case version {other}, and this program knows {CASE}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strategy_is_a_name_with_its_parameters() {
+        let explored = lock("predecessor-watch watch=exists").unwrap();
+        assert_eq!(explored.label, "predecessor-watch watch=exists");
+        assert!(lock("curator-mutexx").unwrap_err().to_string().contains("curator-mutex"));
+        assert!(lock("curator-mutex fast").unwrap_err().to_string().contains("`fast` is no parameter"));
+        assert!(lock("curator-mutex fast=1").is_err());
+    }
+
+    #[test]
+    fn a_semaphore_has_one_lease_unless_the_user_sets_another_number() {
+        assert!(lock("curator-semaphore").unwrap().label.contains("leases=1"));
+        assert!(lock("curator-semaphore leases=2").unwrap().label.contains("leases=2"));
+    }
+
+    #[test]
+    fn a_case_of_another_version_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let case = |version: u32| {
+            json!({ "case": version, "suite": "0.1.0", "lock": "count", "servers": [], "schedule": { "contenders": 2 },
+                    "expects": "stuck", "sentence": "", "trace": [] })
+        };
+        std::fs::write(file.path(), case(2).to_string()).unwrap();
+        assert!(read_case(file.path()).unwrap_err().to_string().contains("case version 2"));
+        std::fs::write(file.path(), case(1).to_string()).unwrap();
+        assert_eq!(read_case(file.path()).unwrap().lock, "count");
+        std::fs::write(file.path(), "{}").unwrap();
+        assert!(read_case(file.path()).unwrap_err().to_string().contains("no case"));
+    }
+}

@@ -1,0 +1,66 @@
+//! `explore`: a lock that keeps its promises holds in every schedule, one that does not is found, and its case happens again.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::program::{Answers, Bench, stderr};
+
+fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
+    let words = [&["explore", "--json", "--data-dir", "data"], words].concat();
+    answer(&bench.output(&words))
+}
+
+fn answer(output: &Output) -> (Option<i32>, Value) {
+    let found =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(output)));
+    (output.status.code(), found)
+}
+
+fn count(explored: &Value, class: &str, what: &str) -> u64 {
+    explored["explored"][0]["classes"][class][what]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {class} {what}: {explored}"))
+}
+
+#[test]
+fn a_lock_that_keeps_its_promises_holds_in_every_schedule() {
+    let bench = Bench::new();
+    let (code, found) = explored(&bench, &["count", "--budget", "3m"]);
+    assert_eq!(code, Some(0), "{found}");
+    for class in
+        ["lost request", "lost reply", "cut connection", "expired session", "killed process", "orders"]
+    {
+        assert!(count(&found, class, "held") > 1, "{class}: {found}");
+    }
+    // A stopped holder goes on beside the next one.
+    assert!(count(&found, "frozen process", "zombies") > 0, "{found}");
+}
+
+#[test]
+fn a_lock_without_exclusion_is_found_and_its_case_happens_again() {
+    let bench = Bench::new();
+    let (code, found) = explored(&bench, &["no-lock", "--budget", "1m", "--out", "cases"]);
+    assert_eq!(code, Some(1), "{found}");
+    assert!(count(&found, "undisturbed", "violated") > 0, "{found}");
+    let case = found["cases"][0].as_str().unwrap();
+    assert!(bench.path(case).with_extension("svg").is_file());
+    let (code, again) = explored(&bench, &["--replay", case]);
+    assert_eq!(code, Some(1), "{again}");
+    assert!(again["headline"].as_str().unwrap().starts_with("violated: "), "{again}");
+}
+
+#[test]
+fn a_wrong_strategy_or_case_is_refused_before_anything_starts() {
+    let bench = Bench::new();
+    for (words, said) in [
+        (&["explore", "curator-mutexx"][..], "did you mean `curator-mutex`"),
+        (&["explore", "curator-mutex fast"], "`fast` is no parameter"),
+        (&["explore"], "name a strategy"),
+        (&["explore", "--replay", "missing.json"], "missing.json"),
+    ] {
+        let output = bench.output(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains(said), "{words:?}: {}", stderr(&output));
+    }
+}
