@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
 use super::run::sharing::Sharing;
-use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs};
+use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs, PlaceArgs};
 use super::worker_args::JobArgs;
 use super::{drivers, output};
 use crate::run::series::RunPlace;
@@ -189,6 +189,20 @@ pub fn run_apart(scenario: &Path, place: &RunPlace, more: Vec<OsString>) -> Resu
     let mut command = Command::new(own_program()?);
     command.arg("run").arg(scenario).args(options_of(place)).arg("--no-progress").args(more);
     Ok(without_extras(command))
+}
+
+/// Options that start another ensemble like this one.
+pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
+    let mut words = with_paths(&[
+        ("--compose", &place.compose),
+        ("--data-dir", &place.data_dir),
+        ("--zookeeper-home", &opening.install.zookeeper_home),
+    ]);
+    words.extend(
+        place.servers.into_iter().flat_map(|servers| ["--servers".into(), servers.to_string().into()]),
+    );
+    words.extend(opening.cold.then(|| "--cold".into()));
+    words
 }
 
 fn options_of(place: &RunPlace) -> [OsString; 4] {

@@ -10,7 +10,7 @@ use zklockbench_core::measure::Outcome;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::STRATEGIES;
 use zklockbench_record::{Deed, Trial};
-use zklockbench_scenario::TrialSpec;
+use zklockbench_scenario::{OnLost, TrialSpec};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -280,4 +280,53 @@ async fn connection_fault_also_hits_the_next_session_of_its_contender() {
     let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
     assert!(gap > 9 * SECOND / 2, "it was served again after {gap:?}");
     assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
+}
+
+#[tokio::test]
+async fn holder_that_listens_stops_when_its_session_has_ended_and_another_holds_on() {
+    // Given holds of 1.5 s, whose session is closed at 0.5 s or paused for longer than it lives
+    let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
+    let of = |fault: &FaultChoice, on_lost| {
+        let spec = held_for("1500ms", "\"predecessor-watch\"", 5, std::slice::from_ref(fault));
+        TrialSpec { on_lost, ..spec }
+    };
+    let expire = fault("expire", "holder");
+    let plan = [of(&expire, OnLost::Stop), of(&expire, OnLost::Ignore), of(&freeze, OnLost::Stop)];
+    let trials = broken(&plan).await;
+    let times = trials.iter().map(|trial| {
+        assert_kept(trial);
+        let lost = trial.lost_holds.as_ref().unwrap();
+        assert_eq!(lost.count, 1, "{lost:?}");
+        (lost.told_max_us().unwrap(), lost.inside_max_us().unwrap())
+    });
+    let times: Vec<_> = times.collect();
+    // Then a holder that listens is told of the end and leaves, and one that does not stays to the end of its hold
+    let [(told, left), (_, stayed), (thawed, woke)] = times[..] else { panic!("{times:?}") };
+    assert!(told < 400_000 && left < 400_000, "{times:?}");
+    assert!((400_000..1_600_000).contains(&stayed), "{times:?}");
+    // And a frozen one learns of it only when it wakes up
+    assert!(thawed > 1_000_000 && woke > 1_000_000, "{times:?}");
+}
+
+#[tokio::test]
+async fn holds_end_at_the_limit_and_a_stuck_holder_blocks_beyond_it() {
+    // Given holds of 300 ms that may last 100 ms, and a holder that stops for 2 s with a living session
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"300ms\"\nhold_limit = \"100ms\"\n\
+                 duration = \"5s\"\nsession_timeout = \"10s\"\n";
+    let freeze = FaultChoice { duration: Some(2 * SECOND), ..fault("freeze", "holder") };
+    let spec = TrialSpec { faults: vec![freeze], ..trials::plan(lines).remove(0) };
+    let trial = broken(&[spec]).await.remove(0);
+    assert_kept(&trial);
+    // Then every other hold ends at the limit
+    let limited = trial.limited_holds.unwrap();
+    assert!(limited.ended_at_limit >= 15, "{limited:?}");
+    // And the stuck one blocks the next contender until it wakes up
+    assert!(
+        limited.overran >= 1 && (1_500_000..3_000_000).contains(&limited.longest_overrun_us),
+        "{limited:?}"
+    );
+    assert!(
+        limited.blocked >= 1 && (1_500_000..3_000_000).contains(&limited.longest_blocked_us),
+        "{limited:?}"
+    );
 }

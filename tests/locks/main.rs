@@ -23,6 +23,7 @@ mod curator_troubles;
 mod elections;
 mod ended_sessions;
 mod ensemble_view;
+mod fresh_locks;
 mod interference;
 mod interop_curator;
 mod interop_kazoo;

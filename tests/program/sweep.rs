@@ -127,6 +127,28 @@ fn a_killed_sweep_resumes_without_repeating_points() {
 }
 
 #[test]
+fn a_sweep_over_the_session_timeout_shows_how_long_a_crashed_holder_blocks_the_lock() {
+    // Given a scenario whose only fault is a crash
+    let crash = "[[fault]]\nkind = \"crash\"\nat = \"500ms\"\n";
+    let bench = Bench::with(&format!("{}{crash}", SHORT.replace("500ms", "4s")));
+    // When two timeouts are swept, of which the servers grant the first longer than asked
+    let typed = "sweep scenario.toml --over session_timeout=500ms,2s --strategies predecessor-watch \
+                 --data-dir data --cold --budget 2m";
+    let shown = bench.shows(typed);
+    let file = finished(&bench.results().pop().unwrap());
+    // Then each point shows the granted timeout, and an outage of about that length
+    let points = &file.findings[0].series.points;
+    assert_eq!(points.iter().map(|point| point.granted_us).collect::<Vec<_>>(), [1_000_000, 2_000_000]);
+    for point in points {
+        let (granted, gap) = (point.granted_us, point.failures[0].gap.unwrap());
+        let expected = granted / 2..granted + 2_500_000;
+        assert!(expected.contains(&gap.least_us) && expected.contains(&gap.most_us), "{point:?}");
+        assert_eq!(point.failures[0].sessions_lost_most, Some(0), "{point:?}");
+    }
+    assert!(shown.contains("`crash holder` stops the lock for"), "{shown}");
+}
+
+#[test]
 #[ignore = "long: a thousand contenders, four strategies, about seven minutes"]
 fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
     let bench = Bench::new();

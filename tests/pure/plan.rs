@@ -122,6 +122,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
         popularity: None,
         think: None,
         round_trip: None,
+        session_timeout: None,
         scenario: None,
         objective: objective(slo).unwrap(),
     }

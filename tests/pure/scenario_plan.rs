@@ -254,6 +254,17 @@ fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
 }
 
 #[test]
+fn fresh_locks_have_one_directory_per_contender_and_no_queue() {
+    let lines =
+        "load = \"open\"\nrate = 90\nhold = \"20ms\"\nduration = \"5s\"\nwarm_up = \"1s\"\ncontenders = 9\n";
+    let fresh = plan(&format!("{lines}locks = \"fresh\"\n"));
+    assert!(fresh.trials.iter().all(|trial| trial.fresh_locks && trial.locks == 9));
+    // One lock with that rate would be busy all the time
+    assert_eq!(warnings(&format!("{lines}locks = \"fresh\"\nrepetitions = 3\n")), [""; 0]);
+    assert!(!warnings(&format!("{lines}locks = 1\nrepetitions = 3\n")).is_empty());
+}
+
+#[test]
 fn estimates_include_the_locks_when_there_are_many() {
     let of = |locks| {
         plan(&format!(

@@ -10,7 +10,7 @@ name strategies contenders locks hold think read_ratio depth poll_interval load 
 warm_up repetitions order seed session_timeout acquire_timeout time_scale ensemble servers data_dir connect
 clients watch uniform min max log-normal sigma median µ "naïve" [ensemble] [[strategies]] [[fault]] [fault]
 fault kind target contender at after_acquisitions times every jitter latency shape
-rate rate_each arrivals popularity late backlog_at_most warm_up_at_most
+rate rate_each arrivals popularity late backlog_at_most warm_up_at_most on_lost hold_limit
 "#;
 
 /// Separated by four spaces or a new line.
@@ -22,7 +22,7 @@ const VALUES: &str = r##"
 { log-normal = { median = "24h", sigma = 3 } }    ["polling", "no-lock"]    1979-05-27T07:32:00Z
 [{ name = "polling", poll_interval = "1ms" }]    "zk1:2181,[::1]:2181/a"    "://,/"    20ms    [[[[    "kill"
 "partition"    "delay"    "leader"    "holder"    [{ kind = "kill", at = "1s", duration = "1s" }]
-"open"    "open"    "poisson"    "bursts"    { bursts = { peak = 4.0, length = "5ms" } }    { zipf = 1.0 }    "drop"
+"open"    "fresh"    "ignore"    "poisson"    "bursts"    { bursts = { peak = 4.0, length = "5ms" } }    { zipf = 1.0 }    "drop"
 { day = { amplitude = 0.8, period = "1ms" } }    { ramp = { from = 0, to = 0 } }    { replay = "a.csv" }    0.2
 { steps = [{ rate = 1000000, for = "7d" }, { rate = 0, for = "1ms" }] }    { steps = [] }    { ramp = 3 }    1000000
 [{ kind = "crash", after_acquisitions = 3, times = 1000, every = "7d" }, 5]    { kind = "stall" }

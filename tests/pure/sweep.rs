@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::depth;
+use crate::support::{depth, records, views};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -10,8 +10,9 @@ use rand_distr::StandardNormal;
 use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::sweep::{
     Ask, At, Collapse, Decision, Edge, Finding, Next, Over, Sample, Series, State, Step, Why, find, next,
+    samples,
 };
-use zklockbench_record::Reading;
+use zklockbench_record::{FaultRecord, Reading};
 
 const STRATEGY: &str = "baton";
 
@@ -60,6 +61,8 @@ impl<'a> Machine<'a> {
                 wait_p50: reading(p99 / 3.0),
                 wait_p99: reading(p99),
                 objective: reading(p99),
+                granted_us: 10_000_000,
+                failures: Vec::new(),
             }
         };
         step.strategies.iter().map(measured).collect()
@@ -101,6 +104,7 @@ fn a_range_has_several_notations_and_a_wrong_one_is_explained() {
         "locks=1,10,100",
         "servers=1,3,5",
         "delay=0.2ms,50ms",
+        "session_timeout=2s,5s,30s",
     ] {
         let over: Over = text.parse().unwrap();
         assert_eq!(over.to_string().parse::<Over>().unwrap(), over, "{text}");
@@ -118,6 +122,7 @@ fn a_range_has_several_notations_and_a_wrong_one_is_explained() {
         ("rate=nan..10", "out of range"),
         ("hold=5..10", "hold=1ms..1s"),
         ("delay=", "e.g. delay="),
+        ("session_timeout=1ms,5s", "give 200 ms to 10m"),
     ] {
         let said = text.parse::<Over>().unwrap_err();
         assert!(said.contains(told), "{text}: {said}");
@@ -247,6 +252,8 @@ fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
         wait_p50: None,
         wait_p99: None,
         objective: Some(*reading),
+        granted_us: 0,
+        failures: Vec::new(),
     };
     let samples: Vec<Sample> = (1..).zip(readings).map(sample).collect();
     let objective: Objective = objective.parse().unwrap();
@@ -332,6 +339,42 @@ fn two_variables_give_a_curve_for_each_value_of_the_second() {
     );
 }
 
+#[test]
+fn a_point_shows_what_each_fault_cost_unless_another_still_blocked_the_lock() {
+    // Given two repetitions of a crash, a freeze after it and a pause during the freeze
+    let fault = |label: &str, asked_us, gap_us, lost| FaultRecord {
+        asked_us,
+        longest_gap_us: Some(gap_us),
+        sessions_lost: Some(lost),
+        ..views::fault(label, 0)
+    };
+    let repetition = |run: u32, more_us: u64, lost: u64| {
+        let mut trial = records::trial(0);
+        trial.spec.strategy.label = STRATEGY.into();
+        trial.sessions.negotiated_timeout_us = 4_000_000;
+        trial.sessions.expired = lost;
+        trial.faults = vec![
+            fault("crash holder", 2_000_000, 4_200_000 + more_us, 0),
+            fault("freeze holder for 3s", 10_000_000, 3_000_000 + more_us, lost),
+            fault("pause leader for 3s", 11_000_000, 1_000_000, 7),
+        ];
+        let stored = records::stored(&records::run(1), &[trial]);
+        samples(&stored, run, At { x: 2e6, beside: None }, None).remove(0)
+    };
+    let found = found(&ask("session_timeout=2s,5s", None), &[repetition(1, 0, 1), repetition(2, 300_000, 0)]);
+    // Then sessions that faults end do not make the point fail, and the granted timeout is known
+    let point = &found.series.points[0];
+    assert_eq!((point.sound, point.granted_us), (2, 4_000_000), "{:?}", point.why);
+    let of = |at: usize| {
+        let one = &point.failures[at];
+        let gap = one.gap.map(|gap| (gap.least_us, gap.most_us));
+        (one.fault.as_str(), gap, one.sessions_lost_least.zip(one.sessions_lost_most))
+    };
+    assert_eq!(of(0), ("crash holder", Some((4_200_000, 4_500_000)), Some((0, 0))));
+    assert_eq!(of(1), ("freeze holder for 3s", Some((3_000_000, 3_300_000)), Some((0, 1))));
+    assert_eq!(of(2), ("pause leader for 3s", None, None));
+}
+
 proptest! {
     #[test]
     fn an_interrupted_sweep_resumes_with_the_same_result(seed in 0_u64..50, stop in 1_usize..40) {
@@ -352,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_a_range_panic(text in "\\PC{0,30}", name in "(contenders|rate|hold|locks|servers|delay)") {
+    fn no_text_makes_a_range_panic(text in "\\PC{0,30}", name in "(contenders|rate|hold|locks|servers|delay|session_timeout)") {
         let _ = text.parse::<Over>();
         if let Ok(over) = format!("{name}={text}").parse::<Over>() {
             prop_assert!(over.grid().iter().all(|value| value.is_finite() && *value > 0.0));

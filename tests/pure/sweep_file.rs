@@ -40,6 +40,8 @@ pub fn file() -> SweepFile {
                     wait_p50: reading(wait / 2.0),
                     wait_p99: reading(wait),
                     objective: reading(wait),
+                    granted_us: 10_000_000,
+                    failures: Vec::new(),
                 });
             }
             runs.push(RunRecord {

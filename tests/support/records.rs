@@ -17,7 +17,8 @@ use zklockbench_record::{
 };
 use zklockbench_results::{RunFile, SCHEMA_VERSION, SoFar, StoredRun};
 use zklockbench_scenario::{
-    Arrivals, Distribution, InDoubt, Late, Load, Open, Popularity, Settling, Stop, StrategyChoice, TrialSpec,
+    Arrivals, Distribution, InDoubt, Late, Load, OnLost, Open, Popularity, Settling, Stop, StrategyChoice,
+    TrialSpec,
 };
 
 /// `2026-11-21T08:45:08.123456Z`.
@@ -144,6 +145,7 @@ pub fn spec(index: usize) -> TrialSpec {
         contenders: 3,
         repetition: 1,
         locks: 1,
+        fresh_locks: false,
         hold: Distribution::Fixed(Duration::from_millis(20)),
         think: Distribution::Exponential { mean: Duration::from_millis(1) },
         read_ratio: 0.0,
@@ -158,6 +160,8 @@ pub fn spec(index: usize) -> TrialSpec {
         acquire_timeout: Some(Duration::from_secs(3)),
         give_up_after: Duration::from_secs(60),
         in_doubt: InDoubt::EndSession,
+        on_lost: OnLost::Stop,
+        hold_limit: None,
         evidence: Sensitivity::DEFAULT,
         faults: Vec::new(),
         settling: Settling::of(Duration::from_secs(10)),
@@ -258,6 +262,9 @@ pub fn trial(index: usize) -> Trial {
         stuck: Vec::new(),
         orphans: None,
         orphan_nodes: Vec::new(),
+        lost_holds: None,
+        limited_holds: None,
+        nodes_left: None,
         sessions: Sessions {
             opened: 3,
             connect_us: 30_000,

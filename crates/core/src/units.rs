@@ -177,6 +177,19 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
     groups
 }
 
+/// Growth over a day at a rate per second, with three significant digits: `4,320,000`.
+pub fn a_day(per_s: f64) -> String {
+    let a_day = per_s * 86_400.0;
+    let scale = 10_f64.powi((a_day.abs().max(1.0).log10().floor() as i32 - 2).max(0));
+    let digits = format!("{:.0}", (a_day / scale).round() * scale);
+    let starts = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
+    digits
+        .chars()
+        .enumerate()
+        .flat_map(|(at, digit)| starts(at).then_some(',').into_iter().chain([digit]))
+        .collect()
+}
+
 /// Serde format of a duration: whole microseconds. The field's name ends with `_us`.
 pub mod as_us {
     use std::time::Duration;
@@ -260,6 +273,12 @@ mod tests {
     fn number_prints_three_significant_digits_without_trailing_zeros() {
         let shown: Vec<_> = [0.0, 0.0312, 0.5, 1.0, 4.016, 12.34, 99.97, 412.4, 12_345.6].map(number).into();
         assert_eq!(shown, ["0", "0.0312", "0.5", "1", "4.02", "12.3", "100", "412", "12346"]);
+    }
+
+    #[test]
+    fn a_day_groups_the_digits_of_a_rounded_count() {
+        assert_eq!([0.0, 0.001, 1.0, 50.0].map(a_day), ["0", "86", "86,400", "4,320,000"]);
+        assert_eq!(a_day(123.456), "10,700,000");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 
 use super::ensemble;
 use super::history::{Breach, Checker, HistoryEnd, Judgement, LockReport, Overlaps};
+use super::lost_holds;
 use zklockbench_core::catalog::{LockCard, Protection};
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::measure::RequestKind::Create;
@@ -46,6 +47,7 @@ fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
     });
     add_overlaps(trial, &checker.conclude(HistoryEnd::default()), facts.began);
     fed?;
+    trial.lost_holds = lost_holds::find(facts)?;
     if let Some(order) = ensemble::judge(facts)? {
         trial.evidence.by_transactions = order.contested_by_zxid;
         trial.evidence.by_clock = order.contested;
@@ -123,6 +125,8 @@ fn exclusion(trial: &Trial) -> Verdict {
     }
     if trial.spec.contenders < 2 {
         doubts.push("a single contender has no other contender to exclude".to_owned());
+    } else if trial.spec.fresh_locks {
+        doubts.push("each acquisition had its own lock, so no contender had another to exclude".to_owned());
     } else {
         doubts.extend(too_little(trial));
     }

@@ -4,6 +4,7 @@ mod ensemble;
 mod exclusion;
 pub mod history;
 mod inside;
+mod lost_holds;
 mod weigh;
 
 pub use exclusion::{add_order, differs, judge, least_evidence, of_run, standing_still, zombies};

@@ -18,6 +18,7 @@ use zklockbench_ensemble::fault::{
     Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
 };
 use zklockbench_ensemble::{Leader, Processes};
+use zklockbench_record::history::SessionState;
 use zklockbench_record::{Election, FaultRecord};
 use zklockbench_scenario::{Slice, TrialSpec};
 use zklockbench_zk::SessionKey;
@@ -198,12 +199,25 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let now = clock::now();
     let asked: Vec<Stamp> = faults.iter().map(|fault| stamp(fault.asked_us)).collect();
     let next_after = |from| asked.iter().copied().filter(|at| *at > from).min().unwrap_or(Stamp::MAX);
+    let losses = locked(&shared.board.losses).clone();
     // Start of the undisturbed load.
     let mut since = begin;
     for fault in faults {
         let from = stamp(fault.asked_us);
         let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
         let next = next_after(from);
+        let learned = |since: Stamp, of: SessionState| {
+            losses
+                .iter()
+                .filter(move |(at, state)| (since..next).contains(at) && *state == of)
+                .map(|(at, _)| *at)
+        };
+        let lost = learned(from, SessionState::Expired).count() as u64;
+        fault.sessions_lost = (!shared.slice.is_part()).then_some(lost);
+        fault.suspended_us = fault
+            .effective_us
+            .map(stamp)
+            .and_then(|effective| learned(effective, SessionState::Suspended).min().map(|at| at - effective));
         let gaps = shared.gaps.due_to(FaultTime { from, until, next }, now);
         fault.longest_gap_us = gaps.iter().flatten().map(|gap| gap.lasted_us()).max();
         let gaps_end = gaps.iter().flatten().map(|gap| gap.end).max();

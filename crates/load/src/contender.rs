@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use super::fresh::FreshLocks;
 use super::keeper::Observation;
 use super::pace::{Pace, Served, Turn};
 use super::recorder::{AcquiredLock, Attempt, HoldEnd, HolderSession, Recorder};
@@ -19,7 +20,7 @@ use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_ensemble::fault::Doing;
 use zklockbench_locks::{AcquireError, Held, HoldOver, Patience, Strategy};
-use zklockbench_scenario::{InDoubt, Load, Stop};
+use zklockbench_scenario::{InDoubt, Load, OnLost, Stop};
 use zklockbench_zk::gate::TaskScope;
 use zklockbench_zk::{Failure, ForeignSession, Session, reactor};
 
@@ -42,6 +43,7 @@ pub struct Contender {
     session: Option<Session>,
     control: Arc<Control>,
     pace: Pace,
+    fresh: FreshLocks,
 }
 
 impl Contender {
@@ -51,7 +53,8 @@ impl Contender {
         let pace = Pace::new(&shared.spec, id);
         let recorder = Recorder::new(id, Arc::clone(&shared), observation.clone());
         let others = BTreeMap::new();
-        Self { id, shared, observation, recorder, strategy, others, session: None, control, pace }
+        let (session, fresh) = (None, FreshLocks::default());
+        Self { id, shared, observation, recorder, strategy, others, session, control, pace, fresh }
     }
 
     /// Joins, contends until the load ends, waits for the close signal, closes.
@@ -187,7 +190,9 @@ impl Contender {
         if arrivals.is_cancelled(&next) {
             return None;
         }
-        self.turn_to(next.arrival.lock);
+        if !shared.spec.fresh_locks {
+            self.turn_to(next.arrival.lock);
+        }
         let (mode, hold) = (next.arrival.mode, Some(next.arrival.hold));
         Some(Turn { intended: next.due, arrival: Some(Served { number: next.number, taken }), mode, hold })
     }
@@ -237,6 +242,9 @@ impl Contender {
             self.pace.pause(clock::now(), ERROR_PAUSE);
             return;
         };
+        if self.shared.spec.fresh_locks {
+            self.strategy = self.fresh.next(&self.shared, self.id);
+        }
         let attempt = self.recorder.arrives(&session, turn);
         let patience = Patience {
             deadline: self
@@ -251,7 +259,7 @@ impl Contender {
         self.control.waits(attempt.called);
         let acquired = tokio::select! {
             biased;
-            acquired = self.strategy.acquire(&session, attempt.mode, &patience) => Some(acquired),
+            acquired = self.fresh.acquire(&mut *self.strategy, &session, attempt.mode, &patience) => Some(acquired),
             () = asked_to_die(&self.shared, &self.control, Doing::Waiting) => None,
         };
         self.control.waits_no_longer();
@@ -318,7 +326,8 @@ impl Contender {
         self.recorder.write_to_resource(session, &held, entry.acquired);
         let thaws = self.control.gate.times_opened();
         let (inner, was_open_before) = with_wait_flag(self.take_again(session, attempt.mode, patience)).await;
-        let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
+        let planned = attempt.hold.unwrap_or_else(|| self.pace.hold());
+        let intended = self.shared.spec.hold_limit.map_or(planned, |limit| limit.min(planned));
         let dies = self.shared.has_faults() && self.control.crashes.waits_for_a_hold();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
         if stays {
@@ -356,6 +365,7 @@ impl Contender {
             self.recorder.write_acquired(&entry);
         }
         self.recorder.write_hold(&entry, released, intended, ended);
+        self.recorder.write_limited(&entry, released, intended < planned && ended == HoldEnd::Whole);
         self.recorder.releases(number);
         let result = match early {
             Some(result) => result,
@@ -467,7 +477,7 @@ impl Contender {
 
     async fn hold(&mut self, session: &Session, acquired: Stamp, hold: Duration) -> HoldEnd {
         let Self { id, shared, strategy, control, .. } = self;
-        let batch = shared.spec.load == Load::Batch;
+        let (batch, listens) = (shared.spec.load == Load::Batch, shared.spec.on_lost == OnLost::Stop);
         let mut releases = shared.signals.releases.subscribe();
         let until = acquired + clock::micros(hold);
         let held = async {
@@ -484,7 +494,7 @@ impl Contender {
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
                 () = held => HoldEnd::Whole,
                 () = shared.signals.drain.cancelled() => HoldEnd::Drained,
-                () = session.over() => HoldEnd::Lost,
+                () = session.over(), if listens => HoldEnd::Lost,
             };
         };
         let over = strategy.hold(session, pin!(end)).await;

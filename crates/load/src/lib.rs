@@ -10,6 +10,7 @@ mod contender;
 mod counters;
 mod drivers;
 mod fence;
+mod fresh;
 mod gaps;
 mod health;
 mod job;

@@ -14,6 +14,7 @@ use super::pace::{Served, Turn};
 use super::shared::Shared;
 use zklockbench_core::catalog::{Holders, Mode, ParamValue};
 use zklockbench_core::clock::{self, Stamp};
+use zklockbench_core::locked::locked;
 use zklockbench_core::measure::{ArrivalWait, Measure, Outcome};
 use zklockbench_core::units::one_line;
 use zklockbench_locks::{AcquireError, Held};
@@ -60,6 +61,8 @@ pub struct AcquiredLock {
     released_before: Stamp,
     /// Entry of the previous holder.
     entered_before: Option<Stamp>,
+    /// Time for which that holder blocked this acquire beyond the scenario's limit.
+    blocked_us: u64,
     overtaken: bool,
     /// Overhead of the driver's pipe.
     pipe_us: Option<u64>,
@@ -203,6 +206,7 @@ impl Recorder {
         let released_before = lock_state.handed_over(claim.mode, held);
         lock_state.enter(self.id, claim, acquired);
         let entered_before = lock_state.follows(claim, acquired);
+        let blocked_us = self.blocked_beyond_limit(lock_state, entered_before, &attempt, acquired);
         lock_state.waits_no_longer(claim);
         let overtaken = lock_state.serve(attempt.arrival);
         let zxid = session.known_zxid();
@@ -228,6 +232,7 @@ impl Recorder {
             acquired,
             released_before,
             entered_before,
+            blocked_us,
             pipe_us: held.told.pipe_us,
             overtaken,
             lag_us: session.take_lag_us(),
@@ -419,6 +424,32 @@ impl Recorder {
         });
     }
 
+    /// Time for which the previous holder blocked an acquire beyond the scenario's limit: until its release was called,
+    /// or until the acquire returned without one.
+    fn blocked_beyond_limit(
+        &self,
+        lock_state: &LockState,
+        entered_before: Option<Stamp>,
+        attempt: &Attempt,
+        acquired: Stamp,
+    ) -> u64 {
+        let (Some(limit), Some(before)) = (self.shared.spec.hold_limit, entered_before) else { return 0 };
+        let released = lock_state.release_before(acquired).map(|(_, at)| at).filter(|at| *at >= before);
+        let since = attempt.called.max(before + clock::micros(limit));
+        released.unwrap_or(acquired).saturating_sub(since)
+    }
+
+    /// Compares a hold with the scenario's limit, if there is one.
+    pub fn write_limited(&self, entry: &AcquiredLock, released: Stamp, ended_at_limit: bool) {
+        let Some(limit) = self.shared.spec.hold_limit else { return };
+        let held_us = released.saturating_sub(entry.acquired);
+        let mut occurrences = self.occurrences();
+        let limited = &mut occurrences.limited_holds;
+        limited.ended_at_limit += u64::from(ended_at_limit);
+        limited.note_overrun(held_us.saturating_sub(clock::micros(limit)));
+        limited.note_blocked(entry.blocked_us);
+    }
+
     /// Checks that a hold that nothing ended early lasted as long as requested.
     pub fn check_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration) {
         let intended_us = clock::micros(intended);
@@ -578,7 +609,12 @@ impl Recorder {
     /// A callback that records the moments of one session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
-        move |at, state| note(&shared, &observation, id, Some(session), at, Deed::Session(state))
+        move |at, state| {
+            if state != SessionState::Connected {
+                locked(&shared.board.losses).push((at, state));
+            }
+            note(&shared, &observation, id, Some(session), at, Deed::Session(state));
+        }
     }
 
     /// Records an action of a holder, or keeps it until its transactions are known.

@@ -98,6 +98,9 @@ pub struct Board {
     pub looking: AtomicU64,
     /// First breach of the protocol by a server.
     pub breach: OnceLock<String>,
+    /// Times at which contenders learned that a connection was gone or a session had ended, in trials that keep
+    /// evidence.
+    pub losses: Mutex<Vec<(Stamp, history::SessionState)>>,
 }
 
 impl Board {
@@ -272,7 +275,10 @@ impl Shared {
     }
 
     pub fn build(&self, contender: usize, lock: usize) -> Box<dyn Strategy> {
-        let path = self.lock_states.path(lock);
+        self.build_at(contender, self.lock_states.path(lock))
+    }
+
+    pub fn build_at(&self, contender: usize, path: String) -> Box<dyn Strategy> {
         let (entry, params) =
             zklockbench_locks::member_of(&self.entry, &self.spec.strategy.params, contender);
         let drivers = self.driver_of(contender).cloned();

@@ -25,14 +25,14 @@ use super::rendezvous::{Meeting, Rendezvous};
 use super::shared::{Board, LAST_TURNS, Shared};
 use super::worker::{Share, ThreadRecord};
 use super::workspace::open;
-use super::{Environment, EnvironmentEvent, Sink, accounting, batch, progress, worker};
+use super::{Environment, EnvironmentEvent, Sink, accounting, batch, fresh, progress, worker};
 use zklockbench_core::clock::{self, Stamp, WallClock};
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Window;
 use zklockbench_core::units::contenders;
 use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::Entry;
-use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial};
+use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, NodesLeft, Phase, Steady, Stuck, Trial};
 use zklockbench_scenario::{Load, Stop, TrialSpec};
 use zklockbench_zk::Target;
 
@@ -152,6 +152,7 @@ struct ObservedLoad {
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
     orphans: Option<progress::Orphans>,
+    nodes_left: Option<NodesLeft>,
     /// Lock directories whose counter is near its end.
     near_end: Vec<NearEnd>,
     /// Time between the workers' starts, if this worker determines it.
@@ -239,9 +240,10 @@ impl<'a> Conductor<'a> {
         let after = accounting::read_at_rest(servers, namespace);
         let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
+        let nodes_left = self.nodes_left().await;
         let near_end = self.counters_near_end().await;
         self.go_on_from(meeting).await;
-        ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met }
+        ObservedLoad { loaded, given_up, before, after, orphans, nodes_left, near_end, spread, met }
     }
 
     /// The load from start to end, and the time at which waits were abandoned.
@@ -359,6 +361,11 @@ impl<'a> Conductor<'a> {
             return None;
         }
         progress::find_orphans(&self.shared, &self.environment.target).await
+    }
+
+    async fn nodes_left(&self) -> Option<NodesLeft> {
+        let asks = self.shared.spec.fresh_locks && self.shared.slice.leads() && !self.is_lost();
+        if asks { fresh::nodes_left(&self.shared, &self.environment.target).await } else { None }
     }
 
     /// Fresh servers of the suite are far from the end of any counter, unless a fault moves them there.

@@ -40,6 +40,14 @@ pub struct FaultRecord {
     pub wait_p99: Option<Bound>,
     /// Time from the observed effect, or the first later demand for the lock, to the next acquisition.
     pub recovered_us: Option<u64>,
+    /// Time from the observed effect until a contender first learned that its connection was gone. `None` if none did
+    /// before the next fault, and in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended_us: Option<u64>,
+    /// Number of sessions whose end the contenders learned of from the request until the next fault's, without
+    /// those of crashed contenders. `None` in a worker's part, and in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions_lost: Option<u64>,
     /// Waits of arrivals that came while the fault disturbed a lock. `None` for loads without arrivals, if no
     /// lock was interrupted for 5 ms or more, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Counting, Trial};
+use super::{Counting, NodesLeft, Trial};
 use zklockbench_core::measure::{
     Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Statistic, Unit,
 };
@@ -290,6 +290,15 @@ figures! {
     BYTES_RECEIVED_PER_ACQUISITION = bytes("bytes_received_per_acquisition")
         .read(|trial| per_acquisition(trial, |sent| sent.bytes_received))
         .on_the_wire();
+    /// Persistent nodes that fresh locks leave per acquisition of the whole trial.
+    NODES_LEFT = amount("nodes_left", Better::Lower)
+        .read(|trial| left_per_acquisition(trial, |left| left.persistent))
+        .column("nodes left/acq", 4)
+        .explained("persistent nodes that stay on the ensemble, per acquisition");
+    /// Container nodes that fresh locks leave per acquisition of the whole trial, and that the servers have not
+    /// removed when it ends.
+    CONTAINERS_LEFT = amount("containers_left", Better::Lower)
+        .read(|trial| left_per_acquisition(trial, |left| left.containers));
     /// Share of the acquisitions overtaken by a later arrival; for a semaphore, by as many later arrivals as
     /// it has leases.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
@@ -354,6 +363,21 @@ figures! {
     ERRORS = count("errors", Better::Lower).read(|trial| whole(trial.errors.values().sum()));
     /// Sessions that expired.
     SESSIONS_EXPIRED = count("sessions_expired", Better::Lower).read(|trial| whole(trial.sessions.expired));
+    /// Longest time until a holder whose session had ended learned of it; missing without the servers' logs, and if
+    /// no session ended during a hold.
+    TOLD_MAX = FigureEntry::new(FigureKind::Ratio, "told_max", Unit::Micros, Better::Lower)
+        .read(|trial| Some(trial.lost_holds.as_ref()?.told_max_us()? as f64))
+        .stored_as("told_max_us");
+    /// Longest time for which a holder stayed in its critical section after its session had ended; missing in the
+    /// same cases.
+    ZOMBIE_MAX = FigureEntry::new(FigureKind::Ratio, "zombie_max", Unit::Micros, Better::Lower)
+        .read(|trial| Some(trial.lost_holds.as_ref()?.inside_max_us()? as f64))
+        .stored_as("zombie_max_us");
+    /// Longest time beyond `hold_limit` for which a stuck holder blocked another contender; missing without a
+    /// limit.
+    BLOCKED_BEYOND_LIMIT = FigureEntry::new(FigureKind::Ratio, "blocked_beyond_limit", Unit::Micros, Better::Lower)
+        .read(|trial| Some(trial.limited_holds?.longest_blocked_us as f64))
+        .stored_as("blocked_beyond_limit_us");
     /// Watches still set on the servers after the load ended and all contenders released; missing if a server
     /// did not answer.
     WATCHES_LEFT = count("watches_left", Better::Lower)
@@ -372,6 +396,10 @@ fn seen(trial: &Trial, count: fn(&Counts) -> u64) -> Option<f64> {
 
 fn per_acquisition(trial: &Trial, amount: fn(&Sent) -> u64) -> Option<f64> {
     trial.sent().and_then(|sent| ratio(amount(&sent), sent.acquired))
+}
+
+fn left_per_acquisition(trial: &Trial, count: fn(&NodesLeft) -> u64) -> Option<f64> {
+    ratio(count(trial.nodes_left.as_ref()?), trial.whole.acquired())
 }
 
 fn per_release(trial: &Trial, amount: u64) -> Option<f64> {

@@ -9,6 +9,7 @@ mod figure;
 pub mod figures;
 mod floor;
 pub mod history;
+mod holds;
 mod judged;
 mod run;
 mod trial;
@@ -28,6 +29,7 @@ pub use figure::{CellKey, Missing, Reading, is_counted_on_the_wire, measured_in,
 pub use figures::{Derived, FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
 pub use floor::{Floor, Timing};
 pub use history::{Deed, LockClaim, Moment};
+pub use holds::{LimitedHolds, LostHold, LostHolds};
 pub use judged::{
     CLOCKS_DIFFER_MS, EnsembleOrder, Evidence, Excused, Holder, Judged, KeptOut, Life, Lives, Parts,
     ShortHolds, Violation,
@@ -37,8 +39,8 @@ pub use run::{
     ServerInfo, Widest,
 };
 pub use trial::{
-    Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, Phase, Sessions, Standstill, Tally,
-    Trial, Utilisation,
+    Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, NodesLeft, Phase, Sessions,
+    Standstill, Tally, Trial, Utilisation,
 };
 pub use workers::{Occurrences, Part, WorkerPart, Workers, of_different_trials};
 

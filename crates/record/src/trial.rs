@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Accounting, Arrived, Beside, Counting, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord,
-    FencingCounts, Judged, ServerCounters, Steady, Stuck, Violation,
+    FencingCounts, Judged, LimitedHolds, LostHolds, ServerCounters, Steady, Stuck, Violation,
 };
 use zklockbench_core::evidence::excluded;
 use zklockbench_core::measure::{
@@ -130,6 +130,15 @@ pub struct Utilisation {
     pub busiest_lock: usize,
 }
 
+/// Nodes that locks left on the ensemble, over a whole trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodesLeft {
+    /// Persistent nodes, which stay until a client deletes them.
+    pub persistent: u64,
+    /// Container nodes, which the servers remove some time after they are empty.
+    pub containers: u64,
+}
+
 /// Results of one trial (one strategy, one load, one repetition): the content of its file, and its
 /// histograms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -226,6 +235,16 @@ pub struct Trial {
     /// Path and session of the first [`Trial::ORPHANS_KEPT`] orphans. Older versions did not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphan_nodes: Vec<String>,
+    /// Holds whose session the ensemble ended, by the servers' logs; `None` without logs, and in trials of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_holds: Option<LostHolds>,
+    /// Holds compared with the scenario's limit; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_holds: Option<LimitedHolds>,
+    /// Nodes that fresh locks left after all contenders released; `None` for other locks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_left: Option<NodesLeft>,
     /// Counts of client, cost model and servers side by side.
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.

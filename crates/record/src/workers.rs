@@ -13,7 +13,7 @@ use super::accounting::{ServersCount, compare_counts};
 use super::facts::Hold;
 use super::judged::{Judged, ShortHolds};
 use super::trial::{DriverRecord, Health, Sessions, Tally, Trial};
-use super::{Arrived, Beside, Excused, Steady, WarmUpEnd};
+use super::{Arrived, Beside, Excused, FaultRecord, LimitedHolds, Steady, WarmUpEnd};
 use zklockbench_core::measure::{Histogram, Measure, ThreadRecorder, new_histogram};
 
 /// One worker of a run.
@@ -85,6 +85,9 @@ impl Trial {
             stuck,
             orphans,
             orphan_nodes,
+            lost_holds: _,
+            limited_holds,
+            nodes_left,
             accounting: _,
             servers,
             sessions,
@@ -100,19 +103,13 @@ impl Trial {
             start_spread_us,
         } = other;
         add_histograms(&mut self.histograms, histograms);
-        for (what, times) in errors {
-            *self.errors.entry(what).or_default() += times;
-        }
+        add_errors(&mut self.errors, errors);
         self.violations.extend(violations);
         self.violations.truncate(Self::VIOLATIONS_KEPT);
         self.interference.extend(interference);
         self.interference.truncate(Self::INTERFERENCE_KEPT);
         self.wrong_holds.extend(wrong_holds);
-        self.faults.extend(faults);
-        self.faults.sort_by_key(|fault| fault.asked_us);
-        for (number, fault) in (1..).zip(&mut self.faults) {
-            fault.number = number;
-        }
+        add_faults(&mut self.faults, faults);
         self.stuck.extend(stuck);
         self.unchecked.extend(unchecked);
         Self {
@@ -140,6 +137,9 @@ impl Trial {
             elections: self.elections.or(elections),
             orphans: self.orphans.or(orphans),
             orphan_nodes: if self.orphans.is_some() { self.orphan_nodes } else { orphan_nodes },
+            lost_holds: None,
+            limited_holds: both(self.limited_holds, limited_holds, LimitedHolds::and),
+            nodes_left: self.nodes_left.or(nodes_left),
             accounting: Vec::new(),
             servers: if self.servers.is_empty() { servers } else { self.servers },
             sessions: self.sessions.and(sessions),
@@ -285,6 +285,21 @@ impl Tally {
     }
 }
 
+fn add_errors(own: &mut BTreeMap<String, u64>, others: BTreeMap<String, u64>) {
+    for (what, times) in others {
+        *own.entry(what).or_default() += times;
+    }
+}
+
+/// Adds faults in the order of firing, and numbers them again.
+fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
+    own.extend(others);
+    own.sort_by_key(|fault| fault.asked_us);
+    for (number, fault) in (1..).zip(own) {
+        fault.number = number;
+    }
+}
+
 /// Reason why the workers' parts do not belong to the same trial; `None` if they do.
 pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
     let first = parts.first()?;
@@ -306,6 +321,7 @@ pub struct Occurrences {
     /// Holders that had requested the deletion of their own node before they left.
     pub given_up_early: u64,
     pub short_holds: ShortHolds,
+    pub limited_holds: LimitedHolds,
     /// Sessions opened before the start.
     pub opened: u64,
     pub expired: u64,
@@ -333,6 +349,7 @@ impl Occurrences {
             writes_beside,
             given_up_early,
             short_holds,
+            limited_holds,
             opened,
             expired,
             rejoined,
@@ -341,14 +358,13 @@ impl Occurrences {
             looks_by_wait,
         } = other;
         self.tallies.extend(tallies);
-        for (what, times) in errors {
-            *self.errors.entry(what).or_default() += times;
-        }
+        add_errors(&mut self.errors, errors);
         self.closing.extend(closing);
         self.looks_beside += looks_beside;
         self.writes_beside += writes_beside;
         self.given_up_early += given_up_early;
         self.short_holds.merge(short_holds);
+        self.limited_holds.merge(limited_holds);
         self.opened += opened;
         self.expired += expired;
         self.rejoined += rejoined;

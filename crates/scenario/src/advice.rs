@@ -129,7 +129,7 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
 fn burst(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
     let most = scenario.contenders.iter().max()?;
     let queue = most.div_ceil(scenario.locks.max(1));
-    let together = scenario.load == Load::Closed && scenario.ramp_up.is_zero();
+    let together = scenario.load == Load::Closed && scenario.ramp_up.is_zero() && !scenario.fresh_locks;
     let thinks = trials.iter().any(|trial| !trial.mean_think().is_zero());
     let message =
         format!("{queue} contenders arriving together each list {queue} names: sessions may expire");
@@ -166,7 +166,9 @@ fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
 
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
-    let alone = trials.iter().filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
+    // A fresh lock has no queue.
+    let shared = trials.iter().filter(|trial| !trial.fresh_locks);
+    let alone = shared.filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
     let offered = alone
         .filter_map(Offered::of)
         .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;

@@ -10,10 +10,11 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::arrivals::Late;
-use super::model::{InDoubt, Order};
+use super::model::{InDoubt, OnLost, Order};
 use super::shapes::{PopularityShape, Process, Times};
 use super::value::{
-    ConnectString, Evidence, File, Is, Name, Number, Percent, PollInterval, Servers, Time, UNBOUNDED, Whole,
+    ConnectString, Evidence, File, Is, LockCount, Name, Number, Percent, PollInterval, Servers, Time,
+    UNBOUNDED, Whole,
 };
 
 /// Most contenders of a trial, and most locks.
@@ -62,6 +63,23 @@ impl From<WhenInDoubt> for InDoubt {
     }
 }
 
+/// What a holder does whose session has ended, as files have it.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum WhenLost {
+    Stop,
+    Ignore,
+}
+
+impl From<WhenLost> for OnLost {
+    fn from(written: WhenLost) -> Self {
+        match written {
+            WhenLost::Stop => Self::Stop,
+            WhenLost::Ignore => Self::Ignore,
+        }
+    }
+}
+
 #[derive(Default, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "the list of strategies is read against their cards")]
 pub(super) struct Top {
@@ -83,9 +101,11 @@ pub(super) struct Top {
     #[schemars(extend("x-example" = "[1, 5, 20]"))]
     #[schemars(extend("x-also" = "contender clients threads workers sessions concurrency users"))]
     pub(super) contenders: Option<Vec<Spanned<Contenders>>>,
-    /// How many independent lock paths the contenders share.
+    /// How many independent lock paths the contenders share. `"fresh"`: each acquisition takes its own lock at
+    /// a path that does not exist before, as programs with a lock per object do; see
+    /// [workloads](../workloads.md#a-lock-per-object).
     #[schemars(extend("x-default" = "1", "x-example" = "1", "x-also" = "lock lock_count paths"))]
-    pub(super) locks: Count<usize, 1, CONTENDERS_MAX>,
+    pub(super) locks: Option<Is<LockCount<CONTENDERS_MAX>>>,
     /// How long a lock is held: a duration or a distribution.
     #[schemars(extend("x-default" = r#""0ms""#, "x-example" = r#"{ uniform = { min = "1ms", max = "5ms" } }"#))]
     #[schemars(extend("x-also" = "hold_time work critical_section"))]
@@ -204,6 +224,16 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = r#""end-session""#, "x-example" = r#""keep-session""#))]
     #[schemars(extend("x-also" = "on_doubt after_doubt when_in_doubt on_connection_loss after_loss"))]
     pub(super) in_doubt: Option<WhenInDoubt>,
+    /// What a holder does when it learns that its session has ended, and the lock with it. `stop`: it ends the hold at
+    /// once. `ignore`: it holds on as long as planned, as a program that does not listen does.
+    #[schemars(extend("x-default" = r#""stop""#, "x-example" = r#""ignore""#))]
+    #[schemars(extend("x-also" = "on_session_lost when_lost on_expiry on_lost_session"))]
+    pub(super) on_lost: Option<WhenLost>,
+    /// Longest hold: the contender releases the lock when it is reached. A holder that is stopped cannot; for how long it
+    /// blocked others beyond the limit is reported. Not scaled by `time_scale`. Closed and open loads only.
+    #[schemars(extend("x-absent" = "holds last as long as `hold`", "x-example" = r#""5s""#))]
+    #[schemars(extend("x-also" = "max_hold maximum_hold longest_hold lease_time"))]
+    pub(super) hold_limit: Lasts<1, WEEK>,
     /// How small an error rate the acquisitions of each trial must exclude for a verdict of *held*:
     /// `0.99@1%` means that a lock that errs at 1 % of its acquisitions would have been caught with
     /// probability 0.99 ([methodology](../methodology.md)). Otherwise the verdict is

@@ -32,8 +32,8 @@ pub use diagnostic::{
 pub use distribution::{Distribution, MeasuredTimes};
 pub use document::Catalog;
 pub use model::{
-    ClientKind, DISTANCE_NOTE, DriverProcesses, EnsembleChoice, InDoubt, Load, Order, Precision, RateOf,
-    Scenario, Settling, Stop, StrategyChoice, TrialSpec, distance, each_way,
+    ClientKind, DISTANCE_NOTE, DriverProcesses, EnsembleChoice, InDoubt, Load, OnLost, Order, Precision,
+    RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec, distance, each_way,
 };
 pub use parse::{Parsed, decode, parse, parse_with_traces};
 pub use plan::{BASIS as ESTIMATE_BASIS, TrialPlan, again};

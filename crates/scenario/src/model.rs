@@ -170,6 +170,32 @@ pub enum InDoubt {
     KeepSession,
 }
 
+/// What a holder does when it learns that its session has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLost {
+    /// It ends the hold at once.
+    #[default]
+    Stop,
+    /// It holds on as long as planned.
+    Ignore,
+}
+
+impl OnLost {
+    /// Whether it is the default, which files of older versions imply.
+    pub fn is_stop(&self) -> bool {
+        *self == Self::Stop
+    }
+
+    /// Name in the scenario file and in outputs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Ignore => "ignore",
+        }
+    }
+}
+
 /// Clients that are alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientKind {
@@ -199,6 +225,8 @@ pub struct Scenario {
     pub strategies: Vec<StrategyChoice>,
     pub contenders: Vec<usize>,
     pub locks: usize,
+    /// Whether each acquisition takes its own lock, whatever `locks` is.
+    pub fresh_locks: bool,
     pub hold: Distribution,
     pub think: Distribution,
     pub read_ratio: f64,
@@ -221,6 +249,9 @@ pub struct Scenario {
     pub acquire_timeout: Option<Duration>,
     pub give_up_after: Duration,
     pub in_doubt: InDoubt,
+    pub on_lost: OnLost,
+    /// Longest hold; `None` for no limit.
+    pub hold_limit: Option<Duration>,
     pub evidence: Sensitivity,
     /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults; rates are divided
     /// by it. 1 leaves them as written.
@@ -243,8 +274,11 @@ pub struct TrialSpec {
     pub contenders: usize,
     /// Repetition, from 1.
     pub repetition: u32,
-    /// Lock paths shared.
+    /// Lock paths shared; with fresh locks, the directories of the contenders' own ones.
     pub locks: usize,
+    /// Whether each acquisition takes its own lock at a path that does not exist before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh_locks: bool,
     /// Hold time, where all clients are alike.
     pub hold: Distribution,
     /// Think time, where all clients are alike.
@@ -287,6 +321,18 @@ pub struct TrialSpec {
     pub give_up_after: Duration,
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
+    /// What holders do when they learn that their session has ended.
+    #[serde(default, skip_serializing_if = "OnLost::is_stop")]
+    pub on_lost: OnLost,
+    /// Longest hold.
+    #[serde(
+        rename = "hold_limit_us",
+        with = "as_us_if_any",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<u64>")]
+    pub hold_limit: Option<Duration>,
     /// How small an error rate its acquisitions must exclude for a verdict of held.
     // Renamed because a trial's file also has the evidence itself.
     #[serde(rename = "evidence_asked", default, skip_serializing_if = "Sensitivity::is_default")]

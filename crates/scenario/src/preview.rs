@@ -258,6 +258,7 @@ fn load(scenario: &Scenario) -> String {
     };
     let Some(open) = scenario.load.open() else { return format!("{}{kinds}, {end}", scenario.load.name()) };
     let locks = match (open.popularity, scenario.locks) {
+        _ if scenario.fresh_locks => ", a new lock each time".to_owned(),
         (_, 1) => String::new(),
         (Popularity::Uniform, locks) => format!(", {locks} locks alike"),
         (Popularity::Zipf(power), locks) => format!(", {locks} locks by Zipf's law ({})", number(power)),

@@ -45,6 +45,7 @@ const ALL: &[Rule] = &[
     trials,
     replayed_from_the_start,
     replayed,
+    fresh_locks,
 ];
 
 pub(super) fn check(file: &Document<'_>, sink: &Sink<'_>) {
@@ -77,7 +78,9 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
             let why = "a batch has no `ramp_up`: contenders queue up one after the other";
             refuse(positive(said.ramp_up), "ramp_up", why);
             let why = "a batch has one lock, for which all contenders queue";
-            refuse(said.locks.is_some_and(|locks| locks.0 > 1), "locks", why);
+            refuse(said.locks.is_some_and(|locks| locks.0 != Some(1)), "locks", why);
+            let why = "a batch has no `hold_limit`: its holds end one after the other";
+            refuse(said.hold_limit.is_some(), "hold_limit", why);
             no_think(file, "a batch has no `think`: each contender acquires only once", sink);
         }
         LoadWord::Open => {
@@ -132,7 +135,7 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 
 /// Not used for an open load, where not all locks are held at once.
 fn useless_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
-    let (locks, value, most) = (file.said.locks?.0, file.places.value("locks")?, file.most_contenders()?);
+    let (locks, value, most) = (file.said.locks?.0?, file.places.value("locks")?, file.most_contenders()?);
     let message = format!("{locks} locks are more than {} can use", contenders(most));
     (locks > most).then(|| sink.error(value, message, format!("write at most {most}")))
 }
@@ -405,7 +408,7 @@ fn replayed_from_the_start(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 }
 
 fn replayed(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
-    let (replay, locks) = (file.replay()?, file.said.locks?.0);
+    let (replay, locks) = (file.replay()?, file.said.locks?.0.unwrap_or(usize::MAX));
     let (path, named, lasts) = (replay.file.display(), replay.locks(), replay.lasts());
     let place = || file.places.value("locks").or_else(|| file.places.value("arrivals"));
     if named > locks
@@ -419,4 +422,18 @@ fn replayed(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         format!("`time_scale` makes the {} of {path} shorter than {}", written(lasts), written(SHORTEST));
     let is_short = lasts.mul_f64(file.said.time_scale?.0) < SHORTEST;
     is_short.then(|| sink.error(value, message, "scale less"))
+}
+
+/// Where each acquisition has its own lock, nothing chooses between locks.
+fn fresh_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
+    if file.said.locks?.0.is_some() {
+        return None;
+    }
+    let (value, help) = (file.places.value("locks")?, "leave the key out, or write a number of `locks`");
+    if let Some(key) = file.places.key("popularity") {
+        sink.idle(&["popularity"], key, "each arrival has its own lock, so none is popular", help);
+    }
+    let (replay, named) = (file.replay()?, file.replay()?.locks());
+    let message = format!("{} asks for {named} locks, not for a new one each time", replay.file.display());
+    (named > 1).then(|| sink.error(value, message, format!("write locks = {named}")))
 }

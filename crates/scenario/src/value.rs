@@ -121,6 +121,35 @@ impl<T: TryFrom<u64>, const LEAST: u64, const MOST: u64> Kind for Whole<T, LEAST
     }
 }
 
+/// A number of locks, or the word for a new lock for each acquisition.
+pub(super) struct LockCount<const MOST: u64>;
+
+const FRESH: &str = "fresh";
+
+impl<const MOST: u64> Kind for LockCount<MOST> {
+    /// `None` for a fresh lock each time.
+    type Value = Option<usize>;
+
+    fn words() -> String {
+        format!("{}, or `\"{FRESH}\"`", Whole::<usize, 1, MOST>::words())
+    }
+
+    fn schema() -> serde_json::Value {
+        json!({ "anyOf": [Whole::<usize, 1, MOST>::schema(), { "const": FRESH }] })
+    }
+
+    fn read(value: &Value) -> Result<Option<usize>, Wrong> {
+        match value.as_str() {
+            Some(FRESH) => Ok(None),
+            Some(text) if text.trim().parse::<u64>().is_err() => Err(wrong(
+                format!("`{}` is no number of locks", shown(text, 60)),
+                format!("write a number without quotes, or \"{FRESH}\" for a new lock each time"),
+            )),
+            _ => Whole::<usize, 1, MOST>::read(value).map(Some),
+        }
+    }
+}
+
 fn whole(value: &Value, bounds: &RangeInclusive<u64>, help: &str) -> Result<u64, Wrong> {
     match value {
         Value::Integer(number) => {

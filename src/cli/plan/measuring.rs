@@ -4,12 +4,12 @@
 //! Under a light load, or over many locks, hardly any request waits. So a lock's service is measured apart from the load: at the
 //! question's rate or a higher one, over a few busy locks. The question's own load then decides what the prediction leaves open.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use toml::Table;
 
 use super::VERIFIES_BY;
 use super::countdown::{Countdown, expected};
@@ -17,10 +17,10 @@ use super::evidence::{StoredEvidence, VERIFIES};
 use super::own_load::{BUSY, OwnLoad, Wanted, copies};
 use super::question::{AskedLoad, PlanArgs};
 use crate::cli::output;
-use crate::cli::runs::{JobOptions, ReadyEnsemble, own_program, run_apart, with_paths};
+use crate::cli::runs::{JobOptions, ReadyEnsemble, alike, own_program, run_apart};
 use crate::cli::shared_args::GeneratorArgs;
 use crate::run::series::{RunPlace, Series};
-use zklockbench_analysis::plan::{Answer, MeasuredLoad, Question, QuestionLoad};
+use zklockbench_analysis::plan::{Answer, FreshCost, MeasuredLoad, Question, QuestionLoad};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
 use zklockbench_core::verdict::Verdict;
@@ -49,6 +49,10 @@ const OWN_LASTS: Duration = Duration::from_secs(45);
 const OPEN_LASTS: Duration = Duration::from_secs(60);
 /// Part of the headroom up to which a light load is multiplied.
 const OF_HEADROOM: f64 = 0.7;
+/// Name of the run with a lock per request, and the scenario's word for such locks.
+const FRESH: &str = "fresh";
+/// Locks that such a run takes, about.
+const FRESH_LOCKS: f64 = 500.0;
 
 pub struct Measuring<'a> {
     pub asked: &'a AskedLoad,
@@ -96,7 +100,7 @@ pub fn service_takes(
 
 fn outage_takes(strategies: usize, args: &PlanArgs) -> Duration {
     let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
-    strategies * (Failures::of(args.failures).last + 2 * WARMS_UP) + STARTS
+    strategies * (Failures::of(args.failures, None).last + 2 * WARMS_UP) + STARTS
 }
 
 /// Expected time of measuring the question's own load.
@@ -159,13 +163,17 @@ impl Measuring<'_> {
         Ok(())
     }
 
+    fn failures(&self) -> Failures {
+        Failures::of(self.runs.args.failures, self.asked.question.session_timeout)
+    }
+
     async fn outage(
         &mut self,
         strategies: &[String],
         stored_evidence: &mut StoredEvidence,
     ) -> Result<(), Error> {
         let args = self.runs.args;
-        let failures = Failures::of(args.failures);
+        let failures = self.failures();
         let what = args.failures.map_or("killing the leader once", |_| "breaking servers and holders");
         self.countdown.note(&format!("{what} under each strategy, on servers of their own"));
         let spelled: Vec<String> = strategies.iter().map(|label| self.asked.spelled(label)).collect();
@@ -207,6 +215,21 @@ impl Measuring<'_> {
         let stored = zklockbench_results::read(&run)?;
         let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times);
         Ok(stored.trials.first().and_then(shown))
+    }
+
+    /// Measures the question's load with a new lock for each request.
+    pub async fn fresh(&mut self, strategies: &[String]) -> Result<Vec<FreshCost>, Error> {
+        let (question, seed) = (&self.asked.question, self.runs.args.seed);
+        let lasts = Duration::from_secs_f64((FRESH_LOCKS / question.rate).clamp(3.0, 60.0));
+        let load = QuestionLoad { lasts, warm_up: Duration::ZERO, seed, ..question.copies(1.0) };
+        let spelled: Vec<String> = strategies.iter().map(|label| self.asked.spelled(label)).collect();
+        let text = question.scenario(FRESH, &spelled, &QuestionLoad { locks: 1, ..load });
+        let mut table: Table = text.parse().map_err(Error::usage)?;
+        table.insert("locks".to_owned(), FRESH.into());
+        self.countdown.note(&format!("a new lock for each request, with each strategy: {}", format_duration(lasts)));
+        let run = self.countdown.during(self.runs.run(FRESH, &table.to_string())).await?;
+        let stored = zklockbench_results::read(&run)?;
+        Ok(stored.trials.iter().map(|trial| FreshCost::of(trial, question.rate)).collect())
     }
 }
 
@@ -265,18 +288,32 @@ const FOLLOWER: KindOfFailure = KindOfFailure {
     fault: "kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n",
     takes: Duration::from_secs(16),
 };
+/// A long garbage collection of a client, which loses its session if that lives shorter.
+const FROZEN: KindOfFailure = KindOfFailure {
+    fault: "kind = \"freeze\"\ntarget = \"holder\"\nduration = \"3s\"\n",
+    takes: Duration::from_secs(8),
+};
+const PAUSED: KindOfFailure = KindOfFailure {
+    fault: "kind = \"pause\"\ntarget = \"leader\"\nduration = \"3s\"\n",
+    takes: Duration::from_secs(10),
+};
+/// Default session timeout of a scenario.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Its lock stands still until its session has expired.
-const HOLDER: KindOfFailure =
-    KindOfFailure { fault: "kind = \"crash\"\ntarget = \"holder\"\n", takes: Duration::from_secs(16) };
+fn holder(session_timeout: Option<Duration>) -> KindOfFailure {
+    let takes = session_timeout.unwrap_or(SESSION_TIMEOUT) + Duration::from_secs(6);
+    KindOfFailure { fault: "kind = \"crash\"\ntarget = \"holder\"\n", takes }
+}
 const ROLLING: KindOfFailure =
     KindOfFailure { fault: "kind = \"rolling-restart\"\n", takes: Duration::from_secs(30) };
 
 impl Failures {
     /// Each kind this many times, and one rolling restart of all servers; a single loss of the leader for `None`.
-    fn of(times: Option<u32>) -> Self {
+    fn of(times: Option<u32>, session_timeout: Option<Duration>) -> Self {
         let Some(times) = times else { return Self::of_leaders(1) };
         let mut all = Self::of_leaders(times);
-        for kind in [&FOLLOWER, &HOLDER] {
+        for kind in [&FOLLOWER, &PAUSED, &FROZEN, &holder(session_timeout)] {
             (0..times).for_each(|_| all.add(kind));
         }
         all.add(&ROLLING);
@@ -290,13 +327,13 @@ impl Failures {
     }
 
     fn scenario(&self, name: &str, question: &Question, strategies: &[String], seed: u64) -> String {
-        let ask = QuestionLoad { lasts: self.last, seed, ..question.copies(copies(question)) };
+        let ask = QuestionLoad { lasts: self.last, seed, ..measured(question, copies(question)) };
         question.scenario(name, strategies, &ask) + &self.toml
     }
 
     fn add(&mut self, kind: &KindOfFailure) {
-        let at = self.last.as_secs();
-        self.toml.push_str(&format!("\n[[fault]]\nat = \"{at}s\"\n{}", kind.fault));
+        let at = self.last.as_millis();
+        self.toml.push_str(&format!("\n[[fault]]\nat = \"{at}ms\"\n{}", kind.fault));
         self.last += kind.takes;
     }
 }
@@ -338,7 +375,7 @@ impl PlanRuns<'_> {
     pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let file = self.series.scenario(name, scenario)?;
         let generator = GeneratorArgs { allow_faults: true, ..self.args.generator.clone() };
-        let mut words = [alike(self.args), generator.words()].concat();
+        let mut words = [alike(&self.args.place, &self.args.opening), generator.words()].concat();
         words.push("--quiet".into());
         self.left(name, |place| run_apart(&file, place, words)).await
     }
@@ -366,18 +403,4 @@ impl PlanRuns<'_> {
         let run = self.series.run(name, once, self.stop).await?;
         run.results(name, self.ensemble.opened.ended()).map(Path::to_owned)
     }
-}
-
-/// Options that start another ensemble like this one.
-fn alike(args: &PlanArgs) -> Vec<OsString> {
-    let mut words = with_paths(&[
-        ("--compose", &args.place.compose),
-        ("--data-dir", &args.place.data_dir),
-        ("--zookeeper-home", &args.opening.install.zookeeper_home),
-    ]);
-    words.extend(
-        args.place.servers.into_iter().flat_map(|servers| ["--servers".into(), servers.to_string().into()]),
-    );
-    words.extend(args.opening.cold.then(|| "--cold".into()));
-    words
 }

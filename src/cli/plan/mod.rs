@@ -75,7 +75,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     })?;
     tell_resumed(series.count(), args.opening.quiet);
     let mut countdown = Countdown::of(takes(&args, &asked_load, &strategies, None), args.opening.quiet);
-    let mut ready = None;
+    let (mut ready, mut fresh) = (None, Vec::new());
     if args.from.is_empty() {
         let begun = countdown;
         let opened = measuring::open(&args, &series, stop).await?;
@@ -87,6 +87,10 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         let (asked, countdown) = (&asked_load, &mut countdown);
         let mut measuring = Measuring { asked, countdown, runs, prefix: "", repetitions: REPETITIONS };
         resumable(measuring.run(&strategies, &mut stored_evidence).await, &series)?;
+        if args.fresh_locks {
+            let measured = measuring.fresh(&strategies).await;
+            resumable(measured.map(|costs| fresh = costs), &series)?;
+        }
         ready = Some(opened);
     }
     countdown.note("predicting");
@@ -119,6 +123,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         by_servers: Vec::new(),
         recommendation: recommend(&answers),
         answers,
+        fresh,
         verifications: Vec::new(),
         unverified: Vec::new(),
     };
@@ -279,6 +284,9 @@ fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_j
         json!({ "question": question, "strategies": strategies, "seed": seed, "threads": threads });
     if let Some(times) = args.failures {
         asked["failures"] = times.into();
+    }
+    if args.fresh_locks {
+        asked["fresh_locks"] = true.into();
     }
     asked
 }

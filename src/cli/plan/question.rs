@@ -48,6 +48,9 @@ pub struct PlanArgs {
     /// How requests are spread over the locks: uniform, zipf (a few hot locks), or with another power, 'zipf 0.8'
     #[arg(long, value_name = "SPREAD", default_value = "uniform", value_parser = popularity)]
     pub popularity: Popularity,
+    /// Also measure what a lock per object costs: each request takes a lock at a path that does not exist before
+    #[arg(long, conflicts_with = "from")]
+    pub fresh_locks: bool,
     /// Strategies to consider [default: those of the results or the scenario, or predecessor-watch, parent-watch and
     /// curator-mutex]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -58,11 +61,15 @@ pub struct PlanArgs {
     /// Distance: add this to every round trip between clients and servers while measuring and verifying, e.g. 5ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration_within("0.1ms", "1s"))]
     pub round_trip: Option<Duration>,
+    /// Session timeout that clients request [default: 10s]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "from_scenario"], value_parser = duration_within("200ms", "10min"))]
+    pub session_timeout: Option<Duration>,
     /// Answer from these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub from: Vec<PathBuf>,
     /// Break things so often under each strategy, and say what each kind of failure costs: the leader, a follower and a holder
-    /// killed, and a rolling restart; takes half a minute a time and strategy [default: the leader once]
+    /// killed, the leader and a holder paused for 3 s, and a rolling restart; takes a minute a time and strategy [default: the
+    /// leader killed once]
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub failures: Option<u32>,
     /// Also compare 1, 3 and 5 local servers with the recommended lock: waits, maximum rate, outage and cost of a write
@@ -97,7 +104,7 @@ pub struct PlanArgs {
 }
 
 /// Most locks of a plan, as of a scenario.
-const LOCKS_MOST: u32 = 10_000;
+const LOCKS_MOST: u32 = 100_000;
 
 fn locks(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|locks| (1..=LOCKS_MOST).contains(locks)).ok_or_else(|| {
@@ -165,6 +172,7 @@ impl AskedLoad {
             think: None,
             arrivals: if is_word { format!("\"{text}\"") } else { text.to_owned() },
             round_trip: args.round_trip,
+            session_timeout: args.session_timeout,
             scenario: None,
             objective: args.slo.clone(),
         };
@@ -201,6 +209,11 @@ impl AskedLoad {
                 "a plan says how long all wait, so none may give up: leave `acquire_timeout` out",
             ));
         }
+        if spec.fresh_locks {
+            return Err(refuse(
+                "a plan is about locks that are asked for again: give the rate and hold as options, and add --fresh-locks",
+            ));
+        }
         if spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty() {
             return Err(refuse(
                 "a plan is about locks that let in one at a time and are not broken: leave `read_ratio`, `depth` and faults out",
@@ -221,6 +234,7 @@ impl AskedLoad {
             arrivals: "\"poisson\"".to_owned(),
             think: load.is_closed().then(|| spec.all_thinks().to_toml()),
             round_trip: None,
+            session_timeout: Some(scenario.session_timeout),
             scenario: Some(standing_alone(&file.text, path)?),
             objective: args.slo.clone(),
         };

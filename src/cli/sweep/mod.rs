@@ -5,8 +5,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "when it was written is a label")]
 
+mod failures;
 pub mod question;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command as Process;
 use std::time::{Duration, SystemTime};
@@ -19,9 +21,10 @@ use super::output;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
-    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, expected, how_to_resume, leading,
-    own_program, tell_resumed, to_resume,
+    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, alike, expected, how_to_resume,
+    leading, own_program, run_apart, tell_resumed, to_resume,
 };
+use super::shared_args::GeneratorArgs;
 use zklockbench_analysis::sweep::{
     Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, Why, find, next, samples,
 };
@@ -58,7 +61,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         strategies: question.strategies.clone(),
         objective: question.objective.clone(),
         points_at_most,
-        precise: PRECISE,
+        precise: if question.breaks_sessions() { f64::INFINITY } else { PRECISE },
     };
     let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.is_dir());
     let series = Series::open(&Opening {
@@ -163,7 +166,8 @@ struct SweepEnsemble {
 struct MeasuredPoint {
     at: At,
     strategies: Vec<String>,
-    ensemble: EnsembleInfo,
+    /// The ensemble that all runs share; `None` if each starts its own.
+    ensemble: Option<EnsembleInfo>,
 }
 
 struct SweepInProgress {
@@ -224,7 +228,8 @@ impl SweepInProgress {
 
     async fn open(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
         let servers = self.question.servers(step.at);
-        if self.ensemble.as_ref().is_some_and(|open| open.servers == servers) {
+        let is_open = self.ensemble.as_ref().is_some_and(|open| open.servers == servers);
+        if is_open || self.question.breaks_servers() {
             return Ok(());
         }
         self.leave();
@@ -245,7 +250,7 @@ impl SweepInProgress {
     async fn step(&mut self, number: u32, step: Step, stop: &CancellationToken) -> Result<(), Error> {
         self.open(&step, stop).await?;
         self.tell(number, &step);
-        let ensemble = self.opened()?.ensemble.clone();
+        let ensemble = self.ensemble.as_ref().map(|open| open.ready.ensemble.clone());
         self.point(number, MeasuredPoint { at: step.at, strategies: step.strategies, ensemble }, stop).await
     }
 
@@ -263,18 +268,14 @@ impl SweepInProgress {
         let Self { series, ensemble, args, .. } = self;
         let command = |place: &RunPlace| command(ensemble.as_ref(), args, &scenario, place, seed);
         let run = series.run_noting(&key, &point, command, stop).await?;
-        let found = if run.directory.is_dir() {
+        let (found, own) = if run.directory.is_dir() {
             let stored = zklockbench_results::read(&run.directory)?;
             let objective = self.question.objective.as_ref().map(|objective| objective.figure);
-            samples(&stored, number, step.at, objective)
+            (samples(&stored, number, step.at, objective), Some(stored.run.ensemble.clone()))
         } else {
-            self.failed(&step, number, &run)?
+            (self.failed(&step, number, &run)?, None)
         };
-        let known = self.file.ensembles.iter().position(|ensemble| *ensemble == point.ensemble);
-        let ensemble = known.unwrap_or(self.file.ensembles.len());
-        if known.is_none() {
-            self.file.ensembles.push(point.ensemble);
-        }
+        let ensemble = self.number_of(point.ensemble.or(own));
         self.file.samples.extend(found);
         self.file.runs.push(RunRecord {
             number,
@@ -289,9 +290,14 @@ impl SweepInProgress {
         Ok(())
     }
 
-    fn opened(&self) -> Result<&ReadyEnsemble, Error> {
-        let open = self.ensemble.as_ref().map(|open| &open.ready);
-        open.ok_or_else(|| Error::environment("no ensemble is open"))
+    /// Position of an ensemble in the file, which lists each once.
+    fn number_of(&mut self, ensemble: Option<EnsembleInfo>) -> usize {
+        let Some(ensemble) = ensemble else { return 0 };
+        let all = &mut self.file.ensembles;
+        all.iter().position(|known| *known == ensemble).unwrap_or_else(|| {
+            all.push(ensemble);
+            all.len() - 1
+        })
     }
 
     /// Handles a run without results. If other runs had valid results, the load was too much for it; otherwise the sweep ends.
@@ -313,6 +319,8 @@ impl SweepInProgress {
             wait_p50: None,
             wait_p99: None,
             objective: None,
+            granted_us: 0,
+            failures: Vec::new(),
         };
         Ok(step.strategies.iter().map(sample).collect())
     }
@@ -393,9 +401,14 @@ fn command(
     place: &RunPlace,
     seed: u64,
 ) -> Result<Process, Error> {
-    let open = ensemble.ok_or_else(|| Error::environment("no ensemble is open"))?;
+    let seed: [OsString; 2] = ["--seed".into(), seed.to_string().into()];
+    let Some(open) = ensemble else {
+        let generator = GeneratorArgs { allow_faults: true, ..args.generator.clone() };
+        let words = [alike(&args.overrides.place, &args.opening), generator.words(), seed.into()].concat();
+        return run_apart(scenario, place, [words, vec!["--quiet".into()]].concat());
+    };
     let job = JobOptions::of(&args.job, &args.out);
-    let mut more = vec!["--seed".into(), seed.to_string().into()];
+    let mut more = Vec::from(seed);
     if let Some(hosts) = &args.overrides.hosts {
         more.extend(["--hosts".into(), hosts.into()]);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use toml::{Table, Value};
 
+use super::failures::AddedFailures;
 use crate::cli::output;
 use crate::cli::run::open_ensemble::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
@@ -23,8 +24,9 @@ pub struct SweepArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// What to sweep, as a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s, locks=1..100, servers=1,3,5 or
-    /// delay=0.2ms,1ms,5ms,50ms (added to every round trip); a second one gives a curve for each of its values
+    /// What to sweep, as a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s, locks=1..100, servers=1,3,5,
+    /// delay=0.2ms,1ms,5ms,50ms (added to every round trip) or session_timeout=2s,5s,10s,30s (what a crash and pauses cost);
+    /// a second one gives a curve for each of its values
     #[arg(long, value_name = "VARIABLE=VALUES", required = true)]
     pub over: Vec<Over>,
     /// A condition to meet, e.g. 'wait.p99 < 100ms': finds out how far it is met
@@ -70,6 +72,8 @@ pub struct SweepQuestion {
     /// Text of the scenario with the overrides, without the keys that change from point to point.
     pub text: String,
     pub strategies: Vec<String>,
+    /// Failures that the sweep adds to each point.
+    failures: Option<AddedFailures>,
     base: Table,
 }
 
@@ -95,16 +99,18 @@ impl SweepQuestion {
         let text = toml::to_string(&base).map_err(Error::usage)?;
         let ends = |pick: fn(&Over) -> f64| At { x: pick(&over[0]), beside: over.get(1).map(pick) };
         let least = ends(|over| over.grid().first().copied().unwrap_or(1.0));
-        let at = |at| parsed(&toml::to_string(&table_at(&base, &over, at)?).map_err(Error::usage)?);
+        let failures = AddedFailures::to(&file.parsed.scenario, &over);
+        let table = |at| table_at(&base, &over, failures.as_ref(), at);
+        let at = |at| parsed(&toml::to_string(&table(at)?).map_err(Error::usage)?);
         let scenario = at(least)?;
         // Mistakes at the far end are reported before anything starts.
         at(ends(Over::most))?;
         let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
-        Ok(Self { strategies, over, objective, scenario, text, base })
+        Ok(Self { strategies, over, objective, scenario, text, failures, base })
     }
 
     pub fn step(&self, step: &Step) -> Result<(String, Scenario), Error> {
-        let mut table = table_at(&self.base, &self.over, step.at)?;
+        let mut table = table_at(&self.base, &self.over, self.failures.as_ref(), step.at)?;
         if let Some(Value::Array(all)) = table.get("strategies").cloned() {
             let wanted = |(at, _): &(usize, Value)| {
                 self.strategies.get(*at).is_some_and(|label| step.strategies.contains(label))
@@ -128,6 +134,16 @@ impl SweepQuestion {
         self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
     }
 
+    /// Whether the question is what failures cost, not how fast the lock is.
+    pub fn breaks_sessions(&self) -> bool {
+        self.over.iter().any(|over| over.variable == Variable::SessionTimeout)
+    }
+
+    /// Whether each run starts servers of its own, because it breaks them.
+    pub fn breaks_servers(&self) -> bool {
+        Needs::of(&self.scenario).own_servers()
+    }
+
     pub fn notes(&self) -> Vec<String> {
         let has = |variable| self.over.iter().any(|over| over.variable == variable);
         let mut notes = Vec::new();
@@ -141,6 +157,7 @@ impl SweepQuestion {
         if has(Variable::Delay) {
             notes.push(DISTANCE_NOTE.to_owned());
         }
+        notes.extend(self.failures.as_ref().map(AddedFailures::note));
         notes
     }
 }
@@ -189,7 +206,9 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         (!overrides.gate.is_empty(), "--gate", "give the condition to meet with --objective"),
         (
             overrides.time_scale.is_some()
-                && (swept(Variable::Rate) || swept(Variable::Hold) || swept(Variable::Delay)),
+                && [Variable::Rate, Variable::Hold, Variable::Delay, Variable::SessionTimeout]
+                    .into_iter()
+                    .any(swept),
             "--time-scale",
             "it would change the values that are swept",
         ),
@@ -203,9 +222,10 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
 fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
     let refused = |why: String| Err(Error::usage(why));
-    if Needs::of(scenario).own_servers() {
+    if Needs::of(scenario).own_servers() && scenario.ensemble.is_external() {
         return refused(
-            "the scenario breaks servers, and all points share theirs: leave those faults out".into(),
+            "the scenario breaks servers that were not started for it: leave --connect or those faults out"
+                .into(),
         );
     }
     if let Load::Open(open) = &scenario.load
@@ -237,9 +257,30 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
             "delay cannot be swept over a scenario with faults of its own: leave its [[fault]] out".into(),
         );
     }
+    if swept(Variable::SessionTimeout) {
+        check_session_timeout(scenario, swept(Variable::Delay)).map_err(Error::usage)?;
+    }
     if swept(Variable::Delay) && !matches!(scenario.stop, Stop::After(_)) {
         return refused(
             "delay can be swept only if the measured phase has a duration: set one with --duration".into(),
+        );
+    }
+    Ok(())
+}
+
+/// Refuses scenarios to which the failures of a sweep over the session timeout cannot be added.
+fn check_session_timeout(scenario: &Scenario, sweeps_delay: bool) -> Result<(), &'static str> {
+    if sweeps_delay {
+        return Err("delay and session_timeout both add faults: sweep one of the two");
+    }
+    if scenario.load == Load::Batch {
+        return Err(
+            "session_timeout is swept with failures, which a batch cannot have: use load = \"closed\"",
+        );
+    }
+    if scenario.time_scale != 1.0 && scenario.faults.is_empty() {
+        return Err(
+            "session_timeout is swept with failures, whose times `time_scale` would change: leave it out",
         );
     }
     Ok(())
@@ -255,7 +296,7 @@ fn parsed(text: &str) -> Result<Scenario, Error> {
     })
 }
 
-fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
+fn table_at(base: &Table, over: &[Over], failures: Option<&AddedFailures>, at: At) -> Result<Table, Error> {
     let mut table = base.clone();
     for (over, value) in over.iter().zip([Some(at.x), at.beside]) {
         let Some(value) = value else { continue };
@@ -275,6 +316,10 @@ fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
                 let lasts = table.get("duration").and_then(Value::as_str).unwrap_or("10s").to_owned();
                 let fault = distance(Duration::from_micros(value.round() as u64), &lasts);
                 table.insert("fault".into(), Value::Array(vec![Value::Table(fault)]));
+            }
+            Variable::SessionTimeout => {
+                table.insert("session_timeout".into(), Value::from(format!("{value}us")));
+                failures.iter().for_each(|failures| failures.add(value, &mut table));
             }
         }
     }

@@ -17,6 +17,8 @@ pub struct MeasuredFailure {
     interrupted: f64,
     /// Whether it hit servers rather than a contender.
     pub(super) hits_servers: bool,
+    /// Session timeout that the servers granted, in microseconds.
+    granted_us: u64,
 }
 
 impl MeasuredFailure {
@@ -24,7 +26,8 @@ impl MeasuredFailure {
     pub fn of(trial: &Trial, record: &FaultRecord, hits_servers: bool) -> Option<Self> {
         let locks = record.disturbance.map_or(0.0, |of| of.locks as f64);
         let interrupted = locks / trial.spec.locks as f64;
-        record.proved.then(|| Self { record: record.clone(), interrupted, hits_servers })
+        let granted_us = trial.sessions.negotiated_timeout_us;
+        record.proved.then(|| Self { record: record.clone(), interrupted, hits_servers, granted_us })
     }
 }
 
@@ -62,7 +65,7 @@ impl MeasuredRange {
         }
     }
 
-    fn of_times(times: impl Iterator<Item = u64>) -> Option<Self> {
+    pub(crate) fn of_times(times: impl Iterator<Item = u64>) -> Option<Self> {
         Self::of(times.map(|us| Bound { us, at_least: false }))
     }
 }
@@ -79,6 +82,12 @@ pub struct FailureCost {
     /// How many requests of the load came each time while their lock was interrupted or its queue longer than before; the
     /// median.
     pub requests: Option<f64>,
+    /// How many sessions ended each time, besides those of crashed clients; the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions_lost: Option<f64>,
+    /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.
+    #[serde(default)]
+    pub granted_us: u64,
     /// The mean of their waits.
     pub wait_mean: Option<MeasuredRange>,
     /// The 99th percentile.
@@ -109,12 +118,15 @@ impl FailureCost {
             let each = one.waits.arrivals as f64 / one.locks as f64;
             each * (interrupted * locks as f64).round().max(1.0)
         });
+        let lost = all.iter().filter_map(|one| Some(one.record.sessions_lost? as f64));
         let usual = disturbances().filter_map(|(_, one)| Some(one.usual_wait_us? as f64));
         Self {
             fault: fault.to_owned(),
             times: all.len(),
             gap: MeasuredRange::of_times(all.iter().filter_map(|one| one.record.longest_gap_us)),
             requests: median(&requests.collect::<Vec<_>>()),
+            sessions_lost: median(&lost.collect::<Vec<_>>()),
+            granted_us: all.iter().map(|one| one.granted_us).max().unwrap_or(0),
             wait_mean: waits(|waits| waits.mean),
             wait_p99: waits(|waits| waits.p99),
             usual_wait_us: median(&usual.collect::<Vec<_>>()),

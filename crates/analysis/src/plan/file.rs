@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ByServers, MapCell, Question, Recommendation, Unverified, Verification};
+use super::{Answer, ByServers, FreshCost, MapCell, Question, Recommendation, Unverified, Verification};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{as_utc, counted};
 use zklockbench_core::verdict::Verdict;
@@ -51,6 +51,9 @@ pub struct PlanFile {
     pub left_out: Vec<String>,
     /// The answer for each strategy.
     pub answers: Vec<Answer>,
+    /// What each strategy costs if each request takes its own lock; empty unless that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fresh: Vec<FreshCost>,
     /// What to take at other rates and with other numbers of clients. Empty in files of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<MapCell>,

@@ -3,6 +3,7 @@
 mod answer;
 mod failure;
 mod file;
+mod fresh;
 mod load;
 mod measured;
 mod question;
@@ -14,6 +15,7 @@ mod verification;
 pub use answer::{Answer, Evidence, VariableHolds};
 pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
 pub use file::{FILE, PlanFile, RUNS, read};
+pub use fresh::FreshCost;
 pub use load::{PlannedLoad, SIMULATED};
 pub use measured::MeasuredLoad;
 pub use question::{Question, QuestionLoad, in_toml, objective, rate, wait_of};

@@ -44,6 +44,15 @@ pub struct Question {
     #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
     #[schemars(with = "Option<u64>")]
     pub round_trip: Option<Duration>,
+    /// Session timeout that clients request; `None` for the default of a scenario.
+    #[serde(
+        rename = "session_timeout_us",
+        with = "as_us_if_any",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<u64>")]
+    pub session_timeout: Option<Duration>,
     /// The scenario whose load it is, as text, where it is that of one: the fields above then only sum it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
@@ -117,12 +126,15 @@ impl Question {
                 )
             }
         };
+        let timeout = self
+            .session_timeout
+            .map_or_else(String::new, |timeout| format!("session_timeout = \"{}ms\"\n", timeout.as_millis()));
         let fault = self.round_trip.map_or_else(String::new, |added| {
             format!("\n[[fault]]\n{}", distance(added, &format!("{lasts}ms")))
         });
         format!(
             "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\n{coming}\nlocks = {locks}\nhold = {}\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
-             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{fault}",
+             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{timeout}{fault}",
             strategies.join(", "),
             self.holds.clone().unwrap_or_else(|| format!("\"{}us\"", self.hold.as_micros())),
         )
@@ -273,6 +285,7 @@ mod tests {
             popularity: None,
             think: None,
             round_trip: None,
+            session_timeout: None,
             scenario: None,
             objective: "wait.p99 < 200ms".parse().unwrap(),
         }

@@ -25,11 +25,20 @@ pub enum Variable {
     Servers,
     /// Time added to each round trip between contenders and servers.
     Delay,
+    /// Session timeout that contenders request.
+    SessionTimeout,
 }
 
 impl Variable {
-    pub const ALL: [Self; 6] =
-        [Self::Contenders, Self::Rate, Self::Hold, Self::Locks, Self::Servers, Self::Delay];
+    pub const ALL: [Self; 7] = [
+        Self::Contenders,
+        Self::Rate,
+        Self::Hold,
+        Self::Locks,
+        Self::Servers,
+        Self::Delay,
+        Self::SessionTimeout,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,6 +48,7 @@ impl Variable {
             Self::Locks => "locks",
             Self::Servers => "servers",
             Self::Delay => "delay",
+            Self::SessionTimeout => "session_timeout",
         }
     }
 
@@ -50,6 +60,7 @@ impl Variable {
             Self::Locks => "locks=1..100",
             Self::Servers => "servers=1,3,5",
             Self::Delay => "delay=0.2ms,1ms,5ms,50ms",
+            Self::SessionTimeout => "session_timeout=2s,5s,10s,30s",
         }
     }
 
@@ -63,14 +74,14 @@ impl Variable {
     }
 
     const fn is_time(self) -> bool {
-        matches!(self, Self::Hold | Self::Delay)
+        matches!(self, Self::Hold | Self::Delay | Self::SessionTimeout)
     }
 
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Contenders | Self::Locks | Self::Servers => format!("{value:.0}"),
             Self::Rate => format!("{}/s", number(value)),
-            Self::Hold | Self::Delay => format_micros(value.round() as u64),
+            Self::Hold | Self::Delay | Self::SessionTimeout => format_micros(value.round() as u64),
         }
     }
 
@@ -98,6 +109,7 @@ impl Variable {
             Self::Rate => (0.01, 1_000_000.0),
             Self::Hold => (100.0, 60e6),
             Self::Delay => (100.0, 10e6),
+            Self::SessionTimeout => (200e3, 600e6),
             Self::Servers if [1.0, 3.0, 5.0].contains(&value) => return Ok(value),
             Self::Servers => return Err(format!("{value} servers: a local ensemble has 1, 3 or 5")),
         };

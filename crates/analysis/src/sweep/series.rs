@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::failures::{self, FailurePoint, FailureSample};
 use crate::objective::Objective;
 use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::shown;
@@ -75,6 +76,12 @@ pub struct Sample {
     pub wait_p99: Option<Reading>,
     /// The figure of the objective, where there is one.
     pub objective: Option<Reading>,
+    /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.
+    #[serde(default)]
+    pub granted_us: u64,
+    /// Effects of the faults, in the order of firing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureSample>,
 }
 
 /// Longest text taken from a file.
@@ -97,13 +104,14 @@ pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) 
             wait_p50: reading(wait(50)),
             wait_p99: reading(wait(99)),
             objective: objective.and_then(reading),
+            granted_us: trial.sessions.negotiated_timeout_us,
+            failures: failures::samples(&trial.faults),
         }
     };
     stored.trials.iter().map(of).collect()
 }
 
 fn state(trial: &Trial) -> (State, Option<String>) {
-    let lost = trial.sessions.expired;
     if let Verdict::Violated(reasons) = &trial.judged.verdict {
         return (State::Violated, reasons.first().cloned());
     }
@@ -116,7 +124,9 @@ fn state(trial: &Trial) -> (State, Option<String>) {
     if trial.measured.acquired() == 0 {
         return (State::Failed, Some("nothing was acquired".into()));
     }
-    if lost as f64 > SESSIONS_LOST * trial.spec.contenders as f64 {
+    let lost = trial.sessions.expired;
+    // Faults may end sessions on purpose.
+    if trial.faults.is_empty() && lost as f64 > SESSIONS_LOST * trial.spec.contenders as f64 {
         return (State::Failed, Some(format!("{lost} sessions expired")));
     }
     if trial.is_unstable() {
@@ -184,6 +194,12 @@ pub struct Point {
     pub leaning: Option<Decision>,
     /// Whether even the most repetitions would give too few samples to say that the objective's percentile is kept.
     pub too_few_samples: bool,
+    /// Longest session timeout that the servers granted, in microseconds; 0 in files of older versions.
+    #[serde(default)]
+    pub granted_us: u64,
+    /// Effects of each fault over the repetitions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailurePoint>,
 }
 
 impl Point {
@@ -298,6 +314,8 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
             let most = AT_MOST as f64 / readings.len().max(1) as f64;
             !readings.is_empty() && !has_samples(objective.figure, &readings, most)
         }),
+        granted_us: group.iter().map(|sample| sample.granted_us).max().unwrap_or(0),
+        failures: failures::points(group),
     }
 }
 

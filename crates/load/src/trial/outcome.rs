@@ -40,7 +40,8 @@ impl Conductor<'_> {
         observed: ObservedLoad,
         threads: Vec<ThreadRecord>,
     ) -> Trial {
-        let ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met } = observed;
+        let ObservedLoad { loaded, given_up, before, after, orphans, nodes_left, near_end, spread, met } =
+            observed;
         let running = threads.len();
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
         let lost_notes = threads.iter().map(|thread| thread.lost).sum();
@@ -123,6 +124,9 @@ impl Conductor<'_> {
             stuck: std::mem::take(&mut self.stuck),
             orphans: orphans.as_ref().map(|orphans| orphans.count),
             orphan_nodes: orphans.map(|orphans| orphans.named).unwrap_or_default(),
+            lost_holds: None,
+            limited_holds: self.shared.spec.hold_limit.map(|_| seen.limited_holds),
+            nodes_left,
             accounting,
             servers: counters,
             sessions: self.sessions(connect_us, &seen),

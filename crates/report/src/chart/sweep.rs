@@ -121,6 +121,7 @@ fn across(variable: Variable, values: &[f64]) -> Axis {
     match variable {
         Variable::Hold => Axis::durations("hold", all),
         Variable::Delay => Axis::durations("added to each round trip", all),
+        Variable::SessionTimeout => Axis::durations("session timeout", all),
         Variable::Rate => Axis::logarithmic("arrivals per second", all),
         Variable::Contenders => Axis::logarithmic("contenders, one session each", all),
         Variable::Locks => Axis::logarithmic("locks", all),

@@ -7,7 +7,7 @@ use crate::document::{
     Tone, Value, Weight,
 };
 use crate::table::plan::{
-    by_servers, checked, checked_failures, ensemble, failures, fits, headline, left_out, map as plan_map,
+    by_servers, checked, checked_failures, ensemble, failures, fits, fresh, headline, left_out, map as plan_map,
     missing, sensitivities, unverified, verified, waits, word,
 };
 use zklockbench_analysis::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait_of};
@@ -19,7 +19,7 @@ const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), by_servers(plan), ensemble(plan), failures(plan)]
+    let figures = [waits(plan), by_servers(plan), ensemble(plan), fresh(plan), failures(plan)]
         .into_iter()
         .flatten()
         .map(Block::from);

@@ -4,7 +4,7 @@ use super::facts::{fact, place, program};
 use super::{filled, noted, section};
 use crate::chart;
 use crate::document::{Block, Document, Finding, Link, Tone, Value};
-use crate::table::sweep::{ending, extent, grid, headline, sentences, title};
+use crate::table::sweep::{ending, extent, headline, sentences, tables, title};
 use zklockbench_analysis::sweep::{Finding as Found, SweepFile};
 use zklockbench_core::units::capitalised;
 
@@ -14,7 +14,6 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
     let finding = |found: &Found| {
         Finding::new(title(sweep, found), Tone::Plain, sentences(sweep, found).join(" "), Some(CURVES))
     };
-    let table = Block::from(grid(sweep));
     let notes = ending(sweep).iter().map(|note| capitalised(note)).collect();
     let measured = sweep.ensembles.first().map(|ensemble| Block::Facts(place(ensemble, &sweep.host)));
     let over: Vec<String> = sweep.over.iter().map(|over| format!(" --over {over}")).collect();
@@ -34,7 +33,7 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
     ];
     let sections = [
         section(CURVES.section, "Curves", chart::of_sweep(sweep).into_iter().map(Block::from)),
-        section("figures", "Figures", [table]),
+        section("figures", "Figures", tables(sweep).into_iter().map(Block::from)),
         section("notes", "Notes", noted(notes)),
         section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),

@@ -45,6 +45,11 @@ fn with_times<'c, 'v>(columns: Columns<'c, Row<'v>>) -> Columns<'c, Row<'v>> {
         .explained("median time from a fault's effect to the next acquisition, or never")
         .numbers("recovery max", |row| recovery(row, |it| it.longest_us))
         .spare(3)
+        .numbers("suspended after", |row| of_faults(row, |it| Value::or_missing(it.suspended_us, micros)))
+        .spare(13)
+        .explained(
+            "longest time from a fault's effect until a contender learned that its connection was gone",
+        )
 }
 
 fn with_counts<'c, 'v>(columns: Columns<'c, Row<'v>>) -> Columns<'c, Row<'v>> {

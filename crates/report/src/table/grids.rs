@@ -2,7 +2,7 @@
 
 use super::columns::{Columns, Grid, metric_value};
 use super::counts::{self, CountedRow};
-use super::{drivers, faults};
+use super::{drivers, faults, lost_holds};
 use crate::View;
 use crate::document::{ExplainedTable, Table, Tone, Value, numbers, words};
 use crate::view::{Cell, Percentile};
@@ -17,7 +17,7 @@ use zklockbench_record::{Arrived, FigureEntry, Timing, Trial};
 pub(crate) fn grids(view: &View<'_>) -> Vec<Grid> {
     let metrics = (!view.cells.is_empty()).then(|| main_table(view).lean());
     let open = view.cells.iter().any(Cell::is_open).then(|| arrivals(view).lean());
-    let all = [faults::grid(view), metrics, drivers::grid(view), by_kind(view), open];
+    let all = [faults::grid(view), metrics, lost_holds::grid(view), drivers::grid(view), by_kind(view), open];
     all.into_iter().flatten().collect()
 }
 

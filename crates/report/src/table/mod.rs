@@ -10,6 +10,7 @@ mod faults;
 mod gates;
 pub(super) mod grids;
 mod layout;
+mod lost_holds;
 pub(super) mod plan;
 mod printed;
 mod run;

@@ -6,10 +6,10 @@ use super::printed::Printed;
 use crate::document::{Tone, Value};
 use zklockbench_analysis::model::{Fit, Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
-    Answer, ByServers, Checked, CheckedFailure, FailureCost, Headroom, MapCell, MapChoice, MeasuredLoad,
+    Answer, ByServers, Checked, CheckedFailure, FailureCost, FreshCost, Headroom, MapCell, MapChoice, MeasuredLoad,
     MeasuredRange, PlanFile, Sensitivity, Verification, most_promising,
 };
-use zklockbench_core::units::{capitalised, counted, grouped, number};
+use zklockbench_core::units::{a_day, capitalised, counted, format_micros, grouped, number};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
 
@@ -26,7 +26,7 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     let others = plan.caveats().into_iter().chain(left_out(plan)).chain(unverified(plan));
     let failed = plan.verifications.iter().flat_map(|one| one.notes.clone());
     let verifications = plan.verifications.iter().flat_map(|one| [Some(checked(one)), checked_failures(one)]);
-    let tables = [by_servers(plan), waits(plan), ensemble(plan), failures(plan), fits(plan)]
+    let tables = [by_servers(plan), waits(plan), ensemble(plan), fresh(plan), failures(plan), fits(plan)]
         .into_iter()
         .chain(verifications);
     let printed = Printed {
@@ -199,6 +199,25 @@ pub(crate) fn ensemble(plan: &PlanFile) -> Option<Grid> {
     is_predicted(plan).then_some(grid)
 }
 
+/// Cost of a lock per request.
+pub(crate) fn fresh(plan: &PlanFile) -> Option<Grid> {
+    let grid = Columns::<&FreshCost>::new()
+        .words("strategy", |cost| cost.strategy.as_str())
+        .numbers("acquire p50", |cost| Value::or_missing(cost.acquire_p50_us, Value::Duration))
+        .explained("with the creation of missing directories")
+        .numbers("requests/acq", |cost| Value::or_missing(cost.requests, Value::Amount))
+        .numbers("nodes left/acq", |cost| Value::or_missing(cost.nodes_left, Value::Amount))
+        .explained("persistent nodes that stay on the ensemble")
+        .numbers("nodes a day", |cost| {
+            Value::or_missing(cost.nodes_a_day, |nodes| a_day(nodes / 86_400.0).into())
+        })
+        .explained("growth at your rate")
+        .numbers("containers/acq", |cost| Value::or_missing(cost.containers, Value::Amount))
+        .explained("container nodes, which the servers remove when they are empty")
+        .grid("A lock per request", 1, &plan.fresh);
+    (!grid.is_empty()).then_some(grid)
+}
+
 pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
     let rows = plan.answers.iter().flat_map(|one| one.failures.iter().map(move |cost| (one, cost)));
     let grid = Columns::<(&Answer, &FailureCost)>::new()
@@ -210,6 +229,8 @@ pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
         .explained("the longest time that a wanted lock was not acquired")
         .numbers("requests", |(_, cost)| Value::or_missing(cost.requests, Value::Amount))
         .explained("of your load, those that come each time until the queue is as short as before")
+        .numbers("sessions lost", |(_, cost)| Value::or_missing(cost.sessions_lost, Value::Amount))
+        .explained("sessions that end each time, besides that of a killed client")
         .numbers("usual wait", |(_, cost)| Value::or_missing(cost.usual_wait_us, Value::Duration))
         .spare(2)
         .numbers("wait then", |(_, cost)| Value::or_missing(cost.wait_mean, measured))
@@ -229,7 +250,7 @@ pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
         .words("meanwhile", |(_, cost)| Value::or_missing(cost.meanwhile.as_ref(), word))
         .explained("whether the objective is met after that, while the server is still missing")
         .grid("What failures cost", 1, rows)
-        .noted("Medians over the times, with the least and the most.")
+        .noted(format!("Medians over the times, with the least and the most.{}", granted(plan)))
         .lean();
     (!grid.is_empty()).then_some(grid)
 }
@@ -254,7 +275,16 @@ pub(crate) fn by_servers(plan: &PlanFile) -> Option<Grid> {
     (!grid.is_empty()).then(|| grid.noted(format!("With {strategy}, all servers on one host.")))
 }
 
-fn measured(range: MeasuredRange) -> Value {
+/// The session timeout behind the failures, as a sentence.
+fn granted(plan: &PlanFile) -> String {
+    let all = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us);
+    match all.max().unwrap_or(0) {
+        0 => String::new(),
+        us => format!(" Session timeout granted: {}.", format_micros(us)),
+    }
+}
+
+pub(super) fn measured(range: MeasuredRange) -> Value {
     let MeasuredRange { least_us, median_us, most_us, at_least } = range;
     let [least, most] = [least_us, most_us].map(|us| Value::Duration(us as f64));
     match least_us == most_us {

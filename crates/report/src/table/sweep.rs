@@ -2,12 +2,14 @@
 
 use super::columns::{Columns, Grid, metric_value};
 use super::layout::Style;
+use super::plan::measured;
 use super::printed::Printed;
 use crate::document::Value;
+use zklockbench_analysis::plan::MeasuredRange;
 use zklockbench_analysis::sweep::{
-    Collapse, Decision, Edge, Ending, Finding, Point, State, SweepFile, Variable,
+    Collapse, Decision, Edge, Ending, FailurePoint, Finding, Point, State, SweepFile, Variable,
 };
-use zklockbench_core::units::{counted, format_micros, shown};
+use zklockbench_core::units::{counted, format_micros, grouped, shown};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::FigureEntry;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
@@ -24,12 +26,26 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     let printed = Printed {
         outcome: headline(file),
         above: is_empty.then(|| "No run ended, so there is nothing to show.".to_owned()),
-        tables: if is_empty { Vec::new() } else { vec![grid(file)] },
+        tables: if is_empty { Vec::new() } else { tables(file) },
         remarks: notes.chain(found).collect(),
         basis: vec![extent(file)],
         more: Vec::new(),
     };
     printed.text(style)
+}
+
+/// The tables, the most important first.
+pub(crate) fn tables(file: &SweepFile) -> Vec<Grid> {
+    let failures = failures(file);
+    match is_about_sessions(file) {
+        true => failures.into_iter().chain([grid(file)]).collect(),
+        false => [grid(file)].into_iter().chain(failures).collect(),
+    }
+}
+
+/// Whether the sweep shows what failures cost with each session timeout.
+fn is_about_sessions(file: &SweepFile) -> bool {
+    file.over.iter().any(|over| over.variable == Variable::SessionTimeout)
 }
 
 fn variable(file: &SweepFile) -> Variable {
@@ -68,17 +84,36 @@ pub fn headline(file: &SweepFile) -> String {
         }
     };
     let ends: Vec<String> = file.findings.iter().filter_map(edge).collect();
+    let costs: Vec<String> =
+        file.findings.iter().filter_map(|finding| first_failure(file, finding)).collect();
     let said = match (&file.objective, ends.as_slice()) {
         (_, []) if file.findings.is_empty() => "No run ended".to_owned(),
         (Some(objective), ends @ [_, ..]) => {
             format!("{} is met over {name}: {}", objective.text, ends.join(", "))
         }
+        (None, _) if is_about_sessions(file) && !costs.is_empty() => costs.join("; "),
         _ => {
             let ends: Vec<String> = file.findings.iter().map(collapse).collect();
             format!("Collapse over {name}: {}", ends.join(", "))
         }
     };
     format!("{alarm}{said}.")
+}
+
+/// Outage by the first fault, with the smallest and the largest value.
+fn first_failure(file: &SweepFile, finding: &Finding) -> Option<String> {
+    let known = |point: &Point| {
+        let failure = point.failures.first()?;
+        Some((failure.fault.clone(), variable(file).show(point.at.x), gap(failure.gap?).shown()))
+    };
+    let known: Vec<_> = finding.series.points.iter().filter_map(known).collect();
+    let (fault, ..) = known.first()?;
+    let (name, of) = (variable(file).name(), title(file, finding));
+    let mut ends = vec![known.first()?];
+    ends.extend(known.last().filter(|_| known.len() > 1));
+    let ends: Vec<String> =
+        ends.into_iter().map(|(_, value, gap)| format!("{gap} with {name} {value}")).collect();
+    Some(format!("{of}: `{fault}` stops the lock for {}", ends.join(", ")))
 }
 
 pub(crate) fn extent(file: &SweepFile) -> String {
@@ -197,6 +232,56 @@ pub(crate) fn grid(file: &SweepFile) -> Grid {
         .flat_map(|finding| finding.series.points.iter().map(move |point| (finding, point)));
     let labels = if second.is_some() { 2 } else { 1 };
     columns.grid("Each point of each strategy", labels, points).noted(legend(file)).lean()
+}
+
+/// Effects of each fault at each point, fault by fault.
+fn failures(file: &SweepFile) -> Option<Grid> {
+    let second = file.over.get(1).map(|over| over.variable);
+    let rows = file.findings.iter().flat_map(failure_rows);
+    let mut columns = Columns::<(&Finding, &Point, &FailurePoint)>::new()
+        .words("strategy", |(finding, ..)| shown(&finding.series.strategy, 60))
+        .words("fault", |(.., failure)| failure.fault.as_str());
+    if let Some(second) = second {
+        columns = columns.numbers(second.name(), move |(_, point, _)| {
+            point.at.beside.map_or_else(String::new, |value| second.show(value))
+        });
+    }
+    let grid = columns
+        .numbers(variable(file).name(), |(_, point, _)| variable(file).show(point.at.x))
+        .numbers("granted", |(_, point, _)| match point.granted_us {
+            0 => Value::NotMeasured,
+            us => Value::Duration(us as f64),
+        })
+        .explained("session timeout that the servers granted")
+        .numbers("no lock for", |(.., failure)| Value::or_missing(failure.gap, gap))
+        .explained("longest time that a wanted lock was not acquired")
+        .words("sessions lost", |(.., failure)| {
+            let range = failure.sessions_lost_least.zip(failure.sessions_lost_most);
+            Value::or_missing(range, |(least, most)| match least == most {
+                true => least.to_string().into(),
+                false => format!("{least} to {most}").into(),
+            })
+        })
+        .explained("sessions that ended, besides that of a crashed contender")
+        .numbers("times", |(.., failure)| Value::Count(failure.times as u64))
+        .spare(1)
+        .grid("What failures cost at each point", if second.is_some() { 3 } else { 2 }, rows)
+        .noted("Medians over the times, with the least and the most.");
+    (!grid.is_empty()).then_some(grid)
+}
+
+fn failure_rows(finding: &Finding) -> Vec<(&Finding, &Point, &FailurePoint)> {
+    let points = finding.series.points.iter();
+    let all = points.flat_map(|point| point.failures.iter().map(move |failure| (finding, point, failure)));
+    let by_fault = grouped(all.map(|row| (row.2.fault.as_str(), row)));
+    by_fault.into_iter().flat_map(|(_, rows)| rows).collect()
+}
+
+fn gap(range: MeasuredRange) -> Value {
+    match range.most_us {
+        0 => "< 5 ms".into(),
+        _ => measured(range),
+    }
 }
 
 /// A value with half the width of its interval.

@@ -109,6 +109,8 @@ pub struct FaultFigures {
     pub elected_us: Option<u64>,
     /// Longest gap between acquisitions around a fault, in microseconds; `None` if all were too short to record.
     pub longest_gap_us: Option<u64>,
+    /// Longest time from an effect until a contender first learned that its connection was gone; `None` if none did.
+    pub suspended_us: Option<u64>,
     /// Time until the lock was acquired again; `None` if no effect was seen.
     pub recovery: Option<Recovery>,
 }
@@ -199,6 +201,7 @@ impl FaultFigures {
             proved: fired.iter().filter(|fault| fault.proved).count(),
             elected_us: seen().filter_map(|fault| fault.elected_us).max(),
             longest_gap_us: seen().filter_map(|fault| fault.longest_gap_us).max(),
+            suspended_us: seen().filter_map(|fault| fault.suspended_us).max(),
             recovery: Recovery::of(seen().map(|fault| fault.recovered_us)),
         })
     }

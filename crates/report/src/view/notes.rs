@@ -2,9 +2,9 @@
 
 use super::{Cell, View};
 use zklockbench_core::measure::{HIGHEST_US, Measure};
-use zklockbench_core::units::{cell_name, counted, format_micros, number, percent};
-use zklockbench_record::figures::{OFFERED, THROUGHPUT};
-use zklockbench_record::{Arrived, Disagreement, Election, FaultRecord, Stuck, Trial};
+use zklockbench_core::units::{a_day, cell_name, counted, format_micros, number, percent};
+use zklockbench_record::figures::{CONTAINERS_LEFT, NODES_LEFT, OFFERED, THROUGHPUT};
+use zklockbench_record::{Arrived, Disagreement, Election, FaultRecord, LimitedHolds, Stuck, Trial};
 
 /// Maximum number of listed reasons for a violation per cell.
 const REASONS_TOLD: usize = 3;
@@ -28,7 +28,9 @@ impl View<'_> {
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
         let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
         let unserved = self.cells.iter().filter_map(|cell| self.unserved_of(cell));
-        violated.chain(doubts).chain(unserved).collect()
+        let left = self.cells.iter().filter_map(|cell| self.nodes_left(cell));
+        let limited = self.cells.iter().filter_map(|cell| self.limited(cell));
+        violated.chain(doubts).chain(unserved).chain(limited).chain(left).collect()
     }
 
     fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
@@ -61,6 +63,40 @@ impl View<'_> {
                 unserved.saturating_sub(timed_out)
             )
         })
+    }
+
+    /// Holds at and beyond the scenario's limit.
+    fn limited(&self, cell: &Cell<'_>) -> Option<String> {
+        let all = cell.all().filter_map(|trial| trial.limited_holds).reduce(LimitedHolds::and)?;
+        let mut said = format!(
+            "hold limit: {}: {} ended at it",
+            self.name(cell),
+            counted(all.ended_at_limit, "hold", "holds")
+        );
+        if all.overran > 0 {
+            let longest = format_micros(all.longest_overrun_us);
+            said.push_str(&format!("; {} lasted longer, by up to {longest}", all.overran));
+        }
+        if all.blocked > 0 {
+            let longest = format_micros(all.longest_blocked_us);
+            said.push_str(&format!("; stuck holders blocked others beyond it for up to {longest}"));
+        }
+        Some(said)
+    }
+
+    /// Nodes that fresh locks leave, and their growth over a day at the measured rate.
+    fn nodes_left(&self, cell: &Cell<'_>) -> Option<String> {
+        let (nodes, containers) = (cell.figure(&NODES_LEFT)?, cell.figure(&CONTAINERS_LEFT).unwrap_or(0.0));
+        let growth = |rate: f64| format!(", {} a day at {}/s", a_day(nodes * rate), number(rate));
+        let growth = cell.figure(&THROUGHPUT).map_or_else(String::new, growth);
+        let stay = (nodes > 0.0).then(|| format!("{} per acquisition{growth}", number(nodes)));
+        let go = (containers > 0.0).then(|| {
+            let containers = number(containers);
+            format!("{containers} containers per acquisition, which the servers remove when they are empty")
+        });
+        let said: Vec<String> = stay.into_iter().chain(go).collect();
+        let said = if said.is_empty() { "none".to_owned() } else { said.join("; ") };
+        Some(format!("nodes left: {}: {said}", self.name(cell)))
     }
 
     fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {

@@ -1,0 +1,132 @@
+//! Holders whose session ended: when they learned of it, and how long they went on as holders.
+//!
+//! The servers' logs date the end of a session by the deletion of the holder's node, in whole milliseconds. The rest are moments
+//! of the contenders.
+
+use std::collections::HashMap;
+use std::io;
+
+use zklockbench_core::clock::Stamp;
+use zklockbench_record::history::SessionState;
+use zklockbench_record::{Deed, Facts, LostHold, LostHolds, Moment};
+
+/// The holds whose session ended before the holder left; `None` if the logs contain nothing.
+pub(super) fn find(facts: &Facts) -> io::Result<Option<LostHolds>> {
+    if facts.lives.is_empty() {
+        return Ok(None);
+    }
+    let (mut found, mut holding) = (LostHolds::default(), HashMap::new());
+    for moment in facts.moments()? {
+        let moment = moment?;
+        if let Some(hold) = happens(facts, &moment, &mut holding)? {
+            found.note(hold);
+        }
+    }
+    Ok(Some(found))
+}
+
+/// A hold whose node went with its session.
+struct Holding {
+    ended_ms: i64,
+    session: Option<i64>,
+    suspended: Option<Stamp>,
+    told: Option<Stamp>,
+    left: Option<Stamp>,
+}
+
+/// Follows one contender; returns its hold when it is over.
+fn happens(
+    facts: &Facts,
+    moment: &Moment,
+    holding: &mut HashMap<usize, Holding>,
+) -> io::Result<Option<LostHold>> {
+    let Moment { at, contender, session, deed, .. } = *moment;
+    if let Deed::Enters { token, .. } = deed {
+        holding.remove(&contender);
+        let life = token.map(|token| facts.lives.get(token)).transpose()?.flatten();
+        let ended_ms = life.filter(|life| life.with_its_session).and_then(|life| life.deleted_at_ms);
+        let hold =
+            ended_ms.map(|ended_ms| Holding { ended_ms, session, suspended: None, told: None, left: None });
+        holding.extend(hold.map(|hold| (contender, hold)));
+        return Ok(None);
+    }
+    let Some(hold) = holding.get_mut(&contender).filter(|hold| hold.session == session) else {
+        return Ok(None);
+    };
+    match deed {
+        Deed::Session(SessionState::Suspended) => hold.suspended = hold.suspended.or(Some(at)),
+        Deed::Session(SessionState::Connected) => hold.suspended = None,
+        Deed::Session(SessionState::Expired) => hold.told = hold.told.or(Some(at)),
+        Deed::Leaves { .. } => hold.left = Some(at),
+        Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
+            return Ok(holding.remove(&contender).and_then(|hold| lost(facts, contender, &hold)));
+        }
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// The hold, if its session ended while the holder was inside.
+fn lost(facts: &Facts, contender: usize, hold: &Holding) -> Option<LostHold> {
+    let since = |at: Stamp| (facts.wall.ms(at) - hold.ended_ms).saturating_mul(1_000);
+    let inside_us = u64::try_from(since(hold.left?)).ok().filter(|us| *us > 0)?;
+    Some(LostHold {
+        contender,
+        suspended_us: hold.suspended.map(since),
+        // A message that arrives within the same millisecond may seem earlier.
+        told_us: hold.told.map(|at| u64::try_from(since(at)).unwrap_or(0)),
+        inside_us,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_record::history::LockKind;
+    use zklockbench_record::{Life, Lives, LockClaim};
+
+    const NODE: i64 = 7;
+
+    /// A hold from 10 ms by a session that the ensemble ends at 100 ms, unless the node is released.
+    fn found(with_its_session: bool, later: &[(Stamp, Deed)]) -> LostHolds {
+        let life = Life { deleted: Some(9), deleted_at_ms: Some(100), with_its_session };
+        let enters = Deed::Enters { claim: LockClaim::WRITE, token: Some(NODE), zxid: None };
+        let moments = [(10_000, enters)].into_iter().chain(later.iter().copied());
+        let moments =
+            moments.map(|(at, deed)| Moment { at, contender: 3, lock: 0, session: Some(1), deed }).collect();
+        let facts = Facts { lives: Lives::from([(NODE, life)]), ..Facts::without_moments(LockKind::Mutex) };
+        find(&facts.with_moments(moments)).unwrap().unwrap()
+    }
+
+    const SUSPENDED: Deed = Deed::Session(SessionState::Suspended);
+    const EXPIRED: Deed = Deed::Session(SessionState::Expired);
+    const LEAVES: Deed = Deed::Leaves { alone: false };
+
+    #[test]
+    fn holder_that_listens_leaves_when_it_learns_of_the_end() {
+        let holds = found(
+            true,
+            &[(60_000, SUSPENDED), (150_000, EXPIRED), (151_000, LEAVES), (152_000, Deed::MayHaveLeft)],
+        );
+        let hold =
+            LostHold { contender: 3, suspended_us: Some(-40_000), told_us: Some(50_000), inside_us: 51_000 };
+        assert_eq!(holds.holds, [hold]);
+        assert_eq!((holds.told_max_us(), holds.inside_max_us()), (Some(50_000), Some(51_000)));
+    }
+
+    #[test]
+    fn holder_that_does_not_listen_learns_of_the_end_by_its_release() {
+        let holds = found(true, &[(900_000, LEAVES), (903_000, EXPIRED), (903_000, Deed::MayHaveLeft)]);
+        let hold = LostHold { contender: 3, suspended_us: None, told_us: Some(803_000), inside_us: 800_000 };
+        assert_eq!(holds.holds, [hold]);
+    }
+
+    #[test]
+    fn hold_that_ends_before_its_session_is_not_lost() {
+        let left = [(90_000, LEAVES), (95_000, Deed::MayHaveLeft)];
+        assert_eq!(found(true, &left).count, 0, "the session was given up after the release");
+        assert_eq!(found(false, &[(150_000, LEAVES), (151_000, Deed::MayHaveLeft)]).count, 0);
+        // And a contender that crashes never leaves
+        assert_eq!(found(true, &[(50_000, EXPIRED)]).count, 0);
+    }
+}

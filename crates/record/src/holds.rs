@@ -1,0 +1,95 @@
+//! Holds that ended otherwise than planned: with their session, at the scenario's limit, or beyond it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A hold whose session the ensemble ended. Times are microseconds since that end, by the servers' clock in whole
+/// milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostHold {
+    /// Number of the contender.
+    pub contender: usize,
+    /// Time at which the holder learned that its connection was gone; negative before the end. `None` if it did not.
+    pub suspended_us: Option<i64>,
+    /// Time until the holder learned that its session had ended; `None` if it left before.
+    pub told_us: Option<u64>,
+    /// Time until the holder left its critical section.
+    pub inside_us: u64,
+}
+
+/// Holds whose session the ensemble ended, over a trial.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostHolds {
+    /// Number of these holds.
+    pub count: u64,
+    /// The first [`LostHolds::KEPT`] of them.
+    pub holds: Vec<LostHold>,
+}
+
+impl LostHolds {
+    pub const KEPT: usize = 1_000;
+
+    pub fn note(&mut self, hold: LostHold) {
+        self.count += 1;
+        if self.holds.len() < Self::KEPT {
+            self.holds.push(hold);
+        }
+    }
+
+    /// Longest time until a holder learned of the end of its session.
+    pub fn told_max_us(&self) -> Option<u64> {
+        self.holds.iter().filter_map(|hold| hold.told_us).max()
+    }
+
+    /// Longest time for which a holder stayed inside after the end of its session.
+    pub fn inside_max_us(&self) -> Option<u64> {
+        self.holds.iter().map(|hold| hold.inside_us).max()
+    }
+}
+
+/// Holds of a trial with a limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitedHolds {
+    /// Holds that their contender ended at the limit.
+    pub ended_at_limit: u64,
+    /// Holds that lasted more than 50 ms longer, because their holder could not act.
+    pub overran: u64,
+    /// Longest time beyond the limit until such a holder left, in microseconds.
+    pub longest_overrun_us: u64,
+    /// Acquisitions that waited for such a holder for more than 50 ms beyond the limit.
+    pub blocked: u64,
+    /// Longest of these times, in microseconds.
+    pub longest_blocked_us: u64,
+}
+
+impl LimitedHolds {
+    /// Tolerance for timers on a busy host.
+    const LATE_US: u64 = 50_000;
+
+    pub fn note_overrun(&mut self, us: u64) {
+        if us > Self::LATE_US {
+            self.overran += 1;
+            self.longest_overrun_us = self.longest_overrun_us.max(us);
+        }
+    }
+
+    pub fn note_blocked(&mut self, us: u64) {
+        if us > Self::LATE_US {
+            self.blocked += 1;
+            self.longest_blocked_us = self.longest_blocked_us.max(us);
+        }
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.ended_at_limit += other.ended_at_limit;
+        self.overran += other.overran;
+        self.longest_overrun_us = self.longest_overrun_us.max(other.longest_overrun_us);
+        self.blocked += other.blocked;
+        self.longest_blocked_us = self.longest_blocked_us.max(other.longest_blocked_us);
+    }
+
+    pub fn and(mut self, other: Self) -> Self {
+        self.merge(other);
+        self
+    }
+}
