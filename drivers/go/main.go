@@ -59,17 +59,31 @@ type contender struct {
 
 	conn    *zk.Conn
 	chroot  string
-	held    map[string]*zk.Lock
+	held    map[string]unlocker
 	session chan message
 	expired int32
 }
 
-// call is an acquire of the library's, and what became of it.
+// unlocker is the library's lock, or the node of a try.
+type unlocker interface {
+	Unlock() error
+}
+
+// call is an acquire, and what became of it.
 type call struct {
-	lock     *zk.Lock
+	lock     unlocker
+	node     string
 	err      error
 	from, to int64
 }
+
+// tried is a node in the queue of the library's lock.
+type tried struct {
+	conn *zk.Conn
+	node string
+}
+
+func (t tried) Unlock() error { return t.conn.Delete(t.node, -1) }
 
 var output sync.Mutex
 
@@ -102,7 +116,7 @@ func main() {
 		case asked.T == "open" && asked.C != nil:
 			c = &contender{
 				number: *asked.C, requests: make(chan request, 64), cancels: make(chan int64, 64),
-				held: map[string]*zk.Lock{}, session: make(chan message, 1),
+				held: map[string]unlocker{}, session: make(chan message, 1),
 			}
 			contenders[c.number] = c
 			c.requests <- asked
@@ -274,13 +288,21 @@ func (c *contender) acquire(asked request) {
 		say(message{"id": asked.ID, "err": "cancelled"})
 		return
 	}
+	if asked.TimeoutMs != nil && *asked.TimeoutMs == 0 {
+		c.try(asked)
+		return
+	}
 	// A lock of its own for each acquire: one that was given up is still waiting in its own.
 	done := make(chan call, 1)
 	lock := zk.NewLock(c.conn, c.chroot+asked.On, zk.WorldACL(zk.PermAll))
 	go func() {
 		from := now()
 		err := lock.Lock()
-		done <- call{lock, err, from, now()}
+		got := call{lock: lock, err: err, from: from, to: now()}
+		if err == nil {
+			got.node = private(lock, "lockPath").String()
+		}
+		done <- got
 	}()
 	for {
 		select {
@@ -299,6 +321,48 @@ func (c *contender) acquire(asked request) {
 			}
 		}
 	}
+}
+
+// try joins the queue and leaves it unless its node is the first. The library can only wait, so this does what its Lock() does
+// up to there.
+func (c *contender) try(asked request) {
+	on, from := c.chroot+asked.On, now()
+	node, err := c.conn.CreateProtectedEphemeralSequential(on+"/lock-", []byte{}, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		say(failed(asked.ID, err, "maybe"))
+		return
+	}
+	isFirst, err := c.isFirst(on, path.Base(node))
+	got := call{lock: tried{c.conn, node}, node: node, err: err, from: from, to: now()}
+	if err == nil && !isFirst {
+		if err := c.conn.Delete(node, -1); err != nil {
+			say(failed(asked.ID, err, "maybe"))
+			return
+		}
+		say(stamped(message{"id": asked.ID, "err": "timeout"}, from, now()))
+		return
+	}
+	c.granted(asked, got)
+}
+
+func (c *contender) isFirst(on, own string) (bool, error) {
+	number, err := numberOf(own)
+	if err != nil {
+		return false, err
+	}
+	names, _, err := c.conn.Children(on)
+	for _, name := range names {
+		// As in the library, a name without a number is an error.
+		other, err := numberOf(name)
+		if err != nil || other < number {
+			return false, err
+		}
+	}
+	return err == nil, err
+}
+
+func numberOf(name string) (int, error) {
+	return strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
 }
 
 // isCancelled says whether that acquire was cancelled before it began; what is left of earlier ones is forgotten.
@@ -324,13 +388,12 @@ func (c *contender) granted(asked request, got call) {
 		say(stamped(failed(asked.ID, zk.ErrSessionExpired, "no"), got.from, got.to))
 		return
 	}
-	node := private(got.lock, "lockPath").String()
-	_, stat, err := c.conn.Exists(node)
+	_, stat, err := c.conn.Exists(got.node)
 	if err != nil {
 		say(stamped(failed(asked.ID, err, "maybe"), got.from, got.to))
 		return
 	}
-	ok := message{"node": path.Base(node), "token": strconv.FormatInt(stat.Czxid, 10)}
+	ok := message{"node": path.Base(got.node), "token": strconv.FormatInt(stat.Czxid, 10)}
 	say(stamped(message{"id": asked.ID, "ok": ok}, got.from, got.to))
 }
 

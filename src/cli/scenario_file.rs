@@ -11,7 +11,7 @@ use clap::Args;
 use toml::{Table, Value};
 
 use super::scenario_source::{STDIN, Source, TraceFile, read_trace};
-use super::shared_args::PlaceArgs;
+use super::shared_args::{ColumnArgs, PlaceArgs};
 use super::{drivers, output};
 
 use zklockbench_core::error::{Error, Exit};
@@ -22,7 +22,8 @@ use zklockbench_record::{Replayed, Run, figures};
 use zklockbench_scenario::fields::GATE;
 use zklockbench_scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
 use zklockbench_scenario::{
-    Catalog, Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Written, decode, parse_with_traces,
+    Catalog, Columns, Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Written, decode,
+    parse_with_traces,
 };
 
 pub struct ScenarioFile {
@@ -55,8 +56,10 @@ impl ScenarioFile {
         let has_host_commands = overrides.hosts.is_some();
         let catalog = Catalog { locks: driven.cards(), has_host_commands, ..zklockbench_load::catalog() };
         let replayed = RefCell::new(None);
-        let traces = |file: &Path| {
-            let TraceFile { arrivals, sha256 } = read_trace(&directory, file)?;
+        let options = overrides.columns.columns();
+        let traces = |file: &Path, columns: &Columns| {
+            let columns = options.clone().or(columns);
+            let TraceFile { arrivals, sha256 } = read_trace(&directory, file, &columns)?;
             replayed.replace(Some(Replayed { file: file.display().to_string(), sha256 }));
             Ok(arrivals)
         };
@@ -80,8 +83,8 @@ impl ScenarioFile {
     /// The scenario of a recorded run. A file of arrivals that it replays must be unchanged.
     pub fn recorded(run: &Run) -> Result<Self, Error> {
         const NAME: &str = "the scenario of the run";
-        let traces = |file: &Path| {
-            let TraceFile { arrivals, sha256 } = read_trace(Path::new(""), file)
+        let traces = |file: &Path, columns: &Columns| {
+            let TraceFile { arrivals, sha256 } = read_trace(Path::new(""), file, columns)
                 .map_err(|why| format!("{why}; start in the directory that its path begins in"))?;
             match run.replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
                 true => Ok(arrivals),
@@ -249,6 +252,8 @@ pub struct Overrides {
     /// Let server faults hit the servers of --connect, by the commands in this file (docs/operating.md)
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub hosts: Option<PathBuf>,
+    #[command(flatten)]
+    pub columns: ColumnArgs,
     /// Set any key, e.g. --set hold=5ms or --set ensemble.servers=5
     #[arg(long, short, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -310,6 +315,9 @@ impl Overrides {
         changes.extend(self.chosen(&table));
         if self.place.connect.is_some() || self.place.compose.is_some() {
             table.remove("ensemble");
+        }
+        if self.columns.are_given() {
+            spell_out_replay(&mut table)?;
         }
         for KeyChange { option, value } in &changes {
             put(&mut table, &option.key, value.clone())?;
@@ -375,6 +383,9 @@ impl Overrides {
         change("--time-scale", "time_scale", self.time_scale.map(Value::from));
         change("--evidence", "evidence", self.evidence.clone().map(Value::from));
         change("--seed", "seed", self.seed.map(Value::from));
+        for (option, key, value) in self.columns.keys() {
+            change(option, &format!("{REPLAY}.{key}"), value.map(Value::from));
+        }
         for text in &self.set {
             let (key, value) = assignment("--set", text)?;
             let option = Written { key: path(&key), text: format!("--set {text}") };
@@ -382,6 +393,20 @@ impl Overrides {
         }
         Ok(changes)
     }
+}
+
+const REPLAY: &str = "arrivals.replay";
+
+/// Turns the path of a file of arrivals into a table, so that the columns can be set.
+fn spell_out_replay(table: &mut Table) -> Result<(), Error> {
+    let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
+    let replay = replay.ok_or_else(|| {
+        Error::usage("--time-column and the other options for columns need a scenario with `arrivals = { replay = … }`")
+    })?;
+    if replay.is_str() {
+        *replay = Table::from_iter([("file".to_owned(), replay.clone())]).into();
+    }
+    Ok(())
 }
 
 /// The name of a strategy in a scenario's list.

@@ -15,7 +15,7 @@ use zklockbench_record::history::{Acquire, Event, Release, Step, What};
 use zklockbench_core::disk::{self, MIB, Unreadable};
 use zklockbench_core::error::Error;
 use zklockbench_results::history::HistoryReader;
-use zklockbench_scenario::{TraceArrival, TraceBuilder, nearest, trace_from_csv};
+use zklockbench_scenario::{Columns, TraceArrival, TraceBuilder, nearest, trace_from_csv};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
@@ -109,7 +109,7 @@ pub struct TraceFile {
     pub sha256: String,
 }
 
-pub fn read_trace(directory: &Path, file: &Path) -> Result<TraceFile, String> {
+pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<TraceFile, String> {
     let path = directory.join(file);
     let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());
     let found = std::fs::metadata(&path).map_err(|error| cannot(&error.to_string()))?;
@@ -128,7 +128,7 @@ pub fn read_trace(directory: &Path, file: &Path) -> Result<TraceFile, String> {
         ));
     }
     let input = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
-    let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST_TRACE));
+    let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST_TRACE), columns);
     let arrivals = arrivals.map_err(|told| format!("{} {told}", path.display()))?;
     Ok(TraceFile { arrivals, sha256: digest(&path)? })
 }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn read_file(file: &tempfile::NamedTempFile) -> Result<Vec<TraceArrival>, String> {
-        read_trace(Path::new("/nowhere"), file.path()).map(|file| file.arrivals)
+        read_trace(Path::new("/nowhere"), file.path(), &Columns::default()).map(|file| file.arrivals)
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
         let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         std::fs::write(file.path(), "time,lock\n0,1\n1,0\n0.5,0\n").unwrap();
         let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
-        let told = read_trace(directory, Path::new(name)).unwrap_err();
+        let told = read_trace(directory, Path::new(name), &Columns::default()).unwrap_err();
         let expected =
             format!("{} line 4: its time is before that of the line before", file.path().display());
         assert!(told.starts_with(&expected), "{told}");
@@ -281,9 +281,13 @@ mod tests {
 
     #[test]
     fn a_path_that_is_not_a_file_is_explained() {
-        let told = read_trace(Path::new("/"), Path::new("no-such.csv")).unwrap_err();
-        assert!(told.contains("no-such.csv: No such file") && told.contains("; name a CSV file"), "{told}");
-        assert!(read_trace(Path::new("/"), Path::new("dev/zero")).unwrap_err().contains("it is no file"));
+        let told = |file: &str| read_trace(Path::new("/"), Path::new(file), &Columns::default()).unwrap_err();
+        let missing = told("no-such.csv");
+        assert!(
+            missing.contains("no-such.csv: No such file") && missing.contains("; name a CSV"),
+            "{missing}"
+        );
+        assert!(told("dev/zero").contains("it is no file"));
     }
 
     #[test]

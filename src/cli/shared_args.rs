@@ -12,7 +12,7 @@ use zklockbench_core::error::Error;
 use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{as_a_word, parse_duration};
 use zklockbench_record::figures;
-use zklockbench_scenario::Scenario;
+use zklockbench_scenario::{Columns, Scenario, TimeUnit};
 use zklockbench_zk::{Access, Secret, TlsFiles};
 
 /// What `compare`, `ab` and `baseline check` compare, and how strictly.
@@ -69,6 +69,54 @@ pub struct PlaceArgs {
     /// Directory under which local servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+}
+
+/// Options for files of arrivals or holds that another program has written.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ColumnArgs {
+    /// Column with the times of a replayed file, by its name or, without a header, by its number
+    #[arg(long, value_name = "COLUMN")]
+    pub time_column: Option<String>,
+    /// Column with the locks
+    #[arg(long, value_name = "COLUMN")]
+    pub lock_column: Option<String>,
+    /// Column with the holds
+    #[arg(long, value_name = "COLUMN")]
+    pub hold_column: Option<String>,
+    /// Unit of the times and holds: s, ms, us or ns
+    #[arg(long, value_name = "UNIT")]
+    pub time_unit: Option<TimeUnit>,
+    /// Unit of the holds, if it is not that of the times
+    #[arg(long, value_name = "UNIT")]
+    pub hold_unit: Option<TimeUnit>,
+}
+
+impl ColumnArgs {
+    pub fn columns(&self) -> Columns {
+        Columns {
+            time: self.time_column.clone(),
+            lock: self.lock_column.clone(),
+            hold: self.hold_column.clone(),
+            time_unit: self.time_unit,
+            hold_unit: self.hold_unit,
+        }
+    }
+
+    /// Each option with its key under `replay` and its value.
+    pub fn keys(&self) -> [(&'static str, &'static str, Option<String>); 5] {
+        let unit = |unit: Option<TimeUnit>| unit.map(|unit| unit.name().to_owned());
+        [
+            ("--time-column", "time_column", self.time_column.clone()),
+            ("--lock-column", "lock_column", self.lock_column.clone()),
+            ("--hold-column", "hold_column", self.hold_column.clone()),
+            ("--time-unit", "time_unit", unit(self.time_unit)),
+            ("--hold-unit", "hold_unit", unit(self.hold_unit)),
+        ]
+    }
+
+    pub fn are_given(&self) -> bool {
+        self.columns() != Columns::default()
+    }
 }
 
 /// How the ensemble is opened, whatever is measured on it then.

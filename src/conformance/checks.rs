@@ -125,7 +125,7 @@ async fn takes_turns(one: &Contender<'_>, times: usize, inside: &Cell<Option<usi
     Ok(())
 }
 
-/// A wait ends at its timeout and leaves no node.
+/// A wait ends at its timeout, and a try at once. Neither leaves a node.
 pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
     applies_if(stage.abilities.timeout != How::None, "`timeout` is `none`")?;
     let on = stage.directory().await?;
@@ -140,6 +140,13 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
         Some(Err(NotGranted::TimedOut)) if took + Duration::from_millis(1) < TIMEOUT => {
             return wrong(format!("asked to wait {TIMEOUT:?}, it answered `timeout` after {took:.1?}"));
         }
+        Some(Err(NotGranted::TimedOut)) => {}
+        Some(Err(other)) => return Err(pair.waiter.refused(other)),
+    }
+    let tried = pair.waiter.acquire(Some(Duration::ZERO), std::future::pending());
+    match reactor::timeout(LATE_BY, tried).await {
+        None => return wrong(format!("a try (`timeout_ms` 0) was not answered within {LATE_BY:?}")),
+        Some(Ok(_)) => return let_in(),
         Some(Err(NotGranted::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }

@@ -36,6 +36,7 @@ mod proxy;
 mod random_schedule;
 #[path = "../support/mod.rs"]
 mod support;
+mod tries;
 mod watches_left;
 mod wire_counts;
 #[path = "../zookeeper/mod.rs"]

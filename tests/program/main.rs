@@ -17,6 +17,7 @@ mod command_line;
 mod compose;
 mod coordinators;
 mod driver_check;
+mod driver_endings;
 mod drivers;
 mod endurance;
 mod engines;

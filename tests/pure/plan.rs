@@ -124,6 +124,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
         round_trip: None,
         session_timeout: None,
         scenario: None,
+        only_tries: false,
         objective: objective(slo).unwrap(),
     }
 }

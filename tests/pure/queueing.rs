@@ -51,14 +51,18 @@ fn exponential(rng: &mut ChaCha8Rng) -> f64 {
 }
 
 /// Poisson arrivals at one lock, each of which holds for what is drawn.
-fn arrivals(utilisation: f64, mut hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
+fn arrivals(utilisation: f64, hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
+    arrivals_of(enough(utilisation), utilisation, hold)
+}
+
+fn arrivals_of(count: usize, utilisation: f64, mut hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut at = 0.0;
     let arrival = |_| {
         at += exponential(&mut rng) * SERVICE / utilisation;
         Arrival { at, lock: 0, hold: hold(&mut rng) }
     };
-    (0..enough(utilisation)).map(arrival).collect()
+    (0..count).map(arrival).collect()
 }
 
 /// Arrivals in a microsecond and the mean of their holds, as they were drawn.
@@ -223,4 +227,22 @@ fn without_an_order_waits_have_the_same_mean_and_a_longer_tail() {
     let (fifo, unordered) = (run(Order::Fifo), run(Order::Unordered));
     within(unordered.mean().unwrap(), fifo.mean().unwrap(), 0.02, "the mean");
     assert!(unordered.quantile(0.99) > fifo.quantile(0.99).map(|p99| 1.3 * p99));
+}
+
+#[test]
+fn tries_lose_by_erlangs_formula_for_one_server() {
+    for utilisation in [0.2, 0.5, 2.0] {
+        let arrivals = arrivals_of(200_000, utilisation, |rng| exponential(rng) * SERVICE);
+        let (rate, service) = drawn(&arrivals);
+        let to = arrivals.last().map_or(0.0, |last| last.at);
+        let locks = Locks { order: Order::Tries, ..plain(1) };
+        let outcome = open(&locks, Open { arrivals: &arrivals, sessions: usize::MAX, from: 0.0, to }, 1);
+        within(outcome.won_share(), 1.0 / (1.0 + rate * service), 0.02, "share won");
+        assert_eq!(outcome.waits.len(), outcome.entries, "failed tries have no wait");
+        assert_eq!(
+            outcome.entries + outcome.failed,
+            arrivals.len() - 1,
+            "the last one is at the end of the window"
+        );
+    }
 }

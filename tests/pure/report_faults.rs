@@ -177,7 +177,8 @@ fn stuck_contenders_orphans_and_unhealed_faults_are_listed() {
     for note in [
         format!("! stuck: {of}: contender 0 waited 13 s for lock 0, no node found, watches nothing\n"),
         format!("! stuck: {of}: 3 more; trials/042.json has them all\n"),
-        format!("! orphans: {of}: 2 ephemeral nodes were left after all contenders had released\n"),
+        "! orphans: predecessor-watch, 4 contenders: 2 nodes were left after all contenders had released, "
+            .to_owned(),
         format!("! not undone: {of}: fault 1 (freeze holder on contender 3 (holder)): no permission\n"),
     ] {
         assert!(shown.contains(&note), "{note}\n{shown}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::support::cards;
 use zklockbench_core::catalog::ParamValue;
 use zklockbench_scenario::{
-    Arrivals, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Popularity, Preview, Step, Stop,
-    TraceArrival, TrialPlan, parse, parse_with_traces,
+    Arrivals, Columns, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Popularity, Preview,
+    Step, Stop, TraceArrival, TrialPlan, parse, parse_with_traces,
 };
 
 const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
@@ -398,7 +398,7 @@ fn replayed(lines: &str) -> Result<Parsed, String> {
         "{HEAD}contenders = 2\nload = \"open\"\narrivals = {{ replay = \"a.csv\" }}\nrepetitions = 2\nlocks = 5\n{lines}"
     );
     let held = Some(Duration::from_millis(100));
-    let traces = |file: &std::path::Path| match file.to_str() {
+    let traces = |file: &std::path::Path, _: &Columns| match file.to_str() {
         Some("a.csv") => Ok(vec![
             TraceArrival { at_us: 0, lock: Some(4), hold: held },
             TraceArrival { at_us: 1_000_000, lock: Some(4), hold: None },
@@ -438,7 +438,7 @@ fn a_replay_with_too_many_locks_or_a_wrong_file_is_reported_with_its_position() 
     let text = |file: &str| {
         format!("{HEAD}contenders = 2\nload = \"open\"\narrivals = {{ replay = \"{file}\" }}\nlocks = 1\n")
     };
-    let traces = |file: &std::path::Path| match file.to_str() {
+    let traces = |file: &std::path::Path, _: &Columns| match file.to_str() {
         Some("a.csv") => Ok(vec![TraceArrival { at_us: 0, lock: Some(4), hold: None }]),
         Some("empty.csv") => Ok(Vec::new()),
         _ => Err("b.csv line 3: wrong; mend it".to_owned()),

@@ -19,6 +19,7 @@ fn around(middle: f64) -> Predicted {
 
 fn prediction(p99: f64) -> Prediction {
     Prediction {
+        won_share: None,
         wait_p50: around(p99 / 50.0),
         wait_p99: around(p99),
         wait_p999: around(1.5 * p99),
@@ -157,6 +158,7 @@ pub fn plan() -> PlanFile {
             round_trip: Some(Duration::from_millis(5)),
             session_timeout: None,
             scenario: None,
+            only_tries: false,
             objective: objective("wait.p99 < 500ms").unwrap(),
         },
         host: Some(host),

@@ -213,6 +213,7 @@ fn observed(trace: Option<Trace>) -> Observed {
 pub fn patience(limit: Option<Duration>) -> Patience {
     Patience {
         deadline: limit.map(|limit| clock::now() + clock::micros(limit)),
+        tries_once: false,
         clock: DeadlineClock::default(),
         cancel: CancellationToken::new(),
         gauge: WaitGauge::default(),

@@ -24,8 +24,9 @@ pub fn judge(trial: &mut Trial) {
     {
         trial.unchecked.push(format!("what the contenders did cannot be judged to its end: {error}"));
     }
-    // Only open arrivals, which do not wait for a free contender, can pile up.
-    if let Some(steady) = trial.steady.as_mut().filter(|_| trial.arrived.is_some()) {
+    // Only open arrivals, which do not wait for a free contender, can pile up; tries do not.
+    let piles_up = trial.arrived.is_some() && !trial.spec.only_tries();
+    if let Some(steady) = trial.steady.as_mut().filter(|_| piles_up) {
         steady.queue = Some(steady.growth());
     }
     trial.judged = Parts {
@@ -84,9 +85,15 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         uncertain: sum(|lock| lock.uncertain).count,
         longest_unsafe_us: zombies.longest_us,
     };
-    let KeptOut { entries, waited, .. } = judgement.kept_out;
-    let seen_inside = judgement.kept_out.as_many_as();
-    trial.evidence = Evidence { entries, waited, seen_inside, ..trial.evidence };
+    // A lock that does not exclude lets in a try that holders should have refused.
+    let refused = if trial.spec.only_tries() { judgement.refused } else { KeptOut::default() };
+    let kept_out = judgement.kept_out + refused;
+    trial.evidence = Evidence {
+        entries: judgement.kept_out.entries,
+        waited: kept_out.waited,
+        seen_inside: kept_out.as_many_as(),
+        ..trial.evidence
+    };
 }
 
 /// The verdict, or *unknown* if others interfered with the trial: no lock can keep others from deleting its
@@ -211,7 +218,7 @@ fn too_little(trial: &Trial) -> Option<String> {
         };
         return Some(format!("no acquisition in the measured phase{beside}; use a longer one"));
     }
-    let all = counted(measured, "acquisition", "acquisitions");
+    let all = trial.checkable();
     if checked == 0 && evidence.waited == 0 {
         return Some(format!(
             "too little evidence: no contender was seen waiting in {all}; use a longer hold, more contenders \

@@ -17,6 +17,7 @@ use zklockbench_core::locked::locked;
 use zklockbench_ensemble::fault::{
     Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
 };
+use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{Leader, Processes};
 use zklockbench_record::history::SessionState;
 use zklockbench_record::{Election, FaultRecord};
@@ -29,6 +30,8 @@ use zklockbench_zk::gate::Gate;
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Maximum time from a driver's last data on the wire to the grant that they were about.
+const GRANTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ContenderStates<'a> {
     shared: &'a Shared,
@@ -77,6 +80,14 @@ impl Contenders for ContenderStates<'_> {
 
     fn session(&self, contender: usize) -> Option<SessionKey> {
         self.control(contender).session()
+    }
+
+    fn bypasses(&self, contender: usize, proxy: &Proxy) -> bool {
+        let control = self.control(contender);
+        let Some(session) = control.session() else { return false };
+        let served = control.served_at();
+        let passed = proxy.last_passed(contender, session.id());
+        passed.is_none_or(|passed| served > passed + clock::micros(GRANTED_WITHIN))
     }
 
     fn is_being_closed(&self, contender: usize, session: i64) {

@@ -252,6 +252,7 @@ impl Contender {
                 .spec
                 .acquire_timeout
                 .map(|limit| self.control.clock.now() + clock::micros(limit)),
+            tries_once: self.shared.spec.only_tries(),
             clock: self.control.clock.clone(),
             cancel: self.shared.signals.drain.clone(),
             gauge: self.shared.gauge.clone(),
@@ -319,6 +320,9 @@ impl Contender {
     ) {
         if let Some((wire, _)) = &self.shared.wire {
             wire.granted(self.id);
+        }
+        if session.stands_for_another() {
+            self.control.served(held.told.granted.unwrap_or_else(clock::now));
         }
         let entry = self.recorder.enter(session, &held, attempt);
         let ordering = self.orders_hold(session, &held);

@@ -16,23 +16,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use futures_util::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
-use zookeeper_client::{Client, Stat};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use zookeeper_client::Client;
 
 use super::counters::NearEnd;
-use super::lock_state::LockState;
 use super::shared::Shared;
-use super::workspace::{AT_ONCE, open, walk};
+use super::workspace::open;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_core::units::{contenders, counted};
 use zklockbench_locks::longest_pause;
-use zklockbench_record::{ServerCounters, Standstill, Stuck, Trial};
+use zklockbench_record::{ServerCounters, Standstill, Stuck};
 use zklockbench_scenario::TrialSpec;
 use zklockbench_zk::{CaughtUp, Target, admin, sequence_of};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-const ORPHAN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of acquisitions by others, per contender, that a waiter must tolerate.
 const TURNS_BY_OTHERS: u64 = 20;
 const OUTAGE_POLL_INTERVAL: Duration = Duration::from_millis(25);
@@ -340,51 +338,6 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
         all.extend(admin::watches(server).await.unwrap_or_default());
     }
     all
-}
-
-/// Ephemeral nodes left below the trial's locks after all contenders released.
-#[derive(Debug, Default)]
-pub struct Orphans {
-    pub count: u64,
-    /// Path and session of the first ones.
-    pub named: Vec<String>,
-}
-
-impl Orphans {
-    fn add(&mut self, count: u64, named: impl IntoIterator<Item = String>) {
-        self.count += count;
-        self.named.extend(named.into_iter().take(Trial::ORPHANS_KEPT.saturating_sub(self.named.len())));
-    }
-}
-
-/// Finds ephemeral nodes left after all contenders released: a later contender would queue behind them. Nodes
-/// of abandoned sessions disappear with those, so the search is repeated until none is left, or until every
-/// such session must have ended. `None` if the ensemble did not answer.
-pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
-    let until = clock::now() + clock::micros(shared.settling().orphans);
-    let client = open(target).await.ok()?;
-    loop {
-        let now = CaughtUp::with(&client).await.ok()?;
-        let below = async |lock_state: &LockState| {
-            let mut left = Orphans::default();
-            let find = |path: &str, stat: &Stat| {
-                if stat.ephemeral_owner != 0 {
-                    left.add(1, [format!("{path} (session 0x{:x})", stat.ephemeral_owner)]);
-                }
-            };
-            walk(now, &lock_state.path, find).await.map(|()| left)
-        };
-        let counts = stream::iter(shared.lock_states.used()).map(below).buffer_unordered(AT_ONCE);
-        let sum = async |mut sum: Orphans, left: Orphans| {
-            sum.add(left.count, left.named);
-            Ok(sum)
-        };
-        let left = counts.try_fold(Orphans::default(), sum).await.ok()?;
-        if left.count == 0 || clock::now() > until {
-            return Some(left);
-        }
-        tokio::time::sleep(ORPHAN_POLL_INTERVAL).await;
-    }
 }
 
 /// Records the longest outage on the board while polled, with signs that are only visible meanwhile.

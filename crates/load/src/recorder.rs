@@ -12,6 +12,7 @@ use super::lock_state::LockState;
 use super::missing::MissingPart;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
+use super::timeouts;
 use zklockbench_core::catalog::{Holders, Mode, ParamValue};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
@@ -180,7 +181,7 @@ impl Recorder {
     /// Records that an acquire is about to be called.
     pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
         let Turn { intended, arrival, mode, hold } = turn;
-        let _ = (session.take_lag_us(), session.take_busy_us());
+        let _ = (session.take_lag_us(), session.take_busy_us(), session.take_requests());
         session.begins_anew();
         let called = clock::now();
         let claim = self.claim(mode);
@@ -357,6 +358,7 @@ impl Recorder {
                 acquired,
             ),
         }
+        timeouts::check(&shared.spec, &mut recorder, Measure::Overrun, attempt.called, acquired);
         if let Some(pipe_us) = entry.pipe_us {
             recorder.record(Measure::Pipe, counts_at, pipe_us);
         }
@@ -479,6 +481,9 @@ impl Recorder {
         state: HolderSession,
     ) {
         self.collect_notifications(session, false);
+        let mut recorder = self.observation.recorder.borrow_mut();
+        timeouts::check(&self.shared.spec, &mut recorder, Measure::ReleaseOverrun, called, now);
+        drop(recorder);
         match failure {
             None => self.observation.recorder.borrow_mut().record(
                 Measure::Release,
@@ -514,7 +519,14 @@ impl Recorder {
         now: Stamp,
         error: &AcquireError,
     ) {
-        self.write_unserved(attempt, now);
+        if self.shared.spec.only_tries() && *error == AcquireError::TimedOut {
+            self.write_failed_try(session, attempt, now);
+        } else {
+            self.write_unserved(attempt, now);
+        }
+        let mut recorder = self.observation.recorder.borrow_mut();
+        timeouts::check(&self.shared.spec, &mut recorder, Measure::Overrun, attempt.called, now);
+        drop(recorder);
         if !self.lock_state().is_held() {
             self.lock_state().unserved.gave_up(attempt.called, now);
         }
@@ -535,6 +547,18 @@ impl Recorder {
         if let AcquireError::Failed(failure) = error {
             self.error("acquire", failure);
         }
+    }
+
+    /// Records a try that did not get the lock. It waited for nothing, so it is no sample of a wait.
+    fn write_failed_try(&self, session: &Session, attempt: &Attempt, now: Stamp) {
+        let requests = session.take_requests();
+        let mut recorder = self.observation.recorder.borrow_mut();
+        if let Some(served) = attempt.served {
+            self.shared.open.iter().for_each(|arrivals| arrivals.not_served(served.number));
+            recorder.record(Measure::Lateness, attempt.intended, attempt.lateness_us(served));
+        }
+        recorder.record(Measure::FailedTry, now, now.saturating_sub(attempt.called));
+        recorder.count(now, |counts| counts.failed_try_requests += requests);
     }
 
     /// Records a wait that ended without the lock, as a lower bound of its length. Time after the measured

@@ -347,6 +347,8 @@ pub struct Control {
     /// Orders to die in the middle of an activity, and to come back as a new process.
     pub crashes: Arc<CrashOrders>,
     waits_since: AtomicU64,
+    /// Time of the last grant by a driver; 0 before the first.
+    served_at: AtomicU64,
     lock: AtomicUsize,
     key: Mutex<Option<SessionKey>>,
     /// All sessions that the contender has had.
@@ -407,6 +409,14 @@ impl Control {
 
     pub fn waits_no_longer(&self) {
         self.waits_since.store(0, Ordering::Release);
+    }
+
+    pub fn served(&self, at: Stamp) {
+        self.served_at.store(at, Ordering::Release);
+    }
+
+    pub fn served_at(&self) -> Stamp {
+        self.served_at.load(Ordering::Acquire)
     }
 
     pub fn waiting_since(&self) -> Option<Stamp> {

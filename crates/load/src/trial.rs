@@ -21,6 +21,7 @@ use super::counters::{self, NearEnd};
 use super::drivers::Drivers;
 use super::health::Vitals;
 use super::keeper::{Following, Keeper};
+use super::orphans::{self, Orphans};
 use super::rendezvous::{Meeting, Rendezvous};
 use super::shared::{Board, LAST_TURNS, Shared};
 use super::worker::{Share, ThreadRecord};
@@ -151,7 +152,7 @@ struct ObservedLoad {
     given_up: Stamp,
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
-    orphans: Option<progress::Orphans>,
+    orphans: Option<Orphans>,
     nodes_left: Option<NodesLeft>,
     /// Lock directories whose counter is near its end.
     near_end: Vec<NearEnd>,
@@ -226,6 +227,7 @@ impl<'a> Conductor<'a> {
     async fn observe_load(&mut self) -> ObservedLoad {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
+        let beside = orphans::Before::of(&environment.target, environment.workspace.root()).await;
         let meeting = self.come_to(Meets::Connected).await;
         // Earlier requests are not in the servers' counts from here on.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
@@ -239,7 +241,7 @@ impl<'a> Conductor<'a> {
         let met = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let after = accounting::read_at_rest(servers, namespace);
         let (after, ()) = join(after, self.elections.look_once()).await;
-        let orphans = self.orphans().await;
+        let orphans = self.orphans(&beside).await;
         let nodes_left = self.nodes_left().await;
         let near_end = self.counters_near_end().await;
         self.go_on_from(meeting).await;
@@ -355,12 +357,14 @@ impl<'a> Conductor<'a> {
         Ok(took)
     }
 
-    async fn orphans(&self) -> Option<progress::Orphans> {
-        let asks = self.shared.has_faults() || !self.stuck.is_empty();
-        if !asks || self.is_lost() || !self.shared.slice.leads() {
+    async fn orphans(&self, before: &orphans::Before) -> Option<Orphans> {
+        let Environment { target, workspace, .. } = self.environment;
+        let is_ended = self.cut_short.is_none() || self.shared.has_faults() || !self.stuck.is_empty();
+        let is_other = self.shared.entry.card.other_system().is_some();
+        if !is_ended || is_other || self.is_lost() || !self.shared.slice.leads() {
             return None;
         }
-        progress::find_orphans(&self.shared, &self.environment.target).await
+        orphans::find(&self.shared, target, workspace.root(), before).await
     }
 
     async fn nodes_left(&self) -> Option<NodesLeft> {

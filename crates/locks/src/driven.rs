@@ -17,6 +17,8 @@ use zklockbench_zk::{Failure, Session, sequence_of};
 /// Largest whole number that a driver may use.
 const MOST: u64 = 1 << 53;
 const LEASES_MOST: u64 = 1_000;
+/// Shortest timeout that is not a try.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// Parameter with the number of leases that each acquire takes, named as in this suite's own semaphores.
 pub const PERMITS: &str = "permits";
 
@@ -244,11 +246,15 @@ impl Strategy for Driven {
             Mode::Read if link.abilities().modes.contains(&WantedMode::Read) => WantedMode::Read,
             Mode::Read | Mode::Write => WantedMode::Write,
         };
-        let left =
-            |deadline: clock::Stamp| Duration::from_micros(deadline.saturating_sub(patience.clock.now()));
+        let left = |deadline: clock::Stamp| match patience.tries_once {
+            true => Duration::ZERO,
+            // Less than a millisecond must not become a try.
+            false => Duration::from_micros(deadline.saturating_sub(patience.clock.now())).max(SHORTEST),
+        };
         session.is_passed_by();
         // The driver keeps the time, and every wait gets one answer, even if cancelled.
-        let shown = Patience { deadline: None, cancel: CancellationToken::new(), ..patience.clone() };
+        let cancel = CancellationToken::new();
+        let shown = Patience { deadline: None, tries_once: false, cancel, ..patience.clone() };
         let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };
         match shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await? {
             Ok(granted) => Ok(self.held(&link, granted)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -84,6 +85,8 @@ impl DeadlineClock {
 pub struct Patience {
     /// End of the wait; `None` for never.
     pub deadline: Option<Stamp>,
+    /// Whether the acquire must not wait at all: it gets the lock at once, or ends as timed out.
+    pub tries_once: bool,
     pub clock: DeadlineClock,
     /// Ends the wait at once.
     pub cancel: CancellationToken,
@@ -93,6 +96,11 @@ pub struct Patience {
 impl Patience {
     /// Waits for something. Only waits are cut short, never a request that was sent.
     pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Result<T, Ended> {
+        if self.tries_once {
+            let is_cancelled = self.cancel.is_cancelled();
+            let ready = if is_cancelled { Err(Ended::Cancelled) } else { Ok(awaited.now_or_never()) };
+            return ready?.ok_or(Ended::TimedOut);
+        }
         let _waiting = self.gauge.enter();
         tokio::select! {
             biased;
@@ -201,7 +209,7 @@ impl Flag {
 
     /// Returns at the next check of the flag, which is already set.
     pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Result<(), Ended> {
-        match self.0 {
+        match self.0.filter(|_| !patience.tries_once) {
             Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,
             None => Ok(()),
         }
@@ -252,6 +260,18 @@ mod tests {
         assert_eq!((ended, waiting.is_over()), (Err(Ended::TimedOut), true));
         let endless = Patience { deadline: None, ..waiting };
         assert_eq!(endless.wait(std::future::ready(1)).await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn try_takes_only_what_is_ready() {
+        let try_once = Patience { tries_once: true, ..Patience::default() };
+        assert_eq!(try_once.wait(std::future::ready(1)).await, Ok(1));
+        assert_eq!(try_once.wait(std::future::pending::<()>()).await, Err(Ended::TimedOut));
+        assert_eq!(try_once.sleep(Duration::from_secs(3_600)).await, Err(Ended::TimedOut));
+        let flag = Flag(Some(Duration::from_secs(3_600)));
+        assert_eq!(flag.noticed(clock::now(), &try_once).await, Ok(()), "the flag is set already");
+        try_once.cancel.cancel();
+        assert_eq!(try_once.wait(std::future::ready(1)).await, Err(Ended::Cancelled));
     }
 
     #[tokio::test]

@@ -178,6 +178,11 @@ const fn count(name: &'static str, better: Better) -> FigureEntry {
     FigureEntry::new(FigureKind::Count, name, Unit::Amount, better)
 }
 
+/// Median time of a try that does not get the lock.
+pub static FAILED_TRY_P50: FigureEntry =
+    latency("failed try p50", Measure::FailedTry, Statistic::percent(50), 4)
+        .explained("from the call of a try to its return without the lock");
+
 /// Defines the entries, each with its description, and the list of all.
 macro_rules! figures {
     ($($(#[doc = $what:literal])+ $id:ident = $entry:expr;)*) => {
@@ -222,6 +227,25 @@ figures! {
             missing: "no trial measured a throughput",
         })
         .tracked();
+    /// Share of the tries that got the lock; only for acquires that never wait.
+    WON_SHARE = share("won_share", Better::Higher)
+        .read(|trial| {
+            let (won, failed) = (trial.measured.acquired(), trial.failed_tries());
+            ratio(won, won + failed).filter(|_| trial.spec.only_tries())
+        })
+        .column_in_percent("won", 1)
+        .explained("share of the tries that got the lock");
+    /// Requests of a try that did not get the lock.
+    REQUESTS_PER_FAILED_TRY = amount("requests_per_failed_try", Better::Lower)
+        .read(|trial| ratio(trial.measured.failed_try_requests, trial.failed_tries()).filter(|_| is_seen(trial)))
+        .column("requests/failed try", 4);
+    /// Acquisitions per second if tries kept the locks busy all the time: the number of locks divided by the mean time of
+    /// an acquire, its hold and its release. Only for acquires that never wait.
+    SATURATION = rate("saturation", Better::Higher)
+        .read(saturation)
+        .stored_as("saturation_per_s")
+        .column("saturation/s", 5)
+        .explained("acquisitions per second if tries kept the locks busy all the time");
     /// Due arrivals per second of an open load: the throughput if all were served in time.
     OFFERED = rate("offered", Better::Neither)
         .read(|trial| trial.arrived.and_then(|arrived| per_second(arrived.offered, trial.measured_us)))
@@ -378,6 +402,16 @@ figures! {
     BLOCKED_BEYOND_LIMIT = FigureEntry::new(FigureKind::Ratio, "blocked_beyond_limit", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.limited_holds?.longest_blocked_us as f64))
         .stored_as("blocked_beyond_limit_us");
+    /// Acquires that outlived their timeout, by more than a tenth of it (at least 100 ms; a try: by more than 1 s).
+    OVERRAN = count("overran", Better::Lower).read(|trial| overran(trial, Measure::Overrun));
+    /// Releases that took longer than the acquire timeout, by more than a tenth of it (at least 100 ms).
+    RELEASES_OVERRAN = count("releases_overran", Better::Lower).read(|trial| overran(trial, Measure::ReleaseOverrun));
+    /// Nodes left after all contenders released, in the whole trial: ephemeral and numbered ones in the locks'
+    /// directories, and all beside them below the run's directory.
+    ORPHANS = count("orphans", Better::Lower).read(|trial| whole(trial.orphans?));
+    /// `orphans` per acquisition of the whole trial.
+    ORPHANS_PER_ACQUISITION = amount("orphans_per_acquisition", Better::Lower)
+        .read(|trial| ratio(trial.orphans?, trial.whole.acquired()));
     /// Watches still set on the servers after the load ended and all contenders released; missing if a server
     /// did not answer.
     WATCHES_LEFT = count("watches_left", Better::Lower)
@@ -392,6 +426,19 @@ fn whole(count: u64) -> Option<f64> {
 /// A traffic count; `None` if some traffic was hidden, because the count would be too small.
 fn seen(trial: &Trial, count: fn(&Counts) -> u64) -> Option<f64> {
     is_seen(trial).then(|| count(&trial.measured) as f64)
+}
+
+/// Number of calls that outlived the acquire timeout; `None` if there is none.
+fn overran(trial: &Trial, measure: Measure) -> Option<f64> {
+    trial.spec.acquire_timeout?;
+    whole(trial.histograms.get(&measure).map_or(0, |samples| samples.len()))
+}
+
+fn saturation(trial: &Trial) -> Option<f64> {
+    trial.utilisation.filter(|_| trial.spec.only_tries())?;
+    let parts = [Measure::Uncontended, Measure::Hold, Measure::Release];
+    let busy_us: f64 = parts.iter().map(|part| Some(trial.latency(*part)?.mean_us)).sum::<Option<f64>>()?;
+    (busy_us > 0.0).then(|| trial.spec.locks as f64 * 1e6 / busy_us)
 }
 
 fn per_acquisition(trial: &Trial, amount: fn(&Sent) -> u64) -> Option<f64> {

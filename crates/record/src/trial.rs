@@ -229,8 +229,9 @@ pub struct Trial {
     pub wrong_holds: Vec<String>,
     /// Contenders that did not get the lock although everything had healed.
     pub stuck: Vec<Stuck>,
-    /// Ephemeral nodes left after all contenders released. Only checked in trials with faults or stuck
-    /// contenders.
+    /// Nodes left after all contenders released: ephemeral and numbered ones in the locks' directories, and all
+    /// beside them below the run's directory. Older versions only checked the ephemeral ones in the locks'
+    /// directories, in trials with faults or stuck contenders.
     pub orphans: Option<u64>,
     /// Path and session of the first [`Trial::ORPHANS_KEPT`] orphans. Older versions did not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -334,15 +335,28 @@ impl Trial {
         held.min_by_key(|trial| trial.checked())
     }
 
-    /// Number of checked acquisitions: at most those of the measured phase, however many the warm-up adds.
+    /// Number of checked acquisitions, or tries: at most those of the measured phase, however many the warm-up adds.
     pub fn checked(&self) -> u64 {
-        self.evidence.catchable().min(self.measured.acquired())
+        self.evidence.catchable().min(self.measured.acquired() + self.failed_tries())
+    }
+
+    /// Acquires of the measured phase that only tried, and did not get the lock.
+    pub fn failed_tries(&self) -> u64 {
+        if self.spec.only_tries() { self.timed_out() } else { 0 }
+    }
+
+    /// Number of acquisitions, or tries, that could have been checked, as text.
+    pub fn checkable(&self) -> String {
+        let acquired = self.measured.acquired();
+        match self.spec.only_tries() {
+            true => counted(acquired + self.failed_tries(), "try", "tries"),
+            false => counted(acquired, "acquisition", "acquisitions"),
+        }
     }
 
     /// Evidence in one line: number of checked acquisitions, and the error rate that they exclude.
     pub fn describe_evidence(&self) -> String {
-        let all = counted(self.measured.acquired(), "acquisition", "acquisitions");
-        format!("{} of {all} checked; {}", self.checked(), excluded(self.checked()))
+        format!("{} of {} checked; {}", self.checked(), self.checkable(), excluded(self.checked()))
     }
 
     /// Distribution of a measure's samples, including unserved waits.

@@ -145,13 +145,12 @@ fn arrived() -> Vec<Column> {
 }
 
 fn broken() -> Vec<Column> {
-    let of: [Of<Trial, Option<u64>>; 8] = [
+    let of: [Of<Trial, Option<u64>>; 7] = [
         ("faults", |t| u64::try_from(t.faults.len()).ok()),
         ("faults_proved", |t| u64::try_from(t.faults_proved()).ok()),
         ("longest_gap_us", Trial::longest_gap_us),
         ("longest_recovery_us", Trial::longest_recovery_us),
         ("stuck", |t| u64::try_from(t.stuck.len()).ok()),
-        ("orphans", |t| t.orphans),
         ("stale_writes", |t| Some(t.fencing.stale)),
         ("stale_writes_rejected", |t| Some(t.fencing.stale_rejected)),
     ];
@@ -161,6 +160,7 @@ fn broken() -> Vec<Column> {
     };
     let columns = of.into_iter().map(|(name, value)| maybe(name, under_faults(value)));
     let rest = [
+        maybe("orphans", |t| t.trial.orphans),
         known("zombies", |t| t.trial.excused.zombies),
         known("uncertain", |t| t.trial.excused.uncertain),
         known("longest_unsafe_us", |t| t.trial.excused.longest_unsafe_us),

@@ -35,6 +35,7 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         warm_up(scenario),
         few_acquisitions(&trials),
         impatience(&trials),
+        tries_without_pause(&trials),
         idle_locks(scenario),
         session_timeout(scenario),
         burst(scenario, &trials),
@@ -94,13 +95,26 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
 }
 
 fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
-    let waiting = trials.iter().max_by_key(|trial| trial.estimated_wait())?;
+    let waiting =
+        trials.iter().filter(|trial| !trial.only_tries()).max_by_key(|trial| trial.estimated_wait())?;
     let (timeout, wait) = (waiting.acquire_timeout?, waiting.estimated_wait());
     let (label, with) = (&waiting.strategy.label, contenders(waiting.contenders));
     let message =
         format!("`{label}` with {with} will often time out: waits are about {}", format_duration(wait));
     let help = "use a longer `acquire_timeout`, unless timeouts are the point";
     (wait > timeout).then(|| advice("acquire_timeout", message, help))
+}
+
+/// Warns that contenders of a closed load repeat failed tries at once, and keep the servers busy with them.
+fn tries_without_pause(trials: &[TrialSpec]) -> Option<Advice> {
+    let spins =
+        |trial: &&TrialSpec| trial.load == Load::Closed && trial.only_tries() && trial.mean_think().is_zero();
+    let TrialSpec { strategy, .. } = trials.iter().find(spins)?;
+    let message = format!(
+        "contenders of `{}` repeat a failed try at once, and load the servers with tries",
+        strategy.label
+    );
+    Some(advice("acquire_timeout", message, "add a pause such as think = \"100ms\", or use load = \"open\""))
 }
 
 fn idle_locks(scenario: &Scenario) -> Option<Advice> {
@@ -166,9 +180,9 @@ fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
 
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
-    // A fresh lock has no queue.
-    let shared = trials.iter().filter(|trial| !trial.fresh_locks);
-    let alone = shared.filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
+    // A fresh lock and tries have no queue.
+    let queues = trials.iter().filter(|trial| !trial.fresh_locks && !trial.only_tries());
+    let alone = queues.filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
     let offered = alone
         .filter_map(Offered::of)
         .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;
@@ -209,7 +223,9 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
 
 /// Warns if a pool of sessions is too small even for holds without any wait.
 fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
-    let busy = |trial: &TrialSpec| Some((trial.contenders, Offered::of(trial)?.busy_sessions(HANDOFF)));
+    // A failed try keeps no session busy.
+    let waits = |trial: &TrialSpec| Offered::of(trial).filter(|_| !trial.only_tries());
+    let busy = |trial: &TrialSpec| Some((trial.contenders, waits(trial)?.busy_sessions(HANDOFF)));
     let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;
     let (count, busy) =
         trials.iter().filter_map(busy).max_by(|one, other| short(one).total_cmp(&short(other)))?;

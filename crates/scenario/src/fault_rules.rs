@@ -205,7 +205,9 @@ fn needed_key(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
     let needed = field(Section::Top, fault.card.needs_key?)?;
     let message = format!("without `{}` there is nothing for `{}` to act on", needed.name, fault.card.name);
     let help = format!("add a line such as {} at the top", needed.example());
-    (!file.places.has(needed.name)).then(|| sink.error(fault.span.clone(), message, help))
+    let only_tries = needed.name == "acquire_timeout"
+        && file.said.acquire_timeout.is_some_and(|timeout| timeout.0.is_zero());
+    (only_tries || !file.places.has(needed.name)).then(|| sink.error(fault.span.clone(), message, help))
 }
 
 /// Faults begin and end within the measured phase.

@@ -207,10 +207,11 @@ pub(super) struct Top {
     /// Session timeout that contenders request.
     #[schemars(extend("x-default" = r#""10s""#, "x-example" = r#""10s""#, "x-also" = "timeout session"))]
     pub(super) session_timeout: Lasts<200, 600_000>,
-    /// How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.
+    /// How long an acquire may take before it counts as timed out. With `0s` it only tries: it gets the lock at once or
+    /// leaves ([workloads](../workloads.md#try-locks)). Not scaled by `time_scale`.
     #[schemars(extend("x-absent" = "an acquire waits forever", "x-example" = r#""30s""#))]
     #[schemars(extend("x-also" = "lock_timeout wait_timeout max_wait"))]
-    pub(super) acquire_timeout: Lasts<1, WEEK>,
+    pub(super) acquire_timeout: Lasts<0, WEEK>,
     /// How long a batch, or a measured phase that ends by acquisitions, goes on without any
     /// acquisition before the run gives up and the trial is partial. The longest hold and think
     /// times, strategies' intervals and faults come on top. Not scaled by `time_scale`.

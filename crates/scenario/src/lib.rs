@@ -2,6 +2,7 @@
 
 mod advice;
 mod arrivals;
+mod columns;
 mod diagnostic;
 mod distribution;
 mod document;
@@ -10,6 +11,7 @@ mod faults;
 pub mod fields;
 mod file;
 pub mod gate;
+mod holds;
 mod model;
 mod parse;
 mod plan;
@@ -26,11 +28,13 @@ mod value;
 
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
+pub use columns::{Columns, TimeUnit};
 pub use diagnostic::{
     Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written, did_you_mean, nearest,
 };
 pub use distribution::{Distribution, MeasuredTimes};
 pub use document::Catalog;
+pub use holds::holds_from_text;
 pub use model::{
     ClientKind, DISTANCE_NOTE, DriverProcesses, EnsembleChoice, InDoubt, Load, OnLost, Order, Precision,
     RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec, distance, each_way,

@@ -351,6 +351,12 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
+    /// Whether an acquire never waits: it gets the lock at once, or leaves.
+    pub fn only_tries(&self) -> bool {
+        let has_no_time = self.acquire_timeout.is_some_and(|timeout| timeout.is_zero());
+        has_no_time || self.strategy.params.get("blocking") == Some(&ParamValue::Bool(false))
+    }
+
     /// Whether a steady state ends its warm-up, and not the clock alone.
     pub fn has_open_end(&self) -> bool {
         let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, Error};
 
+use super::columns::Columns;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Catalog, Document};
 use super::fields::{Section, field};
@@ -41,7 +42,8 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
 
 /// Parses a scenario file; `file_name` appears only in messages.
 pub fn parse(file_name: &str, text: &str, catalog: &Catalog) -> Result<Parsed, Diagnostics> {
-    let nothing = |file: &Path| Err(format!("{} is not read here; leave the replay out", file.display()));
+    let nothing =
+        |file: &Path, _: &Columns| Err(format!("{} is not read here; leave the replay out", file.display()));
     parse_with_traces(file_name, text, catalog, &nothing)
 }
 

@@ -354,6 +354,9 @@ impl TrialSpec {
 
     /// Time to serve the arrivals that still wait when the measured phase of an open load ends.
     fn backlog(&self, busy: f64) -> f64 {
+        if self.only_tries() {
+            return 0.0;
+        }
         let most = self.load.open().map_or(0.0, |open| open.backlog_at_most.as_secs_f64());
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }

@@ -171,9 +171,18 @@ fn deserialized<T: DeserializeOwned>(table: DeTable<'_>) -> Result<T, Error> {
     T::deserialize(Deserializer::from(Spanned::new(0..0, table)))
 }
 
-/// Expands short forms: a number into a list of one, a duration into a distribution.
+/// Expands short forms: a number into a list of one, a duration into a distribution, a path into a replayed file.
 fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
     let long = match (key, value.get_ref()) {
+        ("arrivals", DeValue::Table(parts)) => {
+            let spelt_out = parts.iter().map(|(name, part)| {
+                let is_path = name.get_ref() == "replay" && part.get_ref().is_str();
+                let file = || (Spanned::new(part.span(), "file".into()), part.clone());
+                let long = || Spanned::new(part.span(), DeValue::Table([file()].into_iter().collect()));
+                (name.clone(), if is_path { long() } else { part.clone() })
+            });
+            DeValue::Table(spelt_out.collect())
+        }
         (_, DeValue::Table(_)) | ("contenders", DeValue::Array(_)) => return value.clone(),
         ("hold" | "think", _) => {
             let entry = (Spanned::new(value.span(), "fixed".into()), value.clone());

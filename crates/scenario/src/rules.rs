@@ -163,6 +163,11 @@ fn queues(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 /// The last of a batch waits for the holds of all others; a shorter timeout cannot be met.
 fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (timeout, value) = (file.said.acquire_timeout?.0, file.places.value("acquire_timeout")?);
+    if timeout.is_zero() {
+        let message = "in a batch each contender acquires once, so none may only try";
+        sink.error(value, message, "leave `acquire_timeout` out, or use load = \"closed\"");
+        return None;
+    }
     let Times(hold) = file.said.hold.as_ref().filter(|_| file.clients.is_empty())?;
     let shortest = match hold {
         Distribution::Fixed(hold) => *hold,

@@ -8,9 +8,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::arrivals::{Arrivals, Popularity, Replay, Step, TraceArrival};
+use super::columns::Columns;
 use super::distribution::{Distribution, MeasuredTimes};
 use super::file::{DAY, ONE, WEEK};
-use super::value::{Is, Number, Time, Wrong, written, wrong};
+use super::value::{ColumnName, Is, Number, Time, Unit, Wrong, written, wrong};
 
 type Drawn = Is<Time<0, DAY>>;
 
@@ -104,9 +105,53 @@ pub(super) enum Process {
     #[schemars(extend("x-example" = r#"{ steps = [{ rate = 10, for = "5s" }, { rate = 40, for = "5s" }] }"#))]
     Steps(#[schemars(length(min = 1))] Vec<RateStep>),
     /// as a file has them: CSV with `time`, `lock` and `hold`, or a history of this suite (`*.jsonl`);
-    /// [workloads](../workloads.md#replay) describes the format
+    /// [workloads](../workloads.md#replay) describes the format, and how to name other columns
     #[schemars(extend("x-example" = r#"{ replay = "trace.csv" }"#))]
-    Replay(String),
+    Replay(ReplayedFile),
+}
+
+/// A file of arrivals: its path alone, or with its columns.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ReplayedFile(ReplayParts);
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "the path of a file, or a table of `file` and its columns")]
+#[schemars(inline)]
+struct ReplayParts {
+    file: String,
+    time_column: Option<Is<ColumnName>>,
+    lock_column: Option<Is<ColumnName>>,
+    hold_column: Option<Is<ColumnName>>,
+    time_unit: Option<Is<Unit>>,
+    hold_unit: Option<Is<Unit>>,
+}
+
+impl ReplayParts {
+    fn columns(&self) -> Columns {
+        let name = |column: &Option<Is<ColumnName>>| column.as_ref().map(|column| column.0.clone());
+        Columns {
+            time: name(&self.time_column),
+            lock: name(&self.lock_column),
+            hold: name(&self.hold_column),
+            time_unit: self.time_unit.map(|unit| unit.0),
+            hold_unit: self.hold_unit.map(|unit| unit.0),
+        }
+    }
+}
+
+impl JsonSchema for ReplayedFile {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "replayed file".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "string" }, ReplayParts::json_schema(generator)] })
+    }
 }
 
 /// A rate that may be 0.
@@ -123,7 +168,7 @@ pub(super) struct RateStep {
 
 /// Reads a file of arrivals that a scenario names, in order of time; the error has the file, the line and what is wrong there.
 /// This crate itself opens no files.
-pub type ReadTrace<'r> = &'r dyn Fn(&Path) -> Result<Vec<TraceArrival>, String>;
+pub type ReadTrace<'r> = &'r dyn Fn(&Path, &Columns) -> Result<Vec<TraceArrival>, String>;
 
 impl Process {
     pub(super) fn name(&self) -> &'static str {
@@ -163,13 +208,14 @@ impl Process {
                 let step = |step: RateStep| Step { rate: step.rate.0, lasts: step.lasts.0 };
                 Arrivals::Steps(steps.into_iter().map(step).collect())
             }
-            Self::Replay(file) => Arrivals::Replay(replay(file, traces)?),
+            Self::Replay(ReplayedFile(parts)) => Arrivals::Replay(replay(parts, traces)?),
         })
     }
 }
 
-fn replay(file: String, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
-    let trace = traces(Path::new(&file)).map_err(|problem| match problem.split_once("; ") {
+fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
+    let (columns, file) = (parts.columns(), parts.file);
+    let trace = traces(Path::new(&file), &columns).map_err(|problem| match problem.split_once("; ") {
         Some((message, help)) => wrong(message, help),
         None => wrong(problem, "write the path of a CSV file or of a history, relative to the scenario file"),
     })?;

@@ -3,21 +3,21 @@
 //! This module opens no files and knows no other format; readers of other formats pass arrivals to a [`TraceBuilder`].
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::BufRead;
 use std::time::Duration;
 
-use super::arrivals::TraceArrival;
-use super::diagnostic::did_you_mean;
+use csv::StringRecord;
 
+use super::arrivals::TraceArrival;
+use super::columns::{Columns, Delimited, Numbers, TimeUnit, find, options_of_program, usual};
+use super::diagnostic::did_you_mean;
 use super::file::CONTENDERS_MAX;
 use zklockbench_core::clock::micros;
-use zklockbench_core::units::{format_duration, parse_duration, shown};
+use zklockbench_core::units::{format_duration, shown};
 
 /// Longest time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
-/// Latest time in decimal seconds: later than any clock's, and exact in microseconds.
-const LATEST_S: f64 = 4e9;
 /// Most arrivals of a file.
 const ROWS_MAX: usize = 5_000_000;
 const COLUMNS: [&str; 3] = ["time", "lock", "hold"];
@@ -25,6 +25,8 @@ const COLUMNS: [&str; 3] = ["time", "lock", "hold"];
 /// Collects arrivals one after the other. Errors name the line, what is wrong with it and, after `; `, what to do.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
+    /// Whether arrivals may be added in any order.
+    sorts: bool,
     first_us: u64,
     arrivals: Vec<TraceArrival>,
     /// Each lock's number in order of appearance, and its first line.
@@ -43,19 +45,30 @@ impl TraceBuilder {
                 "line {line}: these are more than {ROWS_MAX} arrivals; leave a part of the file out"
             ));
         }
+        let at_us = if self.sorts { at_us } else { self.since_first(line, at_us)? };
+        let lock = lock.map(|name| self.number_of(name, line)).transpose()?;
+        self.arrivals.push(TraceArrival { at_us, lock, hold: None });
+        Ok(number)
+    }
+
+    fn since_first(&self, line: u64, at_us: u64) -> Result<u64, String> {
         let before = self.arrivals.last().map_or(0, |last| last.at_us);
         let Some(since) = at_us.checked_sub(self.first_us).filter(|since| *since >= before) else {
             return Err(format!(
                 "line {line}: its time is before that of the line before; sort the lines by time"
             ));
         };
-        if since > micros(LONGEST) {
-            let after = format_duration(Duration::from_micros(since));
-            return Err(format!("line {line}: {after} after the first; a replay takes at most a week"));
+        within_a_week(line, since)
+    }
+
+    /// Sorts the arrivals by time, and counts their times from the first.
+    fn sort(&mut self) -> Result<(), String> {
+        self.arrivals.sort_by_key(|arrival| arrival.at_us);
+        let first_us = self.arrivals.first().map_or(0, |arrival| arrival.at_us);
+        for arrival in &mut self.arrivals {
+            arrival.at_us = within_a_week(1, arrival.at_us - first_us)?;
         }
-        let lock = lock.map(|name| self.number_of(name, line)).transpose()?;
-        self.arrivals.push(TraceArrival { at_us: since, lock, hold: None });
-        Ok(number)
+        Ok(())
     }
 
     pub fn held(&mut self, number: usize, hold: Duration) {
@@ -80,6 +93,9 @@ impl TraceBuilder {
 
     /// The arrivals. Locks keep their numbers if all are numbers; otherwise their names are numbered in order of appearance.
     pub fn finish(mut self) -> Result<Vec<TraceArrival>, String> {
+        if self.sorts {
+            self.sort()?;
+        }
         let written: Option<Vec<_>> = self
             .locks
             .iter()
@@ -100,24 +116,29 @@ impl TraceBuilder {
     }
 }
 
-/// The arrivals of a CSV file with a header.
-pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
-    let input = LineFeeds { input, after_return: false };
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
-    let header = reader.headers().map_err(|error| unreadable(&error))?.clone();
-    let [time, lock, hold] = columns(&header)?;
-    let mut trace = TraceBuilder::default();
-    let mut row = csv::StringRecord::new();
-    while reader.read_record(&mut row).map_err(|error| unreadable(&error))? {
-        let line = row.position().map_or(0, csv::Position::line);
-        let cell = |column: Option<usize>| column.and_then(|at| row.get(at)).filter(|text| !text.is_empty());
+fn within_a_week(line: u64, since_us: u64) -> Result<u64, String> {
+    if since_us <= micros(LONGEST) {
+        return Ok(since_us);
+    }
+    let after = format_duration(Duration::from_micros(since_us));
+    Err(format!("line {line}: {after} after the first; a replay takes at most a week"))
+}
+
+/// The arrivals of a text with cells, such as CSV. With named columns, others are ignored and the rows may have any order.
+pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<TraceArrival>, String> {
+    let mut table = Delimited::open(input, columns.have_header());
+    let places = Places::of(&table.header()?, columns)?;
+    let mut trace = TraceBuilder { sorts: columns.are_named(), ..TraceBuilder::default() };
+    while let Some(line) = table.next_row()? {
         let at = |problem: String| format!("line {line}: {problem}");
-        let due =
-            cell(time).ok_or_else(|| at("it has no time; write seconds since any moment".to_owned()))?;
-        let due = moment(due).map_err(|problem| at(format!("time {problem}")))?;
-        let number = trace.arrives(line, micros(due), cell(lock))?;
-        if let Some(text) = cell(hold) {
-            let hold = moment(text).map_err(|problem| at(format!("hold {problem}")))?;
+        let (column, numbers) = places.time;
+        let due = table.cell(column);
+        let due = due.ok_or_else(|| at("it has no time; write seconds since any moment".to_owned()))?;
+        let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
+        let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;
+        let Some((column, numbers)) = places.hold else { continue };
+        if let Some(text) = table.cell(column) {
+            let hold = table.time(text, numbers).map_err(|problem| at(format!("hold {problem}")))?;
             if hold > LONGEST_HOLD {
                 return Err(at(format!("hold `{}` is longer than a day; shorten it", shown(text, 60))));
             }
@@ -127,78 +148,62 @@ pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
     trace.finish()
 }
 
-/// The input with a line feed at the end of each line. The CSV reader also accepts carriage returns but counts line feeds, so a
-/// line after both would get the number of the one before.
-struct LineFeeds<R> {
-    input: R,
-    after_return: bool,
+/// Positions of the columns, and how their numbers are read.
+struct Places {
+    time: (usize, Numbers),
+    lock: Option<usize>,
+    hold: Option<(usize, Numbers)>,
 }
 
-impl<R: Read> Read for LineFeeds<R> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        loop {
-            let read = self.input.read(into)?;
-            let mut kept = 0;
-            for at in 0..read {
-                let byte = into[at];
-                if byte != b'\n' || !self.after_return {
-                    into[kept] = if byte == b'\r' { b'\n' } else { byte };
-                    kept += 1;
-                }
-                self.after_return = byte == b'\r';
-            }
-            if kept > 0 || read == 0 {
-                return Ok(kept);
-            }
+impl Places {
+    fn of(header: &StringRecord, columns: &Columns) -> Result<Self, String> {
+        if !columns.are_named() {
+            check_usual(header)?;
         }
-    }
-}
-
-fn columns(header: &csv::StringRecord) -> Result<[Option<usize>; 3], String> {
-    let mut places = [None; 3];
-    for (at, name) in header.iter().enumerate() {
-        let column = COLUMNS.iter().position(|column| *column == name);
-        let Some(place) = column.and_then(|column| places.get_mut(column)) else {
-            let otherwise = "the columns are `time`, `lock` and `hold`, and the first line names them";
-            let help = did_you_mean(name, COLUMNS, otherwise);
-            return Err(format!("line 1: unknown column `{}`; {help}", shown(name, 60)));
+        let Some((time, unit)) = find(header, columns.time.as_deref(), "time")? else {
+            let help = options_of_program(header).unwrap_or(NAME_COLUMNS.to_owned());
+            return Err(format!("line 1: there is no column `time`; {help}"));
         };
-        if place.replace(at).is_some() {
-            return Err(format!("line 1: two columns are named `{name}`; rename one of them"));
-        }
-    }
-    if places[0].is_none() {
-        return Err("line 1: there is no column `time`; name the columns in the first line".to_owned());
-    }
-    Ok(places)
-}
-
-/// Seconds as a decimal number, or a duration with its unit.
-fn moment(text: &str) -> Result<Duration, String> {
-    let wrong = || {
-        let text = shown(text, 60);
-        format!("`{text}` is neither a number of seconds nor a duration; write e.g. 1.25 or 1250ms")
-    };
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=LATEST_S).contains(&seconds) => {
-            Ok(Duration::from_micros((seconds * 1e6).round() as u64))
-        }
-        Ok(_) => Err(wrong()),
-        Err(_) => parse_duration(text).map_err(|_| wrong()),
+        let times = Numbers::in_or(columns.time_unit.or(unit), Numbers::BySize);
+        let usual = match columns.hold {
+            Some(_) => Numbers::Refused,
+            None => Numbers::In(TimeUnit::Seconds),
+        };
+        let holds = |unit: Option<TimeUnit>| Numbers::in_or(columns.unit_of_holds().or(unit), usual);
+        Ok(Self {
+            time: (time, times),
+            lock: find(header, columns.lock.as_deref(), "lock")?.map(|(at, _)| at),
+            hold: find(header, columns.hold.as_deref(), "hold")?.map(|(at, unit)| (at, holds(unit))),
+        })
     }
 }
 
-fn unreadable(error: &csv::Error) -> String {
-    let line = error.position().map_or(1, csv::Position::line);
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!(
-                "line {line}: {len} cells where the first line has {expected_len}; leave cells empty, not out"
-            )
+const NAME_COLUMNS: &str = "name the columns with --time-column, --hold-column and --time-unit";
+
+/// Refuses unknown columns and two columns of the same kind.
+fn check_usual(header: &StringRecord) -> Result<(), String> {
+    let mut found = [false; 3];
+    for name in header {
+        let column = COLUMNS.iter().position(|column| usual(name, column).is_some());
+        let Some(found) = column.and_then(|column| found.get_mut(column)) else {
+            return Err(unknown_column(&shown(name, 60), header));
+        };
+        if std::mem::replace(found, true) {
+            return Err(format!("line 1: two columns are named `{}`; rename one of them", shown(name, 60)));
         }
-        csv::ErrorKind::Utf8 { .. } => format!("line {line}: it is not UTF-8; save the file as UTF-8"),
-        _ => format!("line {line}: {error}"),
     }
+    Ok(())
+}
+
+fn unknown_column(name: &str, header: &StringRecord) -> String {
+    let program = options_of_program(header);
+    if name.starts_with(|first: char| first.is_ascii_digit()) {
+        let options =
+            program.unwrap_or("name columns by their numbers: --time-column 1 --hold-column 2".to_owned());
+        return format!("line 1: it has no header; add one such as time,hold; {options}");
+    }
+    let help = program.unwrap_or_else(|| did_you_mean(name, COLUMNS, NAME_COLUMNS));
+    format!("line 1: unknown column `{name}`; {help}")
 }
 
 #[cfg(test)]
@@ -208,7 +213,7 @@ mod tests {
     use super::*;
 
     fn trace(text: &str) -> Result<Vec<TraceArrival>, String> {
-        trace_from_csv(text.as_bytes())
+        trace_from_csv(text.as_bytes(), &Columns::default())
     }
 
     fn arrival(at_us: u64, lock: Option<usize>, hold_ms: Option<u64>) -> TraceArrival {
@@ -239,10 +244,87 @@ mod tests {
     }
 
     #[test]
+    fn delimiters_dates_units_and_case_are_recognised() {
+        let two = [arrival(0, None, Some(5)), arrival(500_000, None, Some(7))];
+        for text in [
+            "time;hold\n0,0;5ms\n0,5;7ms\n",
+            "time\thold\n0.0\t5ms\n0.5\t7ms\n",
+            "\u{feff}Time,HOLD\r\n0,5ms\r\n\"0.5\",7ms\r\n",
+            "time,hold_ms\n2023-11-16T18:17:03.5Z,5\n2023-11-16T20:17:04+02:00,7\n",
+            "time,hold\n1700158623979,5ms\n1700158624479,7ms\n",
+            "time_us,hold_s\n100,0.005\n500100,0.007\n",
+        ] {
+            assert_eq!(trace(text).unwrap(), two, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn files_of_load_generators_are_read_by_named_columns_in_any_order() {
+        let columns =
+            |time: &str, hold: &str, time_unit: Option<TimeUnit>, hold_unit: Option<TimeUnit>| Columns {
+                time: Some(time.into()),
+                hold: Some(hold.into()),
+                time_unit,
+                hold_unit,
+                ..Columns::default()
+            };
+        let (ms, ns) = (Some(TimeUnit::Milliseconds), Some(TimeUnit::Nanoseconds));
+        let jmeter =
+            "timeStamp,elapsed,label,success\n1700158624031,95,\"a, b\",true\n1700158623979,120,a,true\n";
+        let k6 = "metric_name,timestamp,metric_value,check\nhttp_req_duration,1700158623,120,\nhttp_req_duration,1700158624,95,\n";
+        let vegeta = "1700158623979000000,200,120000000,0,9,,\n1700158624031000000,200,95000000,0,9,,\n";
+        for (text, columns, gap_us) in [
+            (jmeter, columns("timestamp", "elapsed", ms, None), 52_000),
+            (k6, columns("timestamp", "metric_value", None, ms), 1_000_000),
+            (vegeta, columns("1", "3", ns, None), 52_000),
+        ] {
+            let expected = [arrival(0, None, Some(120)), arrival(gap_us, None, Some(95))];
+            assert_eq!(trace_from_csv(text.as_bytes(), &columns).unwrap(), expected, "{text}");
+        }
+        for (text, columns, told) in [
+            (
+                jmeter,
+                columns("time_stamp", "elapsed", ms, None),
+                "line 1: there is no column `time_stamp`; there are `timeStamp`",
+            ),
+            (
+                jmeter,
+                columns("timeStamp", "elapsed", None, None),
+                "line 2: hold `95` has no unit; name it: --hold-unit",
+            ),
+            (vegeta, columns("1", "9", ns, None), "line 1: there is no column `9`"),
+            (vegeta, columns("0", "3", ns, None), "line 1: there is no column `0`"),
+            (
+                &k6.replace("http_req_duration,1700158624", "http_reqs,1700158624"),
+                columns("timestamp", "metric_value", None, ms),
+                "line 3: its metric is `http_reqs`, that of the lines before `http_req_duration`; keep one",
+            ),
+        ] {
+            let error = trace_from_csv(text.as_bytes(), &columns).unwrap_err();
+            assert!(error.starts_with(told), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn a_mistake_is_reported_with_its_line_and_a_remedy() {
         for (text, said) in [
-            ("", "line 1: there is no column `time`; name the columns in the first line"),
-            ("0.5\n1\n", "line 1: unknown column `0.5`; the columns are `time`"),
+            ("", "line 1: there is no column `time`; name the columns with"),
+            (
+                "0.5\n1\n",
+                "line 1: it has no header; add one such as time,hold; name columns by their numbers: --time-column 1",
+            ),
+            ("at,duration\n0,1\n", "line 1: unknown column `at`; name the columns with --time-column"),
+            ("lock\na\n", "line 1: there is no column `time`; name the columns with --time-column"),
+            (
+                "timeStamp,elapsed,label\n",
+                "line 1: unknown column `timeStamp`; a file of JMeter is read with --time-column timeStamp",
+            ),
+            (
+                "metric_name,timestamp,metric_value\n",
+                "line 1: unknown column `metric_name`; a file of k6 is read with",
+            ),
+            ("time,time_ms\n0,1\n", "line 1: two columns are named `time_ms`"),
+            ("time\n5000000000\n", "line 2: time `5000000000` has no unit; name it: --time-unit"),
             ("time,lok\n0,1\n", "line 1: unknown column `lok`; did you mean `lock`?"),
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
             ("time\n0\n\n1\n0.5\n", "line 5: its time is before that of the line before; sort"),
@@ -271,7 +353,9 @@ mod tests {
             }
         }
         assert!(
-            trace_from_csv(&b"time,lock\n0,\xff\n"[..]).unwrap_err().starts_with("line 2: it is not UTF-8")
+            trace_from_csv(&b"time,lock\n0,\xff\n"[..], &Columns::default())
+                .unwrap_err()
+                .starts_with("line 2: it is not UTF-8")
         );
     }
 

@@ -12,6 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use serde_json::json;
 use toml::Value;
 
+use super::columns::TimeUnit;
 use super::diagnostic::{did_you_mean, listed};
 use super::model::DriverProcesses;
 use zklockbench_core::catalog::{Param, ParamKind, ParamValue};
@@ -383,6 +384,47 @@ impl Kind for File {
         (!is_empty)
             .then(|| path.into())
             .ok_or_else(|| wrong("the path is empty", "write a path, or leave the key out"))
+    }
+}
+
+/// The name of a column, or its number from 1.
+pub(super) struct ColumnName;
+
+impl Kind for ColumnName {
+    type Value = String;
+
+    fn words() -> String {
+        "name of a column, or its number".to_owned()
+    }
+
+    fn schema() -> serde_json::Value {
+        json!({ "type": ["string", "integer"] })
+    }
+
+    fn read(value: &Value) -> Result<String, Wrong> {
+        match value {
+            Value::Integer(number) => Ok(number.to_string()),
+            _ => text(value, "the name of a column", "write it in quotes, or its number").map(str::to_owned),
+        }
+    }
+}
+
+/// The unit of a column's numbers.
+pub(super) struct Unit;
+
+impl Kind for Unit {
+    type Value = TimeUnit;
+
+    fn words() -> String {
+        listed(TimeUnit::NAMES)
+    }
+
+    fn schema() -> serde_json::Value {
+        json!({ "enum": TimeUnit::NAMES })
+    }
+
+    fn read(value: &Value) -> Result<TimeUnit, Wrong> {
+        word(value, &TimeUnit::NAMES, "write one of them, in quotes")?.parse()
     }
 }
 

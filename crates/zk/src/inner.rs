@@ -74,6 +74,8 @@ pub(super) struct Inner {
     pub(super) lag_us: Cell<u64>,
     /// Time spent in requests since the last `take`, including the lag and overslept time.
     pub(super) busy_us: Cell<u64>,
+    /// Requests sent since the last `take`.
+    pub(super) requests: Cell<u64>,
     pub(super) news: News,
     /// Node of the last requested deletion; empty for none.
     pub(super) deleted: RefCell<String>,

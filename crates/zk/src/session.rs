@@ -79,6 +79,7 @@ impl Session {
             wakers: RefCell::default(),
             lag_us: Cell::new(0),
             busy_us: Cell::new(0),
+            requests: Cell::new(0),
             news: News::default(),
             deleted: RefCell::default(),
             foreign: None,
@@ -383,6 +384,11 @@ impl Session {
         self.0.busy_us.take()
     }
 
+    /// Takes the number of requests sent since the last call.
+    pub fn take_requests(&self) -> u64 {
+        self.0.requests.take()
+    }
+
     /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
     ///
     /// Waits until the session has no other users. After the deadline, the session is closed when the last
@@ -439,6 +445,7 @@ impl Session {
         if let Some(throttle) = &self.0.observed.throttle {
             throttle.spend(1);
         }
+        self.0.requests.set(self.0.requests.get() + 1);
         let mut recorder = self.0.observed.recorder.borrow_mut();
         recorder.count(now, |counts| {
             counts.requests.add(kind, 1);

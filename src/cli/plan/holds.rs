@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use zklockbench_core::disk;
 use zklockbench_core::error::Error;
-use zklockbench_core::units::{format_duration, parse_duration, shown};
-use zklockbench_scenario::{Distribution, MeasuredTimes, parse};
+use zklockbench_core::units::{format_duration, parse_duration};
+use zklockbench_scenario::{Columns, Distribution, MeasuredTimes, holds_from_text, parse};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holds {
@@ -77,66 +77,13 @@ fn distribution(toml: &str) -> Result<Distribution, String> {
 
 const LARGEST: u64 = 64 << 20;
 
-pub fn read_holds(path: &Path) -> Result<Holds, Error> {
+pub fn read_holds(path: &Path, columns: &Columns) -> Result<Holds, Error> {
     let refuse = |why: String| Error::usage(format!("--holds {}: {why}", path.display()));
     let bytes = disk::read_named(path, LARGEST)
         .map_err(|unreadable| refuse(format!("{unreadable}; name a file of holds")))?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8; save the file as UTF-8".to_owned()))?;
-    let times = times(&text).map_err(refuse)?;
+    let times = holds_from_text(&bytes[..], columns).map_err(refuse)?;
     let holds = Distribution::Measured(MeasuredTimes::condensed(times));
     Ok(Holds { mean: within(holds.mean()).map_err(refuse)?, toml: Some(holds.to_toml()) })
-}
-
-/// Headings of a column of holds, and the unit in microseconds of numbers without one.
-const HEADERS: [(&str, Option<f64>); 4] =
-    [("hold", None), ("hold_us", Some(1.0)), ("hold_ms", Some(1e3)), ("hold_s", Some(1e6))];
-
-fn times(text: &str) -> Result<Vec<Duration>, String> {
-    let (mut column, mut unit_us) = (0, None);
-    let mut found = Vec::new();
-    // Spreadsheets put a byte order mark at the start of a file.
-    let text = text.trim_start_matches('\u{feff}');
-    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
-    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        let fields = fields(line);
-        let header = fields.iter().enumerate().find_map(|(at, field)| {
-            let (_, unit_us) = HEADERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(field))?;
-            Some((at, *unit_us))
-        });
-        if let (Some(header), true) = (header, found.is_empty()) {
-            (column, unit_us) = header;
-            continue;
-        }
-        let field = fields.get(column).copied().unwrap_or_default();
-        found.push(time(field, unit_us).map_err(|why| format!("line {number}: {why}"))?);
-    }
-    match found.iter().all(Duration::is_zero) {
-        true => Err("it has no hold that takes any time; write one duration a line, such as 20ms".into()),
-        false => Ok(found),
-    }
-}
-
-/// The fields of a line, without their quotes. A comma within quotes is part of a field.
-fn fields(line: &str) -> Vec<&str> {
-    let mut is_quoted = false;
-    let between = |c: char| {
-        is_quoted ^= c == '"';
-        c == ',' && !is_quoted
-    };
-    line.split(between).map(|field| field.trim().trim_matches('"')).collect()
-}
-
-fn time(field: &str, unit_us: Option<f64>) -> Result<Duration, String> {
-    let wrong =
-        || format!("`{}` is no duration; write e.g. 20ms, or a header such as hold_ms", shown(field, 40));
-    match (field.parse::<f64>(), unit_us) {
-        (Ok(count), Some(unit_us)) if count >= 0.0 => {
-            Duration::try_from_secs_f64(count * unit_us / 1e6).map_err(|_| wrong())
-        }
-        (Ok(_), _) => Err(wrong()),
-        (Err(_), _) => parse_duration(field).map_err(|_| wrong()),
-    }
 }
 
 #[cfg(test)]
@@ -180,24 +127,5 @@ mod tests {
         }
         let constant = parsed_holds("mean 40ms p99 40ms").unwrap();
         assert!(distribution(constant.toml.as_deref().unwrap()).is_ok());
-    }
-
-    #[test]
-    fn a_file_has_one_hold_a_line_or_a_column_with_a_unit() {
-        let ms = |all: &[u32]| all.iter().map(|one| *one * MILLISECOND).collect::<Vec<_>>();
-        assert_eq!(times("3ms\n\n5 ms\n1s\n"), Ok(ms(&[3, 5, 1_000])));
-        assert_eq!(times("time,hold_ms,lock\n0,3,a\n1,2.5,b\n").unwrap()[1], Duration::from_micros(2_500));
-        assert_eq!(times("hold\n\"7ms\"\n"), Ok(ms(&[7])));
-        assert_eq!(times("\u{feff}lock,hold_ms\r\n\"a,3\",7\r\n"), Ok(ms(&[7])));
-        for (text, told) in [
-            ("", "no hold that takes any time"),
-            ("3ms\n4\n", "line 2: `4` is no duration"),
-            ("hold_ms\n-4\n", "line 2: `-4` is no duration"),
-            ("hold_s\nNaN\n", "line 2: `NaN` is no duration"),
-            ("3ms,4ms\nfast\n", "line 2: `fast` is no duration"),
-        ] {
-            let found = times(text).unwrap_err();
-            assert!(found.contains(told), "{text:?}: {found}");
-        }
     }
 }

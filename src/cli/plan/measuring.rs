@@ -100,7 +100,7 @@ pub fn service_takes(
 
 fn outage_takes(strategies: usize, args: &PlanArgs) -> Duration {
     let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
-    strategies * (Failures::of(args.failures, None).last + 2 * WARMS_UP) + STARTS
+    strategies * (Failures::of(args.failures, args.session_timeout).last + 2 * WARMS_UP) + STARTS
 }
 
 /// Expected time of measuring the question's own load.
@@ -157,7 +157,9 @@ impl Measuring<'_> {
             stored_evidence.take(&self.countdown.during(self.runs.run(&name, &step.text)).await?)?;
             self.countdown.done(step.expected());
         }
-        if self.runs.may_lose_a_server() && self.asked.load.impossible().is_none() {
+        // A failure makes tries fail rather than wait.
+        let is_asked = self.asked.load.impossible().is_none() && !self.asked.question.only_tries;
+        if self.runs.may_lose_a_server() && is_asked {
             self.outage(strategies, stored_evidence).await?;
         }
         Ok(())

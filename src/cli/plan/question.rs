@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use super::holds::{Holds, parsed_holds, read_holds};
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
-use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
+use crate::cli::shared_args::{ColumnArgs, GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
 use crate::cli::worker_args::JobArgs;
 use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::plan::{PlannedLoad, Question, SIMULATED};
@@ -31,7 +31,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parsed_holds)]
     pub hold: Option<Holds>,
     /// Take the holds from this file: one duration a line, or the column `hold`, `hold_us`, `hold_ms` or `hold_s` of a CSV
-    /// file
+    /// file; --hold-column and --hold-unit name others
     #[arg(long, value_name = "FILE", conflicts_with = "hold")]
     pub holds: Option<PathBuf>,
     /// Ask about the load of this scenario: its arrivals or, if it is closed, think times; its holds, locks, popularity and
@@ -39,7 +39,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["clients", "rate", "hold", "holds", "locks", "popularity", "arrivals", "round_trip"])]
     pub from_scenario: Option<PathBuf>,
-    /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
+    #[command(flatten)]
+    pub columns: ColumnArgs,
+    /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean, throughput or,
+    /// for tries, won_share
     #[arg(long, value_name = "CONDITION", value_parser = zklockbench_analysis::plan::objective)]
     pub slo: Objective,
     /// Number of locks. A plan that misses its objective reports how many locks would do
@@ -156,7 +159,7 @@ impl AskedLoad {
         let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         let Holds { mean, toml } = match (&args.hold, &args.holds) {
             (Some(hold), _) => hold.clone(),
-            (None, Some(file)) => read_holds(file)?,
+            (None, Some(file)) => read_holds(file, &args.columns.columns())?,
             (None, None) => return Err(missing("--hold or --holds")),
         };
         let question = Question {
@@ -174,6 +177,7 @@ impl AskedLoad {
             round_trip: args.round_trip,
             session_timeout: args.session_timeout,
             scenario: None,
+            only_tries: false,
             objective: args.slo.clone(),
         };
         question.check().map_err(Error::usage)?;
@@ -189,8 +193,8 @@ impl AskedLoad {
     }
 
     fn of_scenario(args: &PlanArgs, path: &Path) -> Result<Self, Error> {
-        let file =
-            ScenarioFile::read(path, &Overrides::default()).map_err(|unusable| unusable.report(path))?;
+        let overrides = Overrides { columns: args.columns.clone(), ..Overrides::default() };
+        let file = ScenarioFile::read(path, &overrides).map_err(|unusable| unusable.report(path))?;
         let scenario = &file.parsed.scenario;
         let refuse = |why: &str| Error::usage(format!("{}: {why}", path.display()));
         let spec =
@@ -201,12 +205,18 @@ impl AskedLoad {
         if scenario.contenders.len() != 1 {
             return Err(refuse("a plan is about one number of contenders: name one"));
         }
-        if spec.load.open().is_some_and(|open| open.late == Late::Drop) {
+        let only_tries = spec.only_tries();
+        if spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries {
             return Err(refuse("a plan says how long all wait, so none may be dropped: leave `late` out"));
         }
-        if spec.acquire_timeout.is_some() {
+        if spec.acquire_timeout.is_some() && !only_tries {
             return Err(refuse(
-                "a plan says how long all wait, so none may give up: leave `acquire_timeout` out",
+                "a plan says how long all wait, so none may give up: leave `acquire_timeout` out, or write \"0s\" to plan tries",
+            ));
+        }
+        if args.verify && only_tries {
+            return Err(refuse(
+                "--verify compares waits, and tries have none: run the scenario itself, with --gate 'won_share > 0.9'",
             ));
         }
         if spec.fresh_locks {
@@ -236,6 +246,7 @@ impl AskedLoad {
             round_trip: None,
             session_timeout: Some(scenario.session_timeout),
             scenario: Some(standing_alone(&file.text, path)?),
+            only_tries,
             objective: args.slo.clone(),
         };
         question.check().map_err(|why| refuse(&why))?;
@@ -273,9 +284,12 @@ fn missing(options: &str) -> Error {
 fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
     let mut table: Table =
         text.parse().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
-    if let Some(Value::String(replay)) =
-        table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"))
-    {
+    let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
+    let file = match replay {
+        Some(Value::Table(parts)) => parts.get_mut("file"),
+        alone => alone,
+    };
+    if let Some(Value::String(replay)) = file {
         let beside = path.parent().unwrap_or(Path::new("")).join(&*replay);
         let absolute = std::path::absolute(&beside).map_err(|error| Error::environment(error.to_string()))?;
         *replay = absolute.display().to_string();

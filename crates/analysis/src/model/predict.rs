@@ -24,10 +24,13 @@ pub struct Predicted {
 }
 
 impl Predicted {
+    /// Interval of a metric without a prediction.
+    pub const NONE: Self = Self { low: f64::NAN, middle: f64::NAN, high: f64::NAN };
+
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let Some(last) = values.len().checked_sub(1) else {
-            return Self { low: f64::NAN, middle: f64::NAN, high: f64::NAN };
+            return Self::NONE;
         };
         // A further value lies beyond each end with a probability of 5 %.
         let beyond =
@@ -87,6 +90,9 @@ pub struct Prediction {
     pub waiting: Predicted,
     /// The most sessions in use at the same time.
     pub sessions: Predicted,
+    /// Share of the tries that get the lock. `None` if requests wait, and in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub won_share: Option<Predicted>,
     /// Share of simulations in which an arrival found no free session.
     pub pool_runs_out: f64,
     /// Number of simulations.
@@ -125,6 +131,7 @@ pub fn predict(
         handoff: Predicted::of(outcomes.iter().map(|(_, handoff)| *handoff).collect()),
         waiting: of(&|one| one.waiting()),
         sessions: of(&|one| one.sessions as f64),
+        won_share: (case.order == Order::Tries).then(|| of(&|one| one.won_share())),
         pool_runs_out: starved as f64 / outcomes.len() as f64,
         simulations: outcomes.len(),
     }

@@ -151,11 +151,13 @@ impl Answer {
             answer.missing.push(format!("waits on a quiet host: handoffs of the trials scatter by {spread}"));
         }
         answer.fit = Some(fitted.clone());
-        let mut beyond = if load.is_closed() { None } else { fitted.beyond(load.rate()) };
+        // Only the requests that are served load the lock.
+        let is_bounded = load.is_closed() || load.only_tries();
+        let mut beyond = if is_bounded { None } else { fitted.beyond(load.rate()) };
         let search = Search { fit: &fitted, trials, load, objective, effort };
         let predicted = beyond.is_none().then(|| search.predict(&fitted, load.clone(), effort.simulations));
-        // The rate of returning clients is the rate at which they are served.
-        let got = predicted.as_ref().filter(|_| load.is_closed()).map(|one| one.throughput.middle);
+        // The rate of returning clients, and of tries, is the rate at which they are served.
+        let got = predicted.as_ref().filter(|_| is_bounded).map(|one| one.throughput.middle);
         beyond = beyond.or_else(|| fitted.beyond(got?));
         let prediction = match (predicted, beyond) {
             (Some(prediction), None) => prediction,
@@ -379,10 +381,10 @@ const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
     /// The simulated utilisation never exceeds 1, so demand beyond the served rate is added. Returning clients never ask for more
-    /// than they get.
+    /// than they get, and tries do not queue.
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
-        if load.is_closed() {
+        if load.is_closed() || load.only_tries() {
             return Self { lock: "the lock", low: 0.0, middle: 0.0, high: utilisation.high };
         }
         let uneven = load.unevenness();

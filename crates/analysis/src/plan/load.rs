@@ -34,7 +34,7 @@ impl PlannedLoad {
         if spec.load == zklockbench_scenario::Load::Batch {
             return None;
         }
-        Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false })
+        Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false }.in_order(order))
     }
 
     /// The same load, with only the mean of its holds known.
@@ -51,8 +51,15 @@ impl PlannedLoad {
         })
     }
 
+    /// The same load in the order of a lock's queue, if its requests queue.
     pub fn in_order(self, order: Order) -> Self {
+        let order = if self.only_tries() { Order::Tries } else { order };
         Self { order, ..self }
+    }
+
+    /// Whether requests leave if the lock is taken.
+    pub fn only_tries(&self) -> bool {
+        self.spec.only_tries()
     }
 
     /// The same load, lasting until this many requests have arrived.

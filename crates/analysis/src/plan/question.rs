@@ -10,7 +10,7 @@ use crate::objective::Objective;
 use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::{as_us, as_us_if_any, counted, format_duration, number, shown};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_record::figures::{THROUGHPUT, WON_SHARE};
 use zklockbench_scenario::gate::Relation;
 use zklockbench_scenario::{Distribution, distance};
 
@@ -56,9 +56,16 @@ pub struct Question {
     /// The scenario whose load it is, as text, where it is that of one: the fields above then only sum it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
+    /// Whether a request that finds its lock taken leaves at once. Older versions could not plan that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_tries: bool,
     /// Objective.
     pub objective: Objective,
 }
+
+/// Largest share of the time for which the locks of measured tries are held, so that measurements, which wait, do not overload
+/// them.
+const TRIES_HOLD: f64 = 0.6;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuestionLoad {
@@ -75,6 +82,12 @@ pub struct QuestionLoad {
 impl Question {
     /// Rejects a question without clients or locks, before anything is measured.
     pub fn check(&self) -> Result<(), String> {
+        if self.objective.figure == WON_SHARE.figure() && !self.only_tries {
+            return Err(
+                "won_share is about tries: ask for it with --from-scenario and acquire_timeout = \"0s\""
+                    .to_owned(),
+            );
+        }
         match self.clients.min(self.locks) {
             0 => Err("--clients and --locks are at least 1".to_owned()),
             _ => Ok(()),
@@ -99,7 +112,7 @@ impl Question {
         let locks = ((self.locks as f64 * copies).round() as usize).max(1);
         let copies = locks as f64 / self.locks as f64;
         QuestionLoad {
-            rate: self.rate * copies,
+            rate: self.measured_rate() * copies,
             locks,
             clients: ((self.clients as f64 * copies).ceil() as usize)
                 .clamp(1, CLIENTS_MOST.max(self.clients)),
@@ -108,6 +121,12 @@ impl Question {
             repetitions: 1,
             seed: 1,
         }
+    }
+
+    /// Rate at which the load is measured: that of the question, unless tries would overload locks that make others wait.
+    fn measured_rate(&self) -> f64 {
+        let most = TRIES_HOLD * self.locks as f64 / self.hold.as_secs_f64().max(1e-6);
+        if self.only_tries { self.rate.min(most) } else { self.rate }
     }
 
     pub fn scenario(&self, name: &str, strategies: &[String], ask: &QuestionLoad) -> String {
@@ -153,7 +172,7 @@ impl Question {
         };
         let held = if self.think.is_some() { "and" } else { "that" };
         format!(
-            "{} {coming} {held} hold for {}{}, over {}{}.{} Is {}?",
+            "{} {coming} {held} hold for {}{}, over {}{}.{}{} Is {}?",
             counted(self.clients, "client", "clients"),
             format_duration(self.hold),
             match &self.holds {
@@ -167,6 +186,7 @@ impl Question {
             self.round_trip.map_or_else(String::new, |added| {
                 format!(" {} are added to every round trip.", format_duration(added))
             }),
+            if self.only_tries { " A request that finds its lock taken leaves." } else { "" },
             self.objective.text
         )
     }
@@ -216,7 +236,8 @@ pub fn objective(text: &str) -> Result<Objective, String> {
     let figure = objective.figure;
     if reader(figure).is_none() {
         return Err(format!(
-            "a plan does not predict {figure}, only wait.p50, wait.p99, wait.p99.9, wait.mean and throughput; {EXAMPLE}"
+            "a plan does not predict {figure}, only wait.p50, wait.p99, wait.p99.9, wait.mean, throughput and won_share; \
+             {EXAMPLE}"
         ));
     }
     let fits = match figure {
@@ -227,7 +248,7 @@ pub fn objective(text: &str) -> Result<Objective, String> {
         return Ok(objective);
     }
     Err(format!(
-        "a wait is to stay below a limit, and throughput above one, which is more than nothing; {EXAMPLE}"
+        "a wait is to stay below a limit, and throughput or won_share above one, which is more than nothing; {EXAMPLE}"
     ))
 }
 
@@ -266,6 +287,7 @@ fn reader(figure: Figure) -> Option<fn(&Prediction) -> Predicted> {
         Figure::Latency(Measure::Wait, Statistic::Percentile(99_900)) => Some(|one| one.wait_p999),
         Figure::Latency(Measure::Wait, Statistic::Mean) => Some(|one| one.wait_mean),
         figure if figure == THROUGHPUT.figure() => Some(|one| one.throughput),
+        figure if figure == WON_SHARE.figure() => Some(|one| one.won_share.unwrap_or(Predicted::NONE)),
         _ => None,
     }
 }
@@ -287,6 +309,7 @@ mod tests {
             round_trip: None,
             session_timeout: None,
             scenario: None,
+            only_tries: false,
             objective: "wait.p99 < 200ms".parse().unwrap(),
         }
     }
@@ -306,6 +329,20 @@ mod tests {
         let text = asked.scenario("x", &strategies, &asked.copies(1.0));
         let listed = "strategies = [\"baton\", { name = \"polling\", poll_interval = \"20ms\" }]";
         assert!(text.contains(listed), "{text}");
+    }
+
+    #[test]
+    fn tries_may_ask_for_more_than_the_locks_can_hold_but_are_measured_below() {
+        let tries = |objective: &str| Question {
+            only_tries: true,
+            objective: objective.parse().unwrap(),
+            ..question(40, 200.0, 100, 10)
+        };
+        assert_eq!(tries("won_share > 0.5").check(), Ok(()));
+        assert_eq!(tries("wait.p99 < 10ms").check(), Ok(()));
+        assert_eq!(tries("won_share > 0.5").copies(1.0).rate, 60.0);
+        let waits = Question { only_tries: false, ..tries("won_share > 0.5") };
+        assert!(waits.check().unwrap_err().contains("won_share is about tries"));
     }
 
     #[test]

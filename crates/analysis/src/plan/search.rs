@@ -144,7 +144,8 @@ impl Search<'_> {
 
     /// Whether a load meets the objective; `None` if its queues are longer than those measured.
     fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
-        let (locks, is_closed, uneven) = (load.locks(), load.is_closed(), load.unevenness());
+        let (locks, uneven) = (load.locks(), load.unevenness());
+        let is_bounded = load.is_closed() || load.only_tries();
         let prediction = self.predict(self.fit, load, self.effort.for_curve);
         let Predicted { low, middle, high } = prediction.utilisation;
         let busy = match by {
@@ -153,8 +154,8 @@ impl Search<'_> {
             By::Any => low,
         };
         let waiting = 1.0 + at_the_busiest(&prediction, locks, uneven);
-        // A growing queue has short waits at first; a closed load's queue cannot grow.
-        let is_steady = is_closed || uneven * busy < 0.98;
+        // A growing queue has short waits at first; the queue of a closed load or of tries cannot grow.
+        let is_steady = is_bounded || uneven * busy < 0.98;
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 

@@ -152,6 +152,8 @@ pub struct Counts {
     pub read_held_us: u64,
     /// Samples longer than [`super::HIGHEST_US`], which histograms record as that value.
     pub saturated: u64,
+    /// Requests of acquires that only tried, and did not get the lock.
+    pub failed_try_requests: u64,
 }
 
 /// The counts as stored in files: values that the client library hid are null, because they are unknown.
@@ -172,6 +174,9 @@ struct CountsInFile {
     /// Samples of any measure longer than one hour, which histograms record as one hour.
     #[serde(default)]
     saturated: u64,
+    /// Requests of acquires that only tried, and did not get the lock.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    failed_try_requests: u64,
     /// Acquires during which the client library hid some of its traffic. If there are any, the fields below
     /// are null.
     unseen: u64,
@@ -191,6 +196,11 @@ struct CountsInFile {
     bytes_received: Option<u64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl From<Counts> for CountsInFile {
     fn from(counts: Counts) -> Self {
         let all_seen = counts.unseen == 0;
@@ -202,6 +212,7 @@ impl From<Counts> for CountsInFile {
             reads_acquired: counts.reads_acquired,
             read_held_us: counts.read_held_us,
             saturated: counts.saturated,
+            failed_try_requests: counts.failed_try_requests,
             unseen: counts.unseen,
             requests: all_seen.then_some(counts.requests),
             succeeded: all_seen.then_some(counts.succeeded),
@@ -224,6 +235,7 @@ impl From<CountsInFile> for Counts {
             reads_acquired: file.reads_acquired,
             read_held_us: file.read_held_us,
             saturated: file.saturated,
+            failed_try_requests: file.failed_try_requests,
             unseen: file.unseen,
             requests: file.requests.unwrap_or_default(),
             succeeded: file.succeeded.unwrap_or_default(),
@@ -258,6 +270,7 @@ added_up!(Counts {
     reads_acquired,
     read_held_us,
     saturated,
+    failed_try_requests,
 });
 
 /// Counts from the wire over some cycles of contenders.
@@ -401,6 +414,7 @@ mod tests {
             read_held_us: 13 * unit,
             lost_while_held: 14 * unit,
             saturated: 15 * unit,
+            failed_try_requests: 16 * unit,
         }
     }
 

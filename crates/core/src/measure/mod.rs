@@ -194,6 +194,13 @@ measures! {
     Turn: "turn";
     /// From the release call to its return.
     Release: "release";
+    /// From the call of an acquire that only tries to its return without the lock.
+    FailedTry: "failed_try";
+    /// Time by which acquires outlived their timeout; only those beyond a tolerance of a tenth of it, at least 100 ms
+    /// (1 s for tries).
+    Overrun: "overrun";
+    /// Time by which releases took longer than the acquire timeout, beyond the same tolerance.
+    ReleaseOverrun: "release_overrun";
     /// Hold time of the lock: from acquire's return to the release call.
     Hold: "hold";
     /// Hold time beyond the intended one, due to the generator's timer.

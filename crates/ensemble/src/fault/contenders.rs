@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::proxy::Proxy;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionKey;
@@ -27,6 +28,10 @@ pub trait Contenders: Send + Sync {
     /// Admission that a contender passes before it asks for the lock.
     fn admission(&self, contender: usize) -> Arc<Admission>;
     fn session(&self, contender: usize) -> Option<SessionKey>;
+    /// Whether the contender's client is known to reach the servers by another way than this proxy.
+    fn bypasses(&self, _contender: usize, _proxy: &Proxy) -> bool {
+        false
+    }
     /// Records that a session of the contender is about to be closed from outside.
     fn is_being_closed(&self, contender: usize, session: i64);
     /// Records that a server has confirmed the end of this session.

@@ -31,6 +31,6 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let gone = || hit.who.iter().all(|who| hit.proxy.connections(*who) == 0);
     let gone = until(TAKES_EFFECT, gone, "a connection stayed").await;
     let proof = proof(gone.map(|()| "no connection was left".to_owned()));
-    let still = wire::nothing_passes(hit.proxy, hit.who);
-    Ok(Active::until_dropped(hit.name, proof, guards).still_if(still))
+    let name = hit.name.clone();
+    Ok(Active::until_dropped(name, proof, guards).still_if(wire::nothing_passes(hit)))
 }

@@ -37,6 +37,6 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     } else {
         Proof::NotProved("something passed".into())
     };
-    let still = wire::nothing_passes(hit.proxy, hit.who);
-    Ok(Active::until_dropped(hit.name, proof, guards).still_if(still))
+    let name = hit.name.clone();
+    Ok(Active::until_dropped(name, proof, guards).still_if(wire::nothing_passes(hit)))
 }

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::aim::{self, only_if, proof};
 use super::reach::FaultReach;
-use super::{Active, Firing};
+use super::{Active, Contenders, Firing};
 use crate::eventually;
 use crate::proxy::{Guard, LostMessage, Passed, Proxy, Settings, Struck, Waits, Who};
 use zklockbench_core::catalog::fault::{FaultChoice, Proof, Target};
@@ -24,6 +24,27 @@ pub struct Hit<'a> {
     pub who: Vec<Who>,
     /// Name such as `contender 3 (holder)`.
     pub name: String,
+    pub passage: Passage<'a>,
+}
+
+/// The contenders whose connections are hit, and which must all pass the proxy.
+pub struct Passage<'a> {
+    proxy: &'a Proxy,
+    contenders: Vec<usize>,
+    seen: &'a dyn Contenders,
+}
+
+impl Passage<'_> {
+    /// Fails if one of the contenders is known to reach the servers by another way.
+    pub fn check(&self) -> Result<(), String> {
+        match self.contenders.iter().find(|contender| self.seen.bypasses(**contender, self.proxy)) {
+            None => Ok(()),
+            Some(contender) => Err(format!(
+                "contender {contender} does not connect through its proxy: its client uses other addresses than those that \
+                 it was given, for example those in the ensemble's configuration"
+            )),
+        }
+    }
 }
 
 pub async fn aim_at<'a>(
@@ -34,11 +55,14 @@ pub async fn aim_at<'a>(
     let proxy = reach.proxy()?;
     let hit = aim::contenders(&choice.target, reach, draw).await?;
     let name = aim::name(&hit, &choice.target);
-    if choice.target == Target::Word("all") {
-        return Ok(Hit { proxy, who: vec![Who::All], name });
-    }
-    // Target the contender, not its session: the setting must hold for its next session, too.
-    Ok(Hit { proxy, who: hit.into_iter().map(Who::Client).collect(), name })
+    let who = match choice.target {
+        Target::Word("all") => vec![Who::All],
+        // Target the contender, not its session: the setting must hold for its next session, too.
+        _ => hit.iter().copied().map(Who::Client).collect(),
+    };
+    let passage = Passage { proxy, contenders: hit, seen: reach.contenders };
+    passage.check()?;
+    Ok(Hit { proxy, who, name, passage })
 }
 
 /// Traffic of the targets since some moment.
@@ -101,7 +125,7 @@ pub async fn set<'a>(
     setting: impl Fn(&Proxy, Who) -> Guard,
     measure: impl Fn(&Since<'a>) -> Measured + 'a,
 ) -> Active<'a> {
-    let Hit { proxy, who, name } = hit;
+    let Hit { proxy, who, name, passage } = hit;
     let guards: Vec<Guard> = who.iter().map(|who| setting(proxy, *who)).collect();
     let since = RefCell::new(Since::now(proxy, &who));
     let passing = || async {
@@ -122,7 +146,10 @@ pub async fn set<'a>(
     };
     let seen = eventually(aim::PATIENCE, passing).await;
     let since = since.into_inner();
-    let still = async move { measure(&since).unwrap_or(Ok(String::new())).map(drop) };
+    let still = async move {
+        passage.check()?;
+        measure(&since).unwrap_or(Ok(String::new())).map(drop)
+    };
     Active::until_dropped(name, proof(seen), guards).still_if(still)
 }
 
@@ -134,11 +161,15 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     Some(if mean >= least { Ok(told) } else { Err(told) })
 }
 
-/// Checks, once polled, that no data have passed since this call.
-pub fn nothing_passes(proxy: &Proxy, who: Vec<Who>) -> impl Future<Output = Result<(), String>> {
+/// Checks, once polled, that no data have passed since this call, neither through the proxy nor by another way.
+pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> {
+    let Hit { proxy, who, passage, .. } = hit;
     let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };
     let before = passed();
-    async move { only_if(passed() == before, "something passed meanwhile") }
+    async move {
+        passage.check()?;
+        only_if(passed() == before, "something passed meanwhile")
+    }
 }
 
 pub fn time(choice: &FaultChoice, name: &str) -> Duration {

@@ -45,6 +45,10 @@ impl<'a> Conversation<'a> {
         &self.registration.traffic
     }
 
+    pub fn has_passed_data(&self) {
+        self.registration.course.has_passed_data();
+    }
+
     /// Reads bytes from the client. Returns the first request that must be lost, and reads nothing after it.
     pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
@@ -68,6 +72,9 @@ impl<'a> Conversation<'a> {
             }
             Ok(())
         });
+        if !state.asked && requests.is_opaque() {
+            self.registration.course.is_unreadable();
+        }
         state.requests = requests;
         lost
     }
@@ -82,10 +89,9 @@ impl<'a> Conversation<'a> {
         let mut replies = std::mem::take(&mut state.replies);
         replies.read(bytes, |frame| {
             if !state.answered {
-                if !protocol::is_connect_response(frame.head) {
-                    return Err(NotFrames);
-                }
+                let session = protocol::granted_session(frame.head).ok_or(NotFrames)?;
                 state.answered = true;
+                self.registration.course.carries(session);
                 if let Some(own) = self.registration.counted_by() {
                     own.wire.connected(own.client, frame.bytes);
                 }

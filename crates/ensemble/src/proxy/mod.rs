@@ -29,6 +29,7 @@ pub use wire::{FanOut, Wire, Wired};
 use listen::Listening;
 use setting::{ConnectionEnd, LostPart, Setting};
 use table::ProxyTable;
+use zklockbench_core::clock::Stamp;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::RequestKind;
 
@@ -139,6 +140,12 @@ impl Proxy {
     pub fn passed(&self, who: Who) -> (u64, u64) {
         let passed = self.table.passed(who);
         (passed.to_server.bytes, passed.to_client.bytes)
+    }
+
+    /// Last time at which data of this session passed on a connection by the client's own addresses; `None` if none ever did.
+    /// Encrypted data count for any session.
+    pub fn last_passed(&self, client: usize, session: i64) -> Option<Stamp> {
+        self.table.last_passed(client, session)
     }
 
     pub fn counted(&self, who: Who) -> Passed {

@@ -48,6 +48,11 @@ impl Frames {
         }
     }
 
+    /// Whether the stream is something else than frames.
+    pub fn is_opaque(&self) -> bool {
+        self.opaque
+    }
+
     /// Reads on in the current frame; returns whether it is complete.
     fn advance(&mut self, bytes: &[u8], at: &mut usize) -> bool {
         let missing = LENGTH.saturating_sub(self.seen);
@@ -96,10 +101,12 @@ pub fn is_connect_request(head: &[u8]) -> bool {
         && reader.int().is_some_and(|length| (-1..=64).contains(&length))
 }
 
-/// Whether the first frame from a server answers a connect request.
-pub fn is_connect_response(head: &[u8]) -> bool {
+/// The session that the first frame from a server grants; 0 if the requested one is over. `None` if the frame answers no connect
+/// request.
+pub fn granted_session(head: &[u8]) -> Option<i64> {
     let mut reader = Reader(head);
-    matches!((reader.int(), reader.int(), reader.long()), (Some(_), Some(_), Some(_)))
+    let _protocol_and_timeout = (reader.int()?, reader.int()?);
+    reader.long()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -366,7 +373,7 @@ mod tests {
         assert!(is_connect_request(&asks));
         assert!(!is_connect_request(&asks[..27]));
         let grants = [&[0; 4][..], &timeout, &5_i64.to_be_bytes()].concat();
-        assert!(is_connect_response(&grants));
+        assert!(granted_session(&grants).is_some());
     }
 
     fn header(opcode: i32) -> Vec<u8> {
@@ -428,7 +435,7 @@ mod tests {
         #[test]
         fn garbage_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (request(&garbage), reply(&garbage));
-            let _ = (is_connect_request(&garbage), is_connect_response(&garbage));
+            let _ = (is_connect_request(&garbage), granted_session(&garbage));
             let _ = (operations(opcode, &garbage), created(opcode, &garbage));
         }
     }

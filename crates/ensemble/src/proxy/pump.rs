@@ -185,7 +185,10 @@ impl<'a> Pump<'a> {
     /// Number of bytes that could be written at once; `None` if the receiver is gone.
     fn pass(&self, bytes: &[u8]) -> Option<usize> {
         match self.conversation.traffic().write(self.direction, || self.to.try_write(bytes)) {
-            Ok(written) => Some(written),
+            Ok(written) => {
+                self.conversation.has_passed_data();
+                Some(written)
+            }
             Err(error) if is_for_later(&error) => Some(0),
             Err(_) => None,
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::setting::{ConnectionEnd, Losses, LostPart, Orders, Setting, Settings, Struck, Who};
 use super::traffic::{Passed, Traffic};
 use super::wire::Wire;
+use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::RequestKind;
 
@@ -17,6 +18,38 @@ use zklockbench_core::measure::RequestKind;
 struct Connection {
     client: Option<usize>,
     orders: watch::Sender<Orders>,
+    course: Arc<Course>,
+}
+
+/// Session of a connection, and the last time at which it passed data.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// 0 while it is unknown.
+    session: AtomicI64,
+    passed_at: AtomicU64,
+}
+
+impl Course {
+    /// Session of a connection whose bytes are not the protocol's, for example TLS.
+    const UNREADABLE: i64 = i64::MIN;
+
+    pub fn carries(&self, session: i64) {
+        self.session.store(session, Ordering::Release);
+    }
+
+    pub fn is_unreadable(&self) {
+        self.carries(Self::UNREADABLE);
+    }
+
+    pub fn has_passed_data(&self) {
+        self.passed_at.store(clock::now(), Ordering::Release);
+    }
+
+    /// Last time at which data of this session may have passed.
+    fn passed_for(&self, session: i64) -> Option<Stamp> {
+        let carried = self.session.load(Ordering::Acquire);
+        (carried == session || carried == Self::UNREADABLE).then(|| self.passed_at.load(Ordering::Acquire))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +58,8 @@ struct Inner {
     connections: HashMap<u64, Connection>,
     /// Traffic of each client with its own listeners, and of all others (`None`), closed connections included.
     traffic: HashMap<Option<usize>, Arc<Traffic>>,
+    /// Closed connections that carried a session, the last one of each client and session.
+    closed: HashMap<(usize, i64), Arc<Course>>,
     losses: Losses,
     numbers: u64,
 }
@@ -105,6 +140,15 @@ impl ProxyTable {
         locked(&self.inner).covered(who).count()
     }
 
+    /// Last time at which data of this session passed on one of its client's connections; `None` if none ever did.
+    pub fn last_passed(&self, client: usize, session: i64) -> Option<Stamp> {
+        let inner = locked(&self.inner);
+        let open = inner.covered(Who::Client(client)).filter_map(|one| one.course.passed_for(session));
+        let closed = [session, Course::UNREADABLE].map(|session| inner.closed.get(&(client, session)));
+        let closed = closed.into_iter().flatten().filter_map(|course| course.passed_for(session));
+        open.chain(closed).max()
+    }
+
     /// Traffic so far, including closed connections.
     pub fn passed(&self, who: Who) -> Passed {
         let inner = locked(&self.inner);
@@ -119,11 +163,12 @@ impl ProxyTable {
         let orders = watch::Sender::new(Orders { settings: inner.settings_for(client), ending: None });
         let joined_stalled = orders.borrow().settings.stalled;
         let heard = orders.subscribe();
-        inner.connections.insert(number, Connection { client, orders });
+        let course = Arc::<Course>::default();
+        inner.connections.insert(number, Connection { client, orders, course: Arc::clone(&course) });
         let traffic = Arc::clone(inner.traffic.entry(client).or_default());
         traffic.connected();
         drop(inner);
-        Registration { table: Arc::clone(self), number, client, traffic, joined_stalled, heard }
+        Registration { table: Arc::clone(self), number, client, traffic, course, joined_stalled, heard }
     }
 }
 
@@ -162,6 +207,7 @@ pub struct Registration {
     client: Option<usize>,
     /// Traffic of its client.
     pub traffic: Arc<Traffic>,
+    pub course: Arc<Course>,
     /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
     pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
@@ -210,6 +256,10 @@ impl Drop for Registration {
         let mut inner = locked(&self.table.inner);
         inner.losses.gone(self.number);
         inner.connections.remove(&self.number);
+        let session = self.course.session.load(Ordering::Acquire);
+        if let Some(client) = self.client.filter(|_| session != 0) {
+            inner.closed.insert((client, session), Arc::clone(&self.course));
+        }
     }
 }
 
@@ -252,6 +302,24 @@ mod tests {
         sends(&table.join(None), 1_000);
         assert_eq!((table.passed(ONE).to_server.bytes, table.passed(ONE).connections), (20, 2));
         assert_eq!(table.passed(Who::All).to_server.bytes, 1_120);
+    }
+
+    #[test]
+    fn last_data_of_a_session_are_known_after_its_connection_has_closed() {
+        let table = Arc::new(ProxyTable::default());
+        let [one, unreadable] = [table.join(Some(1)), table.join(Some(2))];
+        one.course.carries(7);
+        one.course.has_passed_data();
+        let passed = table.last_passed(1, 7);
+        assert!(passed.is_some_and(|at| at > 0), "{passed:?}");
+        assert_eq!([table.last_passed(1, 8), table.last_passed(2, 7)], [None, None]);
+        drop(one);
+        assert_eq!(table.last_passed(1, 7), passed);
+        unreadable.course.is_unreadable();
+        unreadable.course.has_passed_data();
+        assert!(table.last_passed(2, 7).is_some());
+        drop(unreadable);
+        assert!(table.last_passed(2, 8).is_some());
     }
 
     #[test]

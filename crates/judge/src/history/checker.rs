@@ -46,6 +46,8 @@ struct Lock {
     holds: u64,
     /// Acquisitions that holders blocked, with the blocked parts of their waits.
     kept_out: KeptOut,
+    /// Acquires that ended without the lock, with the blocked parts of their waits.
+    refused: KeptOut,
     first: Option<usize>,
 }
 
@@ -58,6 +60,7 @@ impl Lock {
             fencing: Fencing::default(),
             holds: 0,
             kept_out: KeptOut::default(),
+            refused: KeptOut::default(),
             first: None,
         }
     }
@@ -158,7 +161,7 @@ impl Checker {
                 context.lock.report.unknown += 1;
                 context.put_inside(event, None, true);
             }
-            LockTurn::Refused => context.lock.report.failed += 1,
+            LockTurn::Refused => context.refuse(),
             LockTurn::Nested => context.stand.depth += u32::from(event.step == Step::Ok),
             LockTurn::Leaves | LockTurn::Left(_) => {}
         }
@@ -249,7 +252,7 @@ impl EventContext<'_> {
         }
         let occupancy = self.lock.occupancy(self.at.clock);
         let kept_out_us = occupancy.asks(claim, self.at.t_us);
-        self.stand.asked = Some(CalledAcquire { at: self.at, kept_out_us });
+        self.stand.asked = Some(CalledAcquire { at: self.at, claim, kept_out_us });
     }
 
     fn enter(&mut self, event: &Acquire<'_>) {
@@ -265,6 +268,14 @@ impl EventContext<'_> {
         self.lock.report.contended |= self.who != *self.lock.first.get_or_insert(self.who);
         self.put_inside(event, asked.map(|asked| asked.at.t_us), false);
         self.grant(event);
+    }
+
+    fn refuse(&mut self) {
+        self.lock.report.failed += 1;
+        let Some(asked) = self.stand.asked.take() else { return };
+        let kept_out_us = self.lock.occupancy(self.at.clock).kept_out_us(asked.claim, self.at.t_us);
+        let waited_us = self.at.t_us.saturating_sub(asked.at.t_us);
+        self.lock.refused.entry(kept_out_us.saturating_sub(asked.kept_out_us), waited_us);
     }
 
     fn put_inside(&mut self, event: &Acquire<'_>, asked_us: Option<u64>, possible: bool) {

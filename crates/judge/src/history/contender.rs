@@ -5,11 +5,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::clocks::Moment;
 use super::fencing::Newest;
-use zklockbench_record::history::{LinePosition, SessionState, Step};
+use zklockbench_record::history::{LinePosition, LockClaim, SessionState, Step};
 
 #[derive(Debug, Clone, Copy)]
 pub struct CalledAcquire {
     pub at: Moment,
+    pub claim: LockClaim,
     /// Total time for which the same claim had been blocked before the call.
     pub kept_out_us: u64,
 }

@@ -13,6 +13,8 @@ pub struct Judgement {
     pub locks: Vec<LockReport>,
     /// Acquisitions that holders blocked, over all locks.
     pub kept_out: KeptOut,
+    /// Acquires that holders blocked until they ended without the lock.
+    pub refused: KeptOut,
     /// First violations, each with the name of its lock, in order of time.
     pub violations: Vec<(String, Violation)>,
     /// First findings of each kind, in the order of their lines.

@@ -700,7 +700,8 @@ mod tests {
     }
 
     fn asked(t_us: u64) -> CalledAcquire {
-        CalledAcquire { at: Moment { t_us, place: LinePosition::default(), clock: 0 }, kept_out_us: 0 }
+        let at = Moment { t_us, place: LinePosition::default(), clock: 0 };
+        CalledAcquire { at, claim: LockClaim::WRITE, kept_out_us: 0 }
     }
 
     #[test]

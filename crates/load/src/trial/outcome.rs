@@ -60,7 +60,9 @@ impl Conductor<'_> {
         health.invalid = health.invalid.or(wall_was_set);
         let wrong_holds = self.wrong_holds(seen.short_holds, window);
         health.invalid = health.invalid.or(wrong_holds.first().cloned());
-        let all_gone = orphans.as_ref().is_some_and(|orphans| orphans.count == 0);
+        // Without faults, every node's end is in the logs.
+        let may_lack_ends = self.shared.has_faults() || !self.stuck.is_empty();
+        let all_gone = may_lack_ends && orphans.as_ref().is_some_and(|orphans| orphans.in_queues == 0);
         let mut facts = Facts {
             began: self.shared.signals.start.borrow().unwrap_or(0),
             closed: self.closed(&seen.closing),

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::ephemeral_node::Race;
 use crate::after::RACES;
 use crate::queue::directories::create_unless_there;
-use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
 use zklockbench_core::measure::RequestKind::{Create, GetChildrenWatch};
 use zklockbench_zk::{Failure, NodeKind, Session};
@@ -50,6 +50,9 @@ impl Strategy for EphemeralChild {
         loop {
             if let Some(node) = self.try_create(session).await? {
                 return Ok(Held::by(node));
+            }
+            if patience.tries_once {
+                return Err(AcquireError::TimedOut);
             }
             let (names, mut watch) = session.get_children_and_watch(&self.directory).await?;
             let is_free = names.is_empty();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::after::{ListReplyLost, Never, RACES, TimedOutInBackOff};
 use crate::queue::node::{if_there, watch_data};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use zklockbench_core::catalog::{
     BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
 };
@@ -102,6 +102,9 @@ impl Strategy for EphemeralNode {
         loop {
             if let Some(node) = self.race.try_create(session, &self.node, self.kind).await? {
                 return Ok(Held::by(node));
+            }
+            if patience.tries_once {
+                return Err(AcquireError::TimedOut);
             }
             if let Some(pause) = self.retries {
                 patience.sleep(pause).await?;

@@ -81,7 +81,10 @@ impl Strategy for Polling {
         let node = class::join(session, &self.queue.lock, self.is_article).await?;
         let mut joined = Joined::untold(node);
         let polling = async {
-            self.queue.wakes.rest(session, patience).await?;
+            // A try reads the queue once instead.
+            if !patience.tries_once {
+                self.queue.wakes.rest(session, patience).await?;
+            }
             self.queue.wait(session, &mut joined, patience, class::in_the_way(self.is_article)).await
         };
         let waited = class::until_disconnected(self.is_article, session, polling).await;

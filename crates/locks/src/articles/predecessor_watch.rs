@@ -106,7 +106,7 @@ impl PredecessorWatch {
         joined: &Joined,
         patience: &Patience,
     ) -> Acquired<bool> {
-        if joined.queue != Some(2) {
+        if joined.queue != Some(2) || patience.tries_once {
             return Ok(false);
         }
         let only = [joined.node.name_at(PREFIX, -1)];

@@ -9,7 +9,7 @@ use crate::after::{
     TimedOutInBackOff, TimesOut, WatchReplyLost,
 };
 use crate::queue::protection::{MarkedName, delete_marked};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench_core::catalog::{Guarantees, LockCard, Mode};
 use zklockbench_zk::{Created, Failure, Session, counter, reactor, sequence_of};
 
@@ -51,6 +51,9 @@ const NOT_TOLD: i64 = -1;
 impl Strategy for CrateLock {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
+        if patience.tries_once {
+            return self.try_once(session, &name.prefix).await;
+        }
         let prefix = format!("{}/{}", self.lock, name.prefix);
         let locking = async {
             tokio::select! {
@@ -79,6 +82,18 @@ impl Strategy for CrateLock {
 }
 
 impl CrateLock {
+    /// Tries by the same kind of node. The library itself can only wait.
+    async fn try_once(&self, session: &Session, prefix: &str) -> Acquired {
+        let node = QueueNode::join(session, &self.lock, prefix, &[]).await?;
+        let is_first = async {
+            let names = session.get_children(&self.lock).await?;
+            let predecessor = node.predecessor(&names)?;
+            if predecessor.is_some() { Err(AcquireError::TimedOut) } else { Ok(()) }
+        };
+        let tried = is_first.await;
+        node.held_after(session, tried).await
+    }
+
     /// Returns once the directory's counter is used up: in the library, nodes with equal numbers wait for
     /// each other.
     async fn counter_used_up(&self, session: &Session) -> Failure {

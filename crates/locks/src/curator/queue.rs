@@ -156,6 +156,11 @@ impl Wakes for Monitor {
         self.waiting = None;
     }
 
+    /// Curator reads the clock only after setting the watch.
+    fn watches_in_vain(&self) -> bool {
+        true
+    }
+
     fn watches(&mut self, path: &str) {
         self.waiting = self.object.as_ref().map(|object| object.wait_for(path));
     }
@@ -166,7 +171,7 @@ impl Wakes for Monitor {
         self.left.retain(|left| set.iter().all(|one| one.path != left.path));
         // Curator reads the clock only here, after setting the watch: a wait that has timed out costs one
         // more list and one more watch.
-        let woken = match waiter.patience.is_over() {
+        let woken = match waiter.patience.tries_once || waiter.patience.is_over() {
             true => Err(AcquireError::TimedOut),
             false => self.notified(waiter, set).await,
         };

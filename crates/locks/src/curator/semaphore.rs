@@ -223,7 +223,7 @@ impl CuratorSemaphore {
             }
             drop(names);
             // As in the mutex, the clock is read only after the watch is set.
-            if patience.is_over() {
+            if patience.tries_once || patience.is_over() {
                 return Err(AcquireError::TimedOut);
             }
             let changed = async {

@@ -135,9 +135,10 @@ impl Kazoo {
     }
 
     async fn attempt(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
+        let blocking = self.blocking && !patience.tries_once;
         if self.is_acquired {
             // Another attempt may help, but not without blocking.
-            return Err(if self.blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
+            return Err(if blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
         }
         if !self.is_path_assured {
             make_from_leaf(session, &self.queue.lock, NodeKind::Persistent).await?;
@@ -145,7 +146,7 @@ impl Kazoo {
         }
         let mut joined = Joined::untold(self.find_or_join(session).await?);
         self.own = Own::Known(joined.node.clone());
-        let (patterns, blocking) = (self.patterns, self.blocking);
+        let patterns = self.patterns;
         let in_the_way = |node: &QueueNode, names: &Names| {
             let counts = |name: &&str| is_contender(name, patterns) || *name == node.name();
             let predecessor = node.predecessor(&names.iter().filter(counts).collect())?;

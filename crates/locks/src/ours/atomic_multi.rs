@@ -9,7 +9,7 @@ use crate::queue::directories::make_from_leaf;
 use crate::queue::node::{if_there, watch_data};
 use crate::queue::protection::{LateCreates, MarkedName, created_or_found, node_named};
 use crate::queue::retry::Retry;
-use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
+use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
 use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Protection};
 use zklockbench_zk::{Failure, Names, NodeKind, Op, Session};
 
@@ -139,6 +139,9 @@ impl AtomicMulti {
                 self.late.delete(session, member, names, node).await?;
             }
             let Some(predecessor) = self.first_obstacle(nodes, &lists)? else { return Ok(()) };
+            if patience.tries_once {
+                return Err(AcquireError::TimedOut);
+            }
             lists.clear();
             if let Some(mut watch) = RETRY.around(|| watch_data(session, &predecessor)).await? {
                 patience.wait(watch.changed()).await?;

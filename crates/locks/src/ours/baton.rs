@@ -182,7 +182,7 @@ impl Baton {
     }
 
     async fn wait(&mut self, session: &Session, joined: &Joined, patience: &Patience) -> Acquired<Behind> {
-        if !self.blocking {
+        if !self.blocking || patience.tries_once {
             return self.look_once(session, joined).await;
         }
         if joined.queue == Some(2) {

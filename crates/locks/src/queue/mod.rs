@@ -88,6 +88,11 @@ pub trait Wakes {
     /// Called before a node is watched.
     fn watches(&mut self, _path: &str) {}
 
+    /// Whether an acquire that only tries sets its watches before it gives up.
+    fn watches_in_vain(&self) -> bool {
+        false
+    }
+
     /// Waits until it is time to list again. Returns the event if a watch of `set` fired; that watch is then
     /// removed from `set`.
     async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>>;
@@ -175,6 +180,11 @@ impl<W: Wakes> Queue<W> {
             self.joining.learn(true);
             return Ok(None);
         }
+        let gives_up = patience.tries_once && !self.wakes.watches_in_vain();
+        // The count is enough: others are ahead.
+        if gives_up && joined.queue.is_some() {
+            return Err(AcquireError::TimedOut);
+        }
         let node = &joined.node;
         let (mut is_first_look, mut set) = (true, Vec::new());
         loop {
@@ -193,6 +203,9 @@ impl<W: Wakes> Queue<W> {
             drop(names);
             if way.is_empty() {
                 return Ok(whole);
+            }
+            if gives_up {
+                return Err(AcquireError::TimedOut);
             }
             set = match (whole, self.habits.watches) {
                 (Some(watch), _) => vec![WatchOn { path: self.lock.clone(), watch }],

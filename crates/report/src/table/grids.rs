@@ -9,7 +9,7 @@ use crate::view::{Cell, Percentile};
 use zklockbench_core::measure::{Measure, Statistic};
 use zklockbench_core::units::{format_micros, listed, number};
 use zklockbench_record::figures::{
-    self, HANDOFF_P50, OFFERED, THROUGHPUT, UTILISATION_BUSIEST, WAIT_MAX, WAIT_P50, WAIT_P99,
+    self, FAILED_TRY_P50, HANDOFF_P50, OFFERED, THROUGHPUT, UTILISATION_BUSIEST, WAIT_MAX, WAIT_P50, WAIT_P99,
 };
 use zklockbench_record::{Arrived, FigureEntry, Timing, Trial};
 
@@ -61,7 +61,7 @@ fn main_table(view: &View<'_>) -> Grid {
         })
         .spare(1)
         .explained("until every contender had made all of its acquisitions");
-    for entry in [&WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50] {
+    for entry in [&WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50, &FAILED_TRY_P50] {
         columns = metric(columns, entry);
     }
     let (handoffs, uncontended) = floors(view);

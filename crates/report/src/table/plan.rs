@@ -11,7 +11,7 @@ use zklockbench_analysis::plan::{
 };
 use zklockbench_core::units::{a_day, capitalised, counted, format_micros, grouped, number};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
+use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99, WON_SHARE};
 
 /// The outcome, the expected waits, and the answer for each strategy; with `--all`, also their basis.
 pub fn plan(plan: &PlanFile, style: Style) -> String {
@@ -103,6 +103,12 @@ pub(crate) fn waits(plan: &PlanFile) -> Option<Grid> {
     let columns = Columns::<&Answer>::new()
         .words("strategy", |answer| answer.strategy.as_str())
         .words("plan", |answer| word(&answer.verdict))
+        .metric(&WON_SHARE, |answer| {
+            let won = answer.prediction.as_ref().and_then(|one| one.won_share);
+            Value::or_missing(won, |Predicted { low, middle, high }| {
+                Value::Share(middle).between(Value::Share(low), Value::Share(high))
+            })
+        })
         .metric(&WAIT_P50, |answer| of_prediction(answer, |one| time(one.wait_p50)))
         .explained(
             "from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers chance \

@@ -2,9 +2,13 @@
 
 use super::{Cell, View};
 use zklockbench_core::measure::{HIGHEST_US, Measure};
-use zklockbench_core::units::{a_day, cell_name, counted, format_micros, number, percent};
-use zklockbench_record::figures::{CONTAINERS_LEFT, NODES_LEFT, OFFERED, THROUGHPUT};
-use zklockbench_record::{Arrived, Disagreement, Election, FaultRecord, LimitedHolds, Stuck, Trial};
+use zklockbench_core::units::{a_day, cell_name, counted, format_duration, format_micros, number, percent};
+use zklockbench_record::figures::{
+    CONTAINERS_LEFT, NODES_LEFT, OFFERED, OVERRAN, RELEASES_OVERRAN, THROUGHPUT,
+};
+use zklockbench_record::{
+    Arrived, Disagreement, Election, FaultRecord, FigureEntry, LimitedHolds, Stuck, Trial,
+};
 
 /// Maximum number of listed reasons for a violation per cell.
 const REASONS_TOLD: usize = 3;
@@ -30,7 +34,16 @@ impl View<'_> {
         let unserved = self.cells.iter().filter_map(|cell| self.unserved_of(cell));
         let left = self.cells.iter().filter_map(|cell| self.nodes_left(cell));
         let limited = self.cells.iter().filter_map(|cell| self.limited(cell));
-        violated.chain(doubts).chain(unserved).chain(limited).chain(left).collect()
+        let late = self.cells.iter().filter_map(|cell| self.overran(cell));
+        let orphans = self.cells.iter().filter_map(|cell| self.orphans_of(cell));
+        violated
+            .chain(doubts)
+            .chain(unserved)
+            .chain(limited)
+            .chain(late)
+            .chain(left)
+            .chain(orphans)
+            .collect()
     }
 
     fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
@@ -97,6 +110,42 @@ impl View<'_> {
         let said: Vec<String> = stay.into_iter().chain(go).collect();
         let said = if said.is_empty() { "none".to_owned() } else { said.join("; ") };
         Some(format!("nodes left: {}: {said}", self.name(cell)))
+    }
+
+    /// Acquires and releases of a cell that outlived the acquire timeout, with the longest overrun of each.
+    fn overran(&self, cell: &Cell<'_>) -> Option<String> {
+        let timeout = cell.all().find_map(|one| one.spec.acquire_timeout)?;
+        let told = |entry: &FigureEntry, measure, one: &str, many: &str| {
+            let count = cell.sum(|trial| entry.of(trial).unwrap_or(0.0) as u64);
+            let longest = cell.longest(measure)?;
+            Some(format!("{} by up to {}", counted(count, one, many), longest.shown()))
+        };
+        let acquires = told(&OVERRAN, Measure::Overrun, "acquire", "acquires");
+        let releases = told(&RELEASES_OVERRAN, Measure::ReleaseOverrun, "release", "releases");
+        let all: Vec<String> = acquires.into_iter().chain(releases).collect();
+        let timeout = format_duration(timeout);
+        (!all.is_empty()).then(|| {
+            format!(
+                "overran: {}: the timeout of {timeout} was outlived by {}",
+                self.name(cell),
+                all.join(" and ")
+            )
+        })
+    }
+
+    /// Nodes left in the trials of a cell, with the first ones.
+    fn orphans_of(&self, cell: &Cell<'_>) -> Option<String> {
+        let left: u64 = cell.sum(|trial| trial.orphans.unwrap_or(0));
+        let first = cell.all().find(|trial| trial.orphans.is_some_and(|left| left > 0))?;
+        let acquired = cell.sum(|trial| trial.whole.acquired()).max(1);
+        let each = number(left as f64 / acquired as f64);
+        let nodes = counted(left, "node was", "nodes were");
+        let named: Vec<&str> = first.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
+        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+        Some(format!(
+            "orphans: {}: {nodes} left after all contenders had released, {each} per acquisition{named}",
+            self.name(cell)
+        ))
     }
 
     fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
@@ -169,8 +218,7 @@ impl View<'_> {
         fan_out.chain(disagree).collect()
     }
 
-    /// One line for each stuck contender, for each trial with leftover nodes, and for each fault that was not proved or not
-    /// undone.
+    /// One line for each stuck contender, and for each fault that was not proved or not undone.
     fn fault_notes(&self) -> Vec<String> {
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
         let broken = trials.filter(|(_, trial)| !trial.faults.is_empty() || !trial.stuck.is_empty());
@@ -180,7 +228,6 @@ impl View<'_> {
     fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
         let of = self.repetition(cell, trial);
         let mut notes = stuck(trial, &of);
-        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, trial, &of)));
         for fault in &trial.faults {
             let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
             notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
@@ -207,7 +254,8 @@ fn of_open_load(of: &str, trial: &Trial) -> Vec<String> {
             number(grows)
         ));
     }
-    let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial));
+    // Failed tries are no missed acquisitions.
+    let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial)).filter(|_| !trial.spec.only_tries());
     if let Some((due, achieved)) = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due) {
         notes.push(format!(
             "missed: {of}: {} of {} acquisitions a second; in use: {}",
@@ -284,13 +332,6 @@ fn who(stuck: &Stuck) -> String {
 
 /// Maximum number of orphans listed in a note.
 const ORPHANS_TOLD: usize = 3;
-
-fn orphans(left: u64, trial: &Trial, of: &str) -> String {
-    let nodes = counted(left, "ephemeral node was", "ephemeral nodes were");
-    let named: Vec<&str> = trial.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
-    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-    format!("orphans: {of}: {nodes} left after all contenders had released{named}")
-}
 
 fn doubts(fault: &FaultRecord) -> impl Iterator<Item = (&'static str, &str)> {
     let unproved = (!fault.proved).then_some(("not proved", fault.proof.as_str()));

@@ -16,6 +16,8 @@ pub enum Order {
     Fifo,
     /// Any order. A newcomer may take a free lock before the waiters notice.
     Unordered,
+    /// There are no waiters: a client that finds the lock taken leaves without it.
+    Tries,
 }
 
 /// Time from a release call to the next holder's entry, with at least one waiter.
@@ -110,6 +112,8 @@ pub struct SimulationOutcome {
     /// Most sessions in use at the same time.
     pub sessions: usize,
     pub starved: usize,
+    /// Number of tries within the window that found the lock taken.
+    pub failed: usize,
 }
 
 impl SimulationOutcome {
@@ -122,6 +126,11 @@ impl SimulationOutcome {
 
     pub fn mean(&self) -> Option<f64> {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
+    }
+
+    /// Share of the tries that got the lock; 1 if every client waits.
+    pub fn won_share(&self) -> f64 {
+        self.entries as f64 / (self.entries + self.failed).max(1) as f64
     }
 
     pub fn throughput(&self) -> f64 {
@@ -157,7 +166,7 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> SimulationOutcome {
     }
     let all = world.clients.iter().zip(&world.waits);
     let counting = all.filter(|(client, _)| client.due >= load.from && client.due < load.to);
-    let waits = counting.map(|(_, wait)| *wait).collect();
+    let waits = counting.map(|(_, wait)| *wait).filter(|wait| !wait.is_nan()).collect();
     SimulationOutcome { waits, lasted: load.to - load.from, ..world.outcome }
 }
 
@@ -179,7 +188,7 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
         if began.is_none() && world.outcome.waits.len() >= load.warm_up {
             began = Some(now);
             world.window.0 = now;
-            (world.outcome.entries, world.outcome.busy) = (0, 0.0);
+            (world.outcome.entries, world.outcome.failed, world.outcome.busy) = (0, 0, 0.0);
         }
         if coming <= next {
             let Some(Reverse(event)) = thinking.pop() else { break };
@@ -276,7 +285,7 @@ struct Simulation<'a> {
     clients: Vec<Client>,
     /// Client of each cycle, in a closed load.
     who: Vec<usize>,
-    /// Waits of the clients that have entered, by client.
+    /// Waits of the clients that have entered, by client; NaN for others.
     waits: Vec<f64>,
     backlog: VecDeque<usize>,
     sessions: usize,
@@ -330,6 +339,7 @@ impl<'a> Simulation<'a> {
                 self.lock[at].state = LockPhase::Taken;
                 self.announce(client, at, enters);
             }
+            _ if self.locks.order == Order::Tries => self.leaves(client, now),
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
@@ -343,6 +353,13 @@ impl<'a> Simulation<'a> {
             }
             LockPhase::Taken | LockPhase::HandedTo { .. } => self.lock[at].queue.push_back(client),
         }
+    }
+
+    /// A try that finds the lock taken. Its requests take about as long as those of a successful one.
+    fn leaves(&mut self, client: usize, now: f64) {
+        self.outcome.failed += usize::from(self.counts(now));
+        let at = self.enters_alone(now);
+        self.events.push(Reverse(ScheduledEvent { at, what: What::Frees(client) }));
     }
 
     fn enters_alone(&mut self, now: f64) -> f64 {
@@ -368,6 +385,10 @@ impl<'a> Simulation<'a> {
             What::Releases(client) => self.releases(client, now),
             What::Frees(client) => {
                 self.freed = Some(client);
+                let has_held = !self.waits[client].is_nan();
+                if self.locks.order == Order::Tries && has_held {
+                    self.lock[self.clients[client].lock].state = LockPhase::Idle;
+                }
                 match self.backlog.pop_front() {
                     Some(next) => self.asks(next, now),
                     None => self.in_use -= 1,
@@ -399,6 +420,10 @@ impl<'a> Simulation<'a> {
     fn releases(&mut self, client: usize, now: f64) {
         let free = now + self.locks.release.draw(&mut self.rng);
         self.events.push(Reverse(ScheduledEvent { at: free, what: What::Frees(client) }));
+        if self.locks.order == Order::Tries {
+            // The lock is free once the release has returned.
+            return;
+        }
         let at = self.clients[client].lock;
         let waiting = self.lock[at].queue.len();
         let next = match self.locks.order {
@@ -407,7 +432,7 @@ impl<'a> Simulation<'a> {
                 let lucky = self.rng.random_range(0..waiting);
                 self.lock[at].queue.swap_remove_back(lucky)
             }
-            Order::Unordered => None,
+            Order::Unordered | Order::Tries => None,
         };
         let Some(next) = next else {
             self.lock[at].state = LockPhase::Idle;

@@ -47,6 +47,7 @@ impl Checker {
             findings.extend(self.findings_of(lock));
         }
         let kept_out = self.locks.iter().fold(KeptOut::default(), |all, lock| all + lock.kept_out);
+        let refused = self.locks.iter().fold(KeptOut::default(), |all, lock| all + lock.refused);
         let violations = self.violations();
         let mut locks: Vec<LockReport> =
             self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
@@ -57,6 +58,7 @@ impl Checker {
             evidence: describe_evidence(&locks),
             locks,
             kept_out,
+            refused,
             violations,
             findings: first_of_each(findings),
             notes,

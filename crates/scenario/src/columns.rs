@@ -1,0 +1,378 @@
+//! Tables of times as spreadsheets and load generators write them: delimiters, names of columns, units and dates.
+
+use std::io::{BufRead, Read};
+use std::str::FromStr;
+use std::time::{Duration, UNIX_EPOCH};
+
+use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
+
+use super::diagnostic::listed;
+use zklockbench_core::units::{parse_duration, shown};
+
+/// Latest time in seconds: later than any clock's, and exact in microseconds.
+const LATEST_S: f64 = 4e9;
+/// Smallest number that is read as a time since 1970 in a unit below seconds, in seconds: 1973.
+const EPOCH_FROM_S: f64 = 1e8;
+
+/// Columns with other names than `time`, `lock` and `hold`, and the units of their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// Name of the column, or its number from 1 in a file without a header.
+    pub time: Option<String>,
+    pub lock: Option<String>,
+    pub hold: Option<String>,
+    pub time_unit: Option<TimeUnit>,
+    /// By default the same as `time_unit`.
+    pub hold_unit: Option<TimeUnit>,
+}
+
+impl Columns {
+    /// These columns, and those of `other` where these have none.
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            time: self.time.or_else(|| other.time.clone()),
+            lock: self.lock.or_else(|| other.lock.clone()),
+            hold: self.hold.or_else(|| other.hold.clone()),
+            time_unit: self.time_unit.or(other.time_unit),
+            hold_unit: self.hold_unit.or(other.hold_unit),
+        }
+    }
+
+    fn named(&self) -> impl Iterator<Item = &String> {
+        [&self.time, &self.lock, &self.hold].into_iter().flatten()
+    }
+
+    /// Whether another program wrote the file, with further columns and rows in any order.
+    pub(super) fn are_named(&self) -> bool {
+        self.named().next().is_some()
+    }
+
+    /// Whether the first line names the columns. Without a header, they are named by their numbers only.
+    pub(super) fn have_header(&self) -> bool {
+        !self.are_named() || self.named().any(|name| name.parse::<usize>().is_err())
+    }
+
+    pub(super) fn unit_of_holds(&self) -> Option<TimeUnit> {
+        self.hold_unit.or(self.time_unit)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    Seconds,
+    Milliseconds,
+    Microseconds,
+    Nanoseconds,
+}
+
+impl TimeUnit {
+    const ALL: [Self; 4] = [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
+    pub(super) const NAMES: [&'static str; 4] = ["s", "ms", "us", "ns"];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Milliseconds => "ms",
+            Self::Microseconds => "us",
+            Self::Nanoseconds => "ns",
+        }
+    }
+
+    fn per_second(self) -> f64 {
+        match self {
+            Self::Seconds => 1.0,
+            Self::Milliseconds => 1e3,
+            Self::Microseconds => 1e6,
+            Self::Nanoseconds => 1e9,
+        }
+    }
+
+    /// The only unit in which a number is a plausible time: seconds, or a finer unit since 1970.
+    fn by_size(number: f64) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| {
+            let seconds = number / unit.per_second();
+            seconds <= LATEST_S && (*unit == Self::Seconds || seconds >= EPOCH_FROM_S)
+        })
+    }
+}
+
+impl FromStr for TimeUnit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unit = Self::ALL.into_iter().find(|unit| unit.name() == text);
+        unit.ok_or_else(|| format!("`{}` is not one of {}", shown(text, 20), listed(Self::NAMES)))
+    }
+}
+
+/// How a column's bare numbers are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    In(TimeUnit),
+    /// As seconds, or as a time since 1970 in the unit that fits its size.
+    BySize,
+    Refused,
+}
+
+impl Numbers {
+    pub(super) fn in_or(unit: Option<TimeUnit>, otherwise: Self) -> Self {
+        unit.map_or(otherwise, Self::In)
+    }
+
+    fn unit_of(self, number: f64) -> Option<TimeUnit> {
+        match self {
+            Self::In(unit) => Some(unit),
+            Self::BySize => TimeUnit::by_size(number),
+            Self::Refused => None,
+        }
+    }
+}
+
+/// The rows of a text with a comma, semicolon or tab between cells.
+pub(super) struct Delimited<R> {
+    reader: Reader<LineFeeds<R>>,
+    row: StringRecord,
+    /// Whether numbers may have a decimal comma, as in files with semicolons.
+    has_decimal_commas: bool,
+    /// Column with the name of the metric and its first value, in files that mix several.
+    metric: Option<(usize, Option<String>)>,
+}
+
+impl<R: BufRead> Delimited<R> {
+    pub(super) fn open(mut input: R, has_header: bool) -> Self {
+        let delimiter = delimiter(&mut input);
+        let input = LineFeeds { input, after_return: false };
+        let mut settings = ReaderBuilder::new();
+        settings.delimiter(delimiter).has_headers(has_header).flexible(!has_header).trim(Trim::All);
+        Self {
+            reader: settings.from_reader(input),
+            row: StringRecord::new(),
+            has_decimal_commas: delimiter == b';',
+            metric: None,
+        }
+    }
+
+    /// The first line.
+    pub(super) fn header(&mut self) -> Result<StringRecord, String> {
+        let header = self.reader.headers().map_err(|error| unreadable(&error))?.clone();
+        self.metric = header.iter().position(|name| name == K6_METRIC).map(|at| (at, None));
+        Ok(header)
+    }
+
+    /// Reads the next row, and returns its line; `None` after the last.
+    pub(super) fn next_row(&mut self) -> Result<Option<u64>, String> {
+        if !self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))? {
+            return Ok(None);
+        }
+        let line = self.row.position().map_or(0, Position::line);
+        self.check_metric(line)?;
+        Ok(Some(line))
+    }
+
+    /// Refuses rows of several metrics, which would count each request several times.
+    fn check_metric(&mut self, line: u64) -> Result<(), String> {
+        let Some((column, first)) = &mut self.metric else { return Ok(()) };
+        let Some(found) = self.row.get(*column).filter(|found| *found != K6_METRIC) else { return Ok(()) };
+        let first = first.get_or_insert_with(|| found.to_owned());
+        if first == found {
+            return Ok(());
+        }
+        let (first, found) = (shown(first, 60), shown(found, 60));
+        Err(format!(
+            "line {line}: its metric is `{found}`, that of the lines before `{first}`; keep one, e.g. \
+             grep -E '^({K6_METRIC}|http_req_duration),' FILE > trace.csv"
+        ))
+    }
+
+    pub(super) fn row(&self) -> &StringRecord {
+        &self.row
+    }
+
+    /// The cell in that column of the current row; `None` if it is empty.
+    pub(super) fn cell(&self, column: usize) -> Option<&str> {
+        self.row.get(column).filter(|text| !text.is_empty())
+    }
+
+    /// A number, a duration with its unit, or a date with a time.
+    pub(super) fn time(&self, text: &str, numbers: Numbers) -> Result<Duration, String> {
+        let text_shown = shown(text, 60);
+        let wrong = || {
+            format!("`{text_shown}` is neither a number of seconds nor a duration; write e.g. 1.25 or 1250ms")
+        };
+        let number = match self.has_decimal_commas {
+            true => text.replace(',', ".").parse::<f64>(),
+            false => text.parse::<f64>(),
+        };
+        let Ok(number) = number else {
+            return parse_duration(text).ok().or_else(|| since_1970(text)).ok_or_else(wrong);
+        };
+        if !(0.0..=LATEST_S * 1e9).contains(&number) {
+            return Err(wrong());
+        }
+        let Some(unit) = numbers.unit_of(number) else {
+            let option = if numbers == Numbers::Refused { "--hold-unit" } else { "--time-unit" };
+            return Err(format!("`{text_shown}` has no unit; name it: {option} {}", listed(TimeUnit::NAMES)));
+        };
+        let seconds = number / unit.per_second();
+        if seconds > LATEST_S {
+            return Err(wrong());
+        }
+        Ok(Duration::from_micros((seconds * 1e6).round() as u64))
+    }
+}
+
+/// Time since 1970 of a date with a time, such as `2023-11-16T18:17:03.97Z` or `2023/11/16 19:17:03+01:00`.
+fn since_1970(text: &str) -> Option<Duration> {
+    const DATE: usize = "2023-11-16T".len();
+    let text = text.replace('/', "-");
+    let zone = text.get(DATE..)?.find(['+', '-']).map(|at| at + DATE);
+    let (stamp, zone) = text.split_at(zone.unwrap_or(text.len()));
+    let at = humantime::parse_rfc3339_weak(stamp).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let digits = zone.get(1..).unwrap_or_default().replace(':', "");
+    let (hours, minutes) = if digits.is_empty() { (0, 0) } else { digits_of(&digits)? };
+    let ahead = Duration::from_secs(hours * 3_600 + minutes * 60);
+    if zone.starts_with('-') { at.checked_add(ahead) } else { at.checked_sub(ahead) }
+}
+
+/// Hours and minutes of `0530` or `05`.
+fn digits_of(zone: &str) -> Option<(u64, u64)> {
+    let (hours, minutes) = zone.split_at_checked(2)?;
+    let minutes = if minutes.is_empty() { 0 } else { minutes.parse().ok()? };
+    Some((hours.parse().ok()?, minutes))
+}
+
+/// A column: its position, and the unit in its name.
+pub(super) type Place = (usize, Option<TimeUnit>);
+
+/// The unit in a usual name: none in `hold`, milliseconds in `hold_ms`. `None` for other names.
+pub(super) fn usual(name: &str, column: &str) -> Option<Option<TimeUnit>> {
+    let name = name.to_ascii_lowercase();
+    match name.strip_prefix(column)? {
+        "" => Some(None),
+        suffix => suffix.strip_prefix('_')?.parse().ok().map(Some),
+    }
+}
+
+/// The column with this name or number, or else with a usual name.
+pub(super) fn find(header: &StringRecord, name: Option<&str>, column: &str) -> Result<Option<Place>, String> {
+    let Some(name) = name else {
+        let mut places = header.iter().enumerate();
+        return Ok(places.find_map(|(at, name)| Some((at, usual(name, column)?))));
+    };
+    let at = match name.parse::<usize>() {
+        Ok(number) => number.checked_sub(1).filter(|at| *at < header.len()),
+        Err(_) => header.iter().position(|one| one.eq_ignore_ascii_case(name.trim())),
+    };
+    let missing = || {
+        let names: Vec<String> = header.iter().map(|name| shown(name, 40)).collect();
+        let names = listed(names.iter().map(String::as_str));
+        format!("line 1: there is no column `{}`; there are {names}", shown(name, 60))
+    };
+    at.map(|at| Some((at, usual(name, column).flatten()))).ok_or_else(missing)
+}
+
+const K6_METRIC: &str = "metric_name";
+
+/// Options that read the file of a known program, by its header or its first row.
+pub(super) fn options_of_program(header: &StringRecord) -> Option<String> {
+    let has = |name: &str| header.iter().any(|one| one == name);
+    let is_nanoseconds = |text: &str| text.len() == 19 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (program, options) = if has("timeStamp") && has("elapsed") {
+        ("JMeter", "--time-column timeStamp --hold-column elapsed --time-unit ms")
+    } else if has(K6_METRIC) && has("metric_value") {
+        ("k6", "--time-column timestamp --hold-column metric_value --time-unit s --hold-unit ms")
+    } else if header.len() >= 7 && header.get(0).is_some_and(is_nanoseconds) {
+        ("vegeta", "--time-column 1 --hold-column 3 --time-unit ns")
+    } else {
+        return None;
+    };
+    Some(format!("a file of {program} is read with {options}"))
+}
+
+/// The delimiter that is most frequent in the first line; a comma if there is none.
+fn delimiter(input: &mut impl BufRead) -> u8 {
+    // An error is reported by the first read.
+    let start = input.fill_buf().unwrap_or_default();
+    let line = start.split(|byte| b"\r\n".contains(byte)).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut is_quoted = false;
+    let plain = line.iter().filter(|byte| {
+        is_quoted ^= **byte == b'"';
+        !is_quoted
+    });
+    let plain: Vec<u8> = plain.copied().collect();
+    let count = |delimiter: &u8| plain.iter().filter(|byte| *byte == delimiter).count();
+    [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
+}
+
+/// The input with a line feed at the end of each line. The CSV reader also accepts carriage returns but counts line feeds, so a
+/// line after both would get the number of the one before.
+struct LineFeeds<R> {
+    input: R,
+    after_return: bool,
+}
+
+impl<R: Read> Read for LineFeeds<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let read = self.input.read(into)?;
+            let mut kept = 0;
+            for at in 0..read {
+                let byte = into[at];
+                if byte != b'\n' || !self.after_return {
+                    into[kept] = if byte == b'\r' { b'\n' } else { byte };
+                    kept += 1;
+                }
+                self.after_return = byte == b'\r';
+            }
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
+    }
+}
+
+fn unreadable(error: &csv::Error) -> String {
+    let line = error.position().map_or(1, Position::line);
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!(
+                "line {line}: {len} cells where the first line has {expected_len}; leave cells empty, not out"
+            )
+        }
+        csv::ErrorKind::Utf8 { .. } => format!("line {line}: it is not UTF-8; save the file as UTF-8"),
+        _ => format!("line {line}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_read_with_its_time_zone() {
+        let noon = Duration::from_millis(1_700_136_000_500);
+        for text in [
+            "2023-11-16T12:00:00.5Z",
+            "2023-11-16 12:00:00.500",
+            "2023/11/16 12:00:00.5",
+            "2023-11-16T13:00:00.5+01:00",
+            "2023-11-16T06:30:00.5-0530",
+            "2023-11-16T14:00:00.5+02",
+        ] {
+            assert_eq!(since_1970(text), Some(noon), "{text}");
+        }
+        for text in
+            ["2023-11-16", "12:00:00", "2023-11-16T12:00:00+1", "2023-11-16T12:00:00+ab:cd", "ä-ä-ä-ä-ä-ä-ä"]
+        {
+            assert_eq!(since_1970(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_number_since_1970_shows_its_unit() {
+        use TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
+        let units = [0.0, 1.7e9, 1.7e12, 1.7e15, 1.7e18].map(TimeUnit::by_size);
+        assert_eq!(units, [Seconds, Seconds, Milliseconds, Microseconds, Nanoseconds].map(Some));
+        assert_eq!([5e9, 1e13, 1e300].map(TimeUnit::by_size), [None; 3]);
+    }
+}

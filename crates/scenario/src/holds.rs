@@ -1,0 +1,76 @@
+//! Holds from a file: one duration a line, or a column of a table.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use super::columns::{Columns, Delimited, Numbers, find, options_of_program};
+
+pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Duration>, String> {
+    let mut table = Delimited::open(input, false);
+    let header = table.header()?;
+    let place = find(&header, columns.hold.as_deref(), "hold")?;
+    let has_header = place.is_some() && columns.have_header();
+    let (column, unit) = place.unwrap_or_default();
+    let numbers = Numbers::in_or(columns.unit_of_holds().or(unit), Numbers::Refused);
+    let mut holds = Vec::new();
+    while let Some(line) = table.next_row()? {
+        if has_header && table.row() == &header && holds.is_empty() {
+            continue;
+        }
+        let hold = table.time(table.row().get(column).unwrap_or_default(), numbers);
+        let hint = options_of_program(&header).filter(|_| place.is_none());
+        let hint = hint.map_or_else(String::new, |options| format!("; {options}"));
+        holds.push(hold.map_err(|why| format!("line {line}: {why}{hint}"))?);
+    }
+    match holds.iter().all(Duration::is_zero) {
+        true => Err("it has no hold that takes any time; write one duration a line, such as 20ms".into()),
+        false => Ok(holds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TimeUnit;
+
+    fn holds(text: &str) -> Result<Vec<Duration>, String> {
+        holds_from_text(text.as_bytes(), &Columns::default())
+    }
+
+    #[test]
+    fn a_file_has_one_hold_a_line_or_a_column_with_a_unit() {
+        let ms = |all: &[u64]| all.iter().map(|one| Duration::from_millis(*one)).collect::<Vec<_>>();
+        assert_eq!(holds("3ms\n\n5 ms\n1s\n"), Ok(ms(&[3, 5, 1_000])));
+        assert_eq!(holds("time,hold_ms,lock\n0,3,a\n1,2.5,b\n").unwrap()[1], Duration::from_micros(2_500));
+        assert_eq!(holds("hold\n\"7ms\"\n"), Ok(ms(&[7])));
+        assert_eq!(holds("\u{feff}lock,Hold_ms\r\n\"a,3\",7\r\n"), Ok(ms(&[7])));
+        assert_eq!(holds("lock;hold_ms\na;1,5\n"), Ok(vec![Duration::from_micros(1_500)]));
+        for (text, told) in [
+            ("", "no hold that takes any time"),
+            ("3ms\n4\n", "line 2: `4` has no unit"),
+            ("hold_ms\n-4\n", "line 2: `-4` is neither"),
+            ("hold_s\nNaN\n", "line 2: `NaN` is neither"),
+            ("3ms,4ms\nfast\n", "line 2: `fast` is neither"),
+            ("timeStamp,elapsed\n0,95\n", "; a file of JMeter is read with --time-column"),
+        ] {
+            let found = holds(text).unwrap_err();
+            assert!(found.contains(told), "{text:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_named_column_of_another_program_is_read_in_its_unit() {
+        let columns = |hold: &str| Columns {
+            hold: Some(hold.into()),
+            time_unit: Some(TimeUnit::Milliseconds),
+            ..Columns::default()
+        };
+        let jmeter = b"timeStamp,elapsed,label\n1700158623979,120,a\n1700158624031,95,b\n";
+        let expected: Vec<_> = [120, 95].map(Duration::from_millis).into();
+        assert_eq!(holds_from_text(&jmeter[..], &columns("elapsed")), Ok(expected));
+        let error = holds_from_text(&jmeter[..], &columns("latency")).unwrap_err();
+        assert!(error.contains("no column `latency`; there are `timeStamp`, `elapsed`"), "{error}");
+        let by_number = holds_from_text(&b"1,20\n2,30\n"[..], &columns("2"));
+        assert_eq!(by_number, Ok([20, 30].map(Duration::from_millis).into()));
+    }
+}
