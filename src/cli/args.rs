@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -90,6 +90,8 @@ pub enum Command {
     Articles(ArticlesArgs),
     /// Predict whether a lock can carry your load; --verify checks the prediction
     Plan(Box<PlanArgs>),
+    /// Learn how locks are used on a running ensemble, from its transaction logs or by watching it
+    Learn(Box<LearnArgs>),
     /// Measure the ensemble without a lock: each kind of request, and the cheapest possible handoff
     Calibrate(Box<CalibrateArgs>),
     /// Run rounds of random locks under random load and random faults, all from one seed
@@ -210,6 +212,51 @@ pub struct BaselineCheckArgs {
 }
 
 const BASELINES: &str = "baselines";
+
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    /// Data or log directories of the ensemble's servers, or copies of them; or tarballs of their version-2
+    #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath, required_unless_present = "connect")]
+    pub directories: Vec<PathBuf>,
+    /// Only locks below this path
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = super::learn::node_path)]
+    pub path: String,
+    /// Only requests from this time on, e.g. 2026-11-29T08:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "connect", value_parser = super::learn::moment)]
+    pub since: Option<SystemTime>,
+    /// Only requests before this time
+    #[arg(long, value_name = "TIME", conflicts_with = "connect", value_parser = super::learn::moment)]
+    pub until: Option<SystemTime>,
+    /// Directory for the results; created if missing [default: results/learned-<UTC time>]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace the names of nodes by hashes with a random key
+    #[arg(long)]
+    pub anonymous: bool,
+    /// Refuse logs with damaged records instead of leaving those out
+    #[arg(long, conflicts_with = "connect")]
+    pub strict: bool,
+    /// Time from a release to the next holder's return from acquire; it is part of each logged hold [default: estimated]
+    #[arg(long, value_name = "TIME", value_parser = duration_within("0s", "1m"))]
+    pub handoff: Option<Duration>,
+    /// Watch this ensemble instead of reading logs; ZooKeeper 3.6 or later. Nothing is written
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with = "directories")]
+    pub connect: Option<String>,
+    /// How long to watch
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", conflicts_with = "directories", value_parser = duration_within("1s", "7d"))]
+    pub lasts: Duration,
+    /// Stop watching when more notifications than this arrive within a second
+    #[arg(long, value_name = "N", default_value_t = 2_000, conflicts_with = "directories", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub at_most: u64,
+    /// Print the requests that a watch would send, without sending them
+    #[arg(long, conflicts_with = "directories")]
+    pub dry_run: bool,
+    /// Print only warnings and, in one line, the outcome
+    #[arg(long, short)]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
 
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
@@ -356,7 +403,7 @@ pub struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The directories of runs, or of a plan, a sweep, an A/B comparison or a calibration
+    /// The directories of runs, or of a plan, a sweep, an A/B comparison, a calibration or a learned load
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Where to write the page [default: report.html in the run's directory; for several runs, in the current one]
@@ -428,6 +475,8 @@ pub enum SchemaOf {
     Answer,
     /// The file that `plan` writes
     Plan,
+    /// The file that `learn` writes
+    Learned,
     /// What is said to a driver, and what it says: an object with one schema for each message
     Driver,
 }

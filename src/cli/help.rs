@@ -80,13 +80,19 @@ const GROUPS: [Group; 5] = [
     },
     Group {
         title: "Plan",
-        commands: &[entry(
-            "plan",
-            &[
-                "--clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
-                "--from-scenario mine.toml --slo 'wait.p99 < 1s'",
-            ],
-        )],
+        commands: &[
+            entry(
+                "plan",
+                &[
+                    "--clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
+                    "--from-scenario mine.toml --slo 'wait.p99 < 1s'",
+                ],
+            ),
+            entry(
+                "learn",
+                &["zk1/data zk2/data zk3/data --path /locks", "--connect zk1:2181 --path /locks --for 10m"],
+            ),
+        ],
     },
     Group {
         title: "Look up",

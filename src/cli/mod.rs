@@ -14,6 +14,7 @@ mod ensemble;
 mod explore;
 mod export;
 mod help;
+mod learn;
 mod listing;
 mod merge;
 mod output;
@@ -172,6 +173,7 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
         Command::Ab(args) => ab::execute(*args, stop).await,
         Command::Sweep(args) => sweep::execute(*args, stop).await,
         Command::Plan(args) => plan::execute(*args, stop).await,
+        Command::Learn(args) => learn::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args).await,
         Command::Strategies(args) => listing::strategies(&args),

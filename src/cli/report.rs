@@ -1,4 +1,4 @@
-//! `report`: prints the outcome of a stored run, plan, sweep, A/B comparison or calibration, and rewrites its page.
+//! `report`: prints the outcome of a stored run, plan, sweep, A/B comparison, calibration or learned load, and rewrites its page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,11 @@ use crate::run::give_back_memory;
 use zklockbench_analysis::{ab, plan, sweep};
 use zklockbench_core::disk;
 use zklockbench_core::error::{Error, Exit};
+use zklockbench_learn::Learned;
 use zklockbench_report::document::{Document, Section, Table};
-use zklockbench_report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
+use zklockbench_report::page::{
+    Source, document, of_ab, of_calibration, of_learned, of_plan, of_sweep, side_by_side,
+};
 use zklockbench_report::{Gated, RunReport, View, html};
 use zklockbench_results::layout;
 
@@ -69,6 +72,10 @@ impl Shown {
         if disk::has(path, ab::FILE.name) {
             let ab = ab::read(path)?;
             return other(of_ab(&ab), zklockbench_report::ab(&ab, style));
+        }
+        if disk::has(path, zklockbench_learn::FILE.name) {
+            let learned = Learned::read(path)?;
+            return other(of_learned(&learned), zklockbench_report::learned(&learned, style));
         }
         if disk::has(path, layout::CALIBRATION) {
             let calibration = zklockbench_results::read_calibration(path)?.calibration;

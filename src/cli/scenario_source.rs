@@ -309,6 +309,7 @@ mod tests {
             at_us,
             lock: Some(lock),
             hold: hold_us.map(Duration::from_micros),
+            mode: None,
         };
         let expected = [arrival(0, 0, Some(2_000)), arrival(500, 1, None), arrival(5_000, 1, None)];
         assert_eq!(read_file(&file).unwrap(), expected);

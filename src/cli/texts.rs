@@ -25,6 +25,7 @@ use zklockbench_analysis::sweep::SweepFile;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::fault;
+use zklockbench_learn::Learned;
 use zklockbench_locks::driver::protocol;
 use zklockbench_record::Judged;
 use zklockbench_report::Summary;
@@ -163,6 +164,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
         SchemaOf::Ab => output::json(schema_for!(AbFile).as_value())?,
         SchemaOf::Sweep => output::json(schema_for!(SweepFile).as_value())?,
         SchemaOf::Plan => output::json(schema_for!(PlanFile).as_value())?,
+        SchemaOf::Learned => output::json(schema_for!(Learned).as_value())?,
         SchemaOf::Summary => output::json(zklockbench_report::summary::schema().as_value())?,
         SchemaOf::Driver => output::json(&protocol::schemas())?,
     }
@@ -219,6 +221,7 @@ fn of_results(types: &mut SchemaGenerator) -> Vec<(&'static str, Value)> {
             "explore",
             json!({ "properties": { "headline": { "type": "string" }, "explored": { "type": "array" } } }),
         ),
+        ("learn", object!(types { results: PathBuf, learned: Learned })),
         ("calibrate", object!(types { results: PathBuf, calibration: CalibrationFile })),
         ("export", object!(types { run: PathBuf, written: Vec<PathBuf> })),
         ("check", json!({ "allOf": [verdict, either(checked_run, checked_history)] })),

@@ -32,6 +32,7 @@ mod hostile_directories;
 mod hostile_servers;
 mod install_script;
 mod killed_suite;
+mod learn;
 mod plan;
 mod report_page;
 mod resumed_runs;

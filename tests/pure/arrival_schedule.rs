@@ -177,8 +177,12 @@ fn stationary_arrivals_continue_from_the_warm_up_for_the_requested_time() {
 fn a_replay_follows_its_file_and_draws_the_rest() {
     let mut replayed = spec("rate = 1\nduration = \"2s\"\nlocks = 4\nhold = \"7ms\"");
     let trace = [(0, Some(3), None), (1_500_000, None, Some(40)), (2_000_000, Some(0), None)];
-    let trace =
-        trace.map(|(at_us, lock, hold)| TraceArrival { at_us, lock, hold: hold.map(Duration::from_millis) });
+    let trace = trace.map(|(at_us, lock, hold)| TraceArrival {
+        at_us,
+        lock,
+        hold: hold.map(Duration::from_millis),
+        mode: None,
+    });
     let replay = Replay { file: "a.csv".into(), count: trace.len(), trace: trace.to_vec().into() };
     replayed.load = match replayed.load {
         Load::Open(open) => Load::Open(Open { arrivals: Arrivals::Replay(replay), ..open }),

@@ -29,6 +29,7 @@ mod gate_verdicts;
 mod generated_docs;
 mod history_rules;
 mod hostile_text;
+mod learn;
 mod mixed_holders;
 mod parts;
 mod plan;

@@ -400,9 +400,9 @@ fn replayed(lines: &str) -> Result<Parsed, String> {
     let held = Some(Duration::from_millis(100));
     let traces = |file: &std::path::Path, _: &Columns| match file.to_str() {
         Some("a.csv") => Ok(vec![
-            TraceArrival { at_us: 0, lock: Some(4), hold: held },
-            TraceArrival { at_us: 1_000_000, lock: Some(4), hold: None },
-            TraceArrival { at_us: 2_000_000, lock: Some(0), hold: held },
+            TraceArrival { at_us: 0, lock: Some(4), hold: held, mode: None },
+            TraceArrival { at_us: 1_000_000, lock: Some(4), hold: None, mode: None },
+            TraceArrival { at_us: 2_000_000, lock: Some(0), hold: held, mode: None },
         ]),
         _ => Err("b.csv line 3: wrong; mend it".to_owned()),
     };
@@ -439,7 +439,7 @@ fn a_replay_with_too_many_locks_or_a_wrong_file_is_reported_with_its_position() 
         format!("{HEAD}contenders = 2\nload = \"open\"\narrivals = {{ replay = \"{file}\" }}\nlocks = 1\n")
     };
     let traces = |file: &std::path::Path, _: &Columns| match file.to_str() {
-        Some("a.csv") => Ok(vec![TraceArrival { at_us: 0, lock: Some(4), hold: None }]),
+        Some("a.csv") => Ok(vec![TraceArrival { at_us: 0, lock: Some(4), hold: None, mode: None }]),
         Some("empty.csv") => Ok(Vec::new()),
         _ => Err("b.csv line 3: wrong; mend it".to_owned()),
     };

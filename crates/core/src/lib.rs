@@ -12,5 +12,6 @@ pub mod locked;
 pub mod measure;
 pub mod ring;
 pub mod spool;
+pub mod txn;
 pub mod units;
 pub mod verdict;

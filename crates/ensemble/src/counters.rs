@@ -9,12 +9,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::transactions::{CREATE, DELETE, HEADER, MAGIC, SERVERS_OWN, begins, next};
+use zklockbench_core::txn::{self, CREATE, DELETE, HEADER, MAGIC, begins, buffer, next};
+
+use super::transactions::SERVERS_OWN;
 
 /// Name of the child that is created and deleted in each directory.
 const CHILD: &str = "counter-near-end";
 const VERSION: i32 = 2;
-const END_MARK: u8 = b'B';
 /// Permission bits of `ZooDefs.Perms.ALL`.
 const ALL: i32 = 31;
 
@@ -61,8 +62,8 @@ fn last_in(log: &[u8]) -> Option<i64> {
     begins(log).ok().flatten()?;
     let mut rest = log.get(HEADER..)?;
     let mut last = None;
-    while let Some((transaction, taken)) = next(rest, "/") {
-        last = Some(transaction.zxid);
+    while let Some((record, taken)) = next(rest) {
+        last = Some(record.zxid);
         rest = rest.get(taken..)?;
     }
     last
@@ -78,23 +79,9 @@ fn log(first: i64, directories: &[String], number: i32) -> Vec<u8> {
         [(CREATE, create(&path, number)), (DELETE, buffer(path.as_bytes()))]
     });
     for ((kind, body), zxid) in bodies.zip(first..) {
-        log.extend(record(zxid, at_ms, kind, &body));
+        log.extend(txn::written(txn::header(SERVERS_OWN, 0, zxid, at_ms, kind), &body));
     }
     log
-}
-
-fn record(zxid: i64, at_ms: i64, kind: i32, body: &[u8]) -> Vec<u8> {
-    let request = 0_i32.to_be_bytes();
-    let header = [
-        &SERVERS_OWN.to_be_bytes()[..],
-        &request,
-        &zxid.to_be_bytes(),
-        &at_ms.to_be_bytes(),
-        &kind.to_be_bytes(),
-    ];
-    let record = [&header.concat(), body].concat();
-    let checksum = i64::from(adler2::adler32_slice(&record)).to_be_bytes();
-    [&checksum[..], &buffer(&record), &[END_MARK]].concat()
 }
 
 fn create(path: &str, parent_cversion: i32) -> Vec<u8> {
@@ -112,31 +99,22 @@ fn create(path: &str, parent_cversion: i32) -> Vec<u8> {
     .concat()
 }
 
-fn buffer(bytes: &[u8]) -> Vec<u8> {
-    let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
-    [&length.to_be_bytes()[..], bytes].concat()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::transactions::Happened;
     use super::*;
+    use zklockbench_core::txn::Happened;
 
     #[test]
     fn written_log_holds_a_create_and_a_delete_for_each_directory() {
         let written = log(0x1_0000_0008, &["/l/a".into(), "/l/b".into()], i32::MAX - 5);
         let mut rest = &written[HEADER..];
         let mut read = Vec::new();
-        while let Some((transaction, taken)) = next(rest, "/l/") {
-            read.extend(
-                transaction
-                    .changes
-                    .iter()
-                    .map(|one| (transaction.zxid - 0x1_0000_0000, one.path.clone(), one.happened)),
-            );
+        while let Some((record, taken)) = next(rest) {
+            let zxid = record.zxid - 0x1_0000_0000;
+            record.changes(&mut |one| read.push((zxid, one.path.to_owned(), one.happened)));
             rest = &rest[taken..];
         }
-        let change = |zxid, of: &str, happened| (zxid, format!("/l/{of}/{CHILD}"), happened);
+        let change = |zxid, of: &str, happened| (zxid, format!("/l/{of}/{CHILD}").into_bytes(), happened);
         assert_eq!(
             read,
             [
@@ -157,8 +135,8 @@ mod tests {
             .map(|(last, server)| {
                 let data = root.path().join(format!("server-{server}"));
                 std::fs::create_dir_all(stored(&data)).unwrap();
-                let records =
-                    [log(*last, &[], 0), record(*last, 5, DELETE, &buffer(b"/x")), vec![0; 64]].concat();
+                let delete = txn::written(txn::header(0, 0, *last, 5, DELETE), &buffer(b"/x"));
+                let records = [log(*last, &[], 0), delete, vec![0; 64]].concat();
                 std::fs::write(stored(&data).join(format!("log.{last:x}")), records).unwrap();
                 std::fs::write(stored(&data).join("snapshot.2"), "").unwrap();
                 data

@@ -12,7 +12,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::transactions::{HEADER, Transaction, begins, next};
+use zklockbench_core::txn::{HEADER, begins};
+
+use super::transactions::{Transaction, next};
 
 /// Largest lag of a file's modification time behind the clock.
 const TIMES_LAG: Duration = Duration::from_secs(2);

@@ -2,35 +2,14 @@
 //!
 //! The log is the ensemble's own order of events, whatever the clients believe. It also shows which nodes were deleted with their
 //! session; no client is notified of that.
-//!
-//! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body, and an end mark;
-//! zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`. A failed multi
-//! is logged, too, with its first operations intact. The end of a session lists its nodes only since 3.6.0, and not with
-//! `zookeeper.closeSessionTxn.enabled=false`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
 
-use serde::{Deserialize, Serialize};
+use zklockbench_core::txn;
 
-use zklockbench_core::jute::Reader;
-
-pub(super) const MAGIC: &[u8] = b"ZKLG";
-pub(super) const HEADER: usize = 16;
-
-pub(super) const CREATE: i32 = 1;
-pub(super) const DELETE: i32 = 2;
-const SET_DATA: i32 = 5;
-const MULTI: i32 = 14;
-const CREATE_2: i32 = 15;
-const CREATE_CONTAINER: i32 = 19;
-const DELETE_CONTAINER: i32 = 20;
-const CREATE_TTL: i32 = 21;
-const CLOSE_SESSION: i32 = -11;
-const ERROR: i32 = -1;
-/// Bytes of the digest that follows most bodies since 3.6.0.
-const DIGEST: usize = 12;
+pub use zklockbench_core::txn::Happened;
 
 /// Session id of the servers' own transactions, which remove empty containers and expired TTL nodes.
 pub const SERVERS_OWN: i64 = 0;
@@ -55,14 +34,6 @@ pub struct NodeChange {
     pub with_its_session: bool,
     /// Whether it created an ephemeral node.
     pub ephemeral: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Happened {
-    Created,
-    Written,
-    /// Deleted by a request or with its session.
-    Deleted,
 }
 
 /// Hash that stands for a path where many are kept. Among 10⁸ paths, two collide with a probability below
@@ -173,143 +144,35 @@ impl Living {
     }
 }
 
-/// Checks whether a log begins as one of ZooKeeper's. `None` if it is still empty.
-pub(super) fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
-    match log.get(..MAGIC.len()) {
-        None | Some([0, 0, 0, 0]) => Ok(None),
-        Some(MAGIC) => Ok((log.len() >= HEADER).then_some(())),
-        Some(_) => Err("no transaction log of ZooKeeper"),
-    }
-}
-
-/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` if it is incomplete: a record that
-/// is being written, or was when its server was killed, fails its checksum. Servers stop reading there, too.
+/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` at the end and if it is incomplete or
+/// damaged.
 pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
-    let mut rest = Reader(log);
-    let record = whole_record(&mut rest)?;
-    let taken = log.len() - rest.0.len();
-    let mut fields = Reader(record);
-    let session = fields.long()?;
-    let _request = fields.int()?;
-    let zxid = fields.long()?;
-    let at_ms = fields.long()?;
-    let kind = fields.int()?;
-    let mut found = Vec::new();
-    // A record whose body does not match its kind counts as changing nothing.
-    let _ = changes(kind, fields, &mut |change: RawChange<'_>| {
+    let (record, length) = txn::next(log)?;
+    let mut changes = Vec::new();
+    record.changes(&mut |change| {
         if change.path.starts_with(below.as_bytes()) {
-            let RawChange { path, happened, with_its_session, ephemeral } = change;
+            let txn::Change { path, happened, with_its_session, ephemeral } = change;
             let path = String::from_utf8_lossy(path).into_owned();
-            found.push(NodeChange { path, happened, with_its_session, ephemeral });
+            changes.push(NodeChange { path, happened, with_its_session, ephemeral });
         }
     });
-    let ends_session = kind == CLOSE_SESSION;
-    Some((Transaction { session, zxid, at_ms, changes: found, ends_session }, taken))
-}
-
-/// A change as in the record.
-struct RawChange<'a> {
-    path: &'a [u8],
-    happened: Happened,
-    with_its_session: bool,
-    ephemeral: bool,
-}
-
-/// Next record, if it is complete and its checksum matches.
-fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
-    let checksum = log.long()?;
-    let record = log.buffer().filter(|record| !record.is_empty())?;
-    let _end_mark = log.bytes(1)?;
-    (checksum == i64::from(adler2::adler32_slice(record))).then_some(record)
-}
-
-fn changes(kind: i32, mut fields: Reader<'_>, note: &mut dyn FnMut(RawChange<'_>)) -> Option<()> {
-    let of = |path, happened| RawChange { path, happened, with_its_session: false, ephemeral: false };
-    match kind {
-        CREATE | CREATE_2 => {
-            let path = fields.buffer()?;
-            note(RawChange {
-                ephemeral: is_ephemeral(fields).unwrap_or(false),
-                ..of(path, Happened::Created)
-            });
-        }
-        CREATE_CONTAINER | CREATE_TTL => note(of(fields.buffer()?, Happened::Created)),
-        SET_DATA => note(of(fields.buffer()?, Happened::Written)),
-        DELETE | DELETE_CONTAINER => note(of(fields.buffer()?, Happened::Deleted)),
-        CLOSE_SESSION => {
-            if !lists_paths(fields) {
-                return None;
-            }
-            for _ in 0..fields.int()? {
-                note(RawChange { with_its_session: true, ..of(fields.buffer()?, Happened::Deleted) });
-            }
-        }
-        MULTI => {
-            let failed = parts(fields).any(|(kind, _)| kind == ERROR);
-            for (kind, body) in parts(fields).filter(|_| !failed) {
-                let _ = changes(kind, Reader(body), note);
-            }
-        }
-        _ => {}
-    }
-    Some(())
-}
-
-/// Reads the fields after a create's path: data, ACLs, and whether the node is ephemeral.
-fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
-    skip_buffer(&mut fields)?;
-    for _ in 0..fields.int()? {
-        let _permissions = fields.int()?;
-        skip_buffer(&mut fields)?;
-        skip_buffer(&mut fields)?;
-    }
-    fields.bool()
-}
-
-/// Skips a buffer; length -1 is null.
-fn skip_buffer(fields: &mut Reader<'_>) -> Option<()> {
-    let length = fields.int()?;
-    fields.bytes(usize::try_from(length).unwrap_or(0)).map(drop)
-}
-
-/// Returns whether the body of a session's end begins with paths: it may be empty or a digest alone.
-fn lists_paths(mut fields: Reader<'_>) -> bool {
-    match fields.0.len() {
-        0 => false,
-        // A list of one four-byte path is as long; a digest begins with a version above 1.
-        DIGEST => fields.int() == Some(1) && fields.int() == Some(4),
-        _ => true,
-    }
-}
-
-/// Kinds and bodies of a multi's operations.
-fn parts<'a>(mut fields: Reader<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
-    let count = fields.int().unwrap_or(0);
-    (0..count).map_while(move |_| Some((fields.int()?, fields.buffer()?)))
+    let txn::Record { session, zxid, at_ms, .. } = record;
+    Some((Transaction { session, zxid, at_ms, changes, ends_session: record.ends_session() }, length))
 }
 
 /// Logs in the servers' format.
 #[cfg(test)]
 pub(super) mod written {
+    use zklockbench_core::txn;
+
     pub(in super::super) const BEGIN: &[u8] = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0";
 
     pub(in super::super) fn text(text: &str) -> Vec<u8> {
-        [(text.len() as i32).to_be_bytes().as_slice(), text.as_bytes()].concat()
+        txn::buffer(text.as_bytes())
     }
 
     pub(in super::super) fn record(zxid: i64, kind: i32, body: &[u8]) -> Vec<u8> {
-        let mut record = Vec::new();
-        record.extend(7_i64.to_be_bytes());
-        record.extend(1_i32.to_be_bytes());
-        record.extend(zxid.to_be_bytes());
-        record.extend((1_000 + zxid).to_be_bytes());
-        record.extend(kind.to_be_bytes());
-        record.extend(body);
-        let mut whole = i64::from(adler2::adler32_slice(&record)).to_be_bytes().to_vec();
-        whole.extend((record.len() as i32).to_be_bytes());
-        whole.extend(record);
-        whole.push(b'B');
-        whole
+        txn::written(txn::header(7, 1, zxid, 1_000 + zxid, kind), body)
     }
 }
 
@@ -318,6 +181,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
+
+    use zklockbench_core::txn::{
+        CLOSE_SESSION, CREATE, CREATE_2, DELETE, ERROR, HEADER, MULTI, SET_DATA, begins,
+    };
 
     use super::written::{BEGIN, record, text};
     use super::*;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use zklockbench_core::catalog::Mode;
 use zklockbench_core::units::{as_us, format_duration, number};
 
 /// How arrivals come, and what becomes of those that find no free session.
@@ -103,6 +104,7 @@ pub struct TraceArrival {
     /// Index of the requested lock, if the file names one.
     pub lock: Option<usize>,
     pub hold: Option<Duration>,
+    pub mode: Option<Mode>,
 }
 
 /// Which of many locks an arrival asks for.
@@ -298,6 +300,7 @@ impl Replay {
             at_us: (arrival.at_us as f64 * factor) as u64,
             lock: arrival.lock,
             hold: arrival.hold.map(|hold| hold.mul_f64(factor)),
+            mode: arrival.mode,
         };
         Self { trace: self.trace.iter().map(scaled).collect(), ..self }
     }

@@ -68,7 +68,7 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
         Arrival {
             at_us: wanted.at_us,
             lock: wanted.lock.unwrap_or(lock),
-            mode: if reads { Mode::Read } else { Mode::Write },
+            mode: wanted.mode.unwrap_or(if reads { Mode::Read } else { Mode::Write }),
             hold: wanted.hold.unwrap_or(hold),
         }
     }))
@@ -99,7 +99,7 @@ fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<It
             Box::new(changing(stretches(spec, &open.arrivals, lasts.as_secs_f64()), spec.seed))
         }
     };
-    Box::new(times.map(|at_us| TraceArrival { at_us, lock: None, hold: None }))
+    Box::new(times.map(|at_us| TraceArrival { at_us, lock: None, hold: None, mode: None }))
 }
 
 fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {

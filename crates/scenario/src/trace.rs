@@ -12,6 +12,7 @@ use super::arrivals::TraceArrival;
 use super::columns::{Columns, Delimited, Numbers, TimeUnit, find, options_of_program, usual};
 use super::diagnostic::did_you_mean;
 use super::file::CONTENDERS_MAX;
+use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{format_duration, shown};
 
@@ -20,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 /// Most arrivals of a file.
 const ROWS_MAX: usize = 5_000_000;
-const COLUMNS: [&str; 3] = ["time", "lock", "hold"];
+const COLUMNS: [&str; 4] = ["time", "lock", "hold", "mode"];
 
 /// Collects arrivals one after the other. Errors name the line, what is wrong with it and, after `; `, what to do.
 #[derive(Debug, Default)]
@@ -74,6 +75,12 @@ impl TraceBuilder {
     pub fn held(&mut self, number: usize, hold: Duration) {
         if let Some(arrival) = self.arrivals.get_mut(number) {
             arrival.hold = Some(hold);
+        }
+    }
+
+    pub fn asks(&mut self, number: usize, mode: Mode) {
+        if let Some(arrival) = self.arrivals.get_mut(number) {
+            arrival.mode = Some(mode);
         }
     }
 
@@ -136,13 +143,22 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
         let due = due.ok_or_else(|| at("it has no time; write seconds since any moment".to_owned()))?;
         let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
         let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;
-        let Some((column, numbers)) = places.hold else { continue };
-        if let Some(text) = table.cell(column) {
+        if let Some((column, numbers)) = places.hold
+            && let Some(text) = table.cell(column)
+        {
             let hold = table.time(text, numbers).map_err(|problem| at(format!("hold {problem}")))?;
             if hold > LONGEST_HOLD {
                 return Err(at(format!("hold `{}` is longer than a day; shorten it", shown(text, 60))));
             }
             trace.held(number, hold);
+        }
+        match places.mode.and_then(|column| table.cell(column)) {
+            None => {}
+            Some("read") => trace.asks(number, Mode::Read),
+            Some("write") => trace.asks(number, Mode::Write),
+            Some(other) => {
+                return Err(at(format!("mode `{}` is unknown; write read or write", shown(other, 60))));
+            }
         }
     }
     trace.finish()
@@ -153,6 +169,7 @@ struct Places {
     time: (usize, Numbers),
     lock: Option<usize>,
     hold: Option<(usize, Numbers)>,
+    mode: Option<usize>,
 }
 
 impl Places {
@@ -174,6 +191,7 @@ impl Places {
             time: (time, times),
             lock: find(header, columns.lock.as_deref(), "lock")?.map(|(at, _)| at),
             hold: find(header, columns.hold.as_deref(), "hold")?.map(|(at, unit)| (at, holds(unit))),
+            mode: if columns.are_named() { None } else { find(header, None, "mode")?.map(|(at, _)| at) },
         })
     }
 }
@@ -182,7 +200,7 @@ const NAME_COLUMNS: &str = "name the columns with --time-column, --hold-column a
 
 /// Refuses unknown columns and two columns of the same kind.
 fn check_usual(header: &StringRecord) -> Result<(), String> {
-    let mut found = [false; 3];
+    let mut found = [false; 4];
     for name in header {
         let column = COLUMNS.iter().position(|column| usual(name, column).is_some());
         let Some(found) = column.and_then(|column| found.get_mut(column)) else {
@@ -217,7 +235,14 @@ mod tests {
     }
 
     fn arrival(at_us: u64, lock: Option<usize>, hold_ms: Option<u64>) -> TraceArrival {
-        TraceArrival { at_us, lock, hold: hold_ms.map(Duration::from_millis) }
+        TraceArrival { at_us, lock, hold: hold_ms.map(Duration::from_millis), mode: None }
+    }
+
+    #[test]
+    fn arrivals_ask_to_read_or_to_write_where_the_file_has_a_mode() {
+        let modes = trace("time,mode\n0,read\n1,write\n2,\n").unwrap();
+        let modes: Vec<_> = modes.iter().map(|arrival| arrival.mode).collect();
+        assert_eq!(modes, [Some(Mode::Read), Some(Mode::Write), None]);
     }
 
     #[test]
@@ -338,6 +363,7 @@ mod tests {
             ("time,lock\n,1\n", "line 2: it has no time"),
             ("time\n0\n1000000\n", "line 3: 11days 13h 46m 40s after the first; a replay takes at most"),
             ("time,hold\n0,soon\n", "line 2: hold `soon` is neither"),
+            ("time,mode\n0,look\n", "line 2: mode `look` is unknown; write read or write"),
             ("time,hold\n0,2d\n", "line 2: hold `2d` is longer than a day"),
             ("time,lock\n0,1\n1\n", "line 3: 1 cells where the first line has 2"),
             ("time,lock\n0,1\n1,100000\n", "line 3: the lock 100000; locks are numbers below 100000"),

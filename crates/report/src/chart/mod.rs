@@ -3,6 +3,7 @@
 
 mod compared;
 mod faults;
+mod learned;
 mod over_contenders;
 mod over_time;
 mod shares;
@@ -24,6 +25,7 @@ use zklockbench_core::units::{counted, grouped};
 use zklockbench_record::{FigureChart, FigureEntry, Trial, figures};
 
 pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
+pub use learned::of_learned;
 pub use sweep::of_sweep;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,11 +4,13 @@
 mod calibration;
 mod compared;
 mod facts;
+mod learned;
 mod plan;
 mod sweep;
 
 pub use calibration::of_calibration;
 pub use compared::{of_ab, of_comparison};
+pub use learned::of_learned;
 pub use plan::of_plan;
 pub use sweep::of_sweep;
 

@@ -36,6 +36,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         section("map", "At other rates", plan_map(plan).map(Block::from)),
         section(VERIFICATION.section, "Verification", verification),
         section("missing", "What is missing", noted(lacks.collect())),
+        section("load", "The load", load(plan)),
         section("basis", "Model inputs", basis),
         section("environment", "Where it was measured", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
@@ -55,6 +56,12 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         strategies: plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
         sections: filled(sections),
     }
+}
+
+/// Description of the question's scenario, which may list learned and assumed facts.
+fn load(plan: &PlanFile) -> Option<Block> {
+    let scenario: toml::Table = plan.question.scenario.as_ref()?.parse().ok()?;
+    Some(Block::Text(scenario.get("description")?.as_str().filter(|text| !text.is_empty())?.to_owned()))
 }
 
 fn findings(plan: &PlanFile) -> Vec<Finding> {

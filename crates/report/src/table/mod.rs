@@ -10,6 +10,7 @@ mod faults;
 mod gates;
 pub(super) mod grids;
 mod layout;
+pub(super) mod learned;
 mod lost_holds;
 pub(super) mod plan;
 mod printed;
@@ -27,6 +28,7 @@ pub(super) use gates::{
 };
 pub use gates::{gates, gates_markdown};
 pub use layout::{Style, table_text, wrapped};
+pub use learned::{headline as learned_headline, learned};
 pub use plan::{headline as plan_headline, plan};
 pub(super) use run::basis;
 pub use run::{markdown, terminal};

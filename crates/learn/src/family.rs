@@ -1,0 +1,159 @@
+//! Families: locks whose paths differ only in identifiers, e.g. `/orders/{id}/lock`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::recipe::{Recipe, is_guid};
+use crate::reconstruct::split;
+
+/// What stands for an identifier.
+const ID: &str = "{id}";
+/// Values of a component that are told apart; if there are more, they are identifiers.
+const VALUES_MOST: usize = 50;
+/// Values that differ only in a number at their end, from which on that number is an identifier.
+const NUMBERED: usize = 5;
+const LEAST_HEX: usize = 8;
+const GUID: usize = 36;
+
+/// Path of the lock whose nodes are in this directory.
+pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
+    match (recipe, split(directory)) {
+        (Recipe::CuratorSemaphore, (outer, b"leases")) => outer,
+        _ => directory,
+    }
+}
+
+/// Path of the semaphore of which this directory may be the inner queue.
+pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
+    match split(directory) {
+        (outer, b"locks") => Some(outer),
+        _ => directory.strip_suffix(b"-__lock__"),
+    }
+}
+
+/// The path with components that are identifiers replaced: GUIDs, hexadecimal numbers, numbers.
+pub fn folded(path: &[u8]) -> String {
+    let path = String::from_utf8_lossy(path);
+    path.split('/').map(folded_component).collect::<Vec<_>>().join("/")
+}
+
+fn folded_component(component: &str) -> String {
+    let is_number = !component.is_empty() && component.bytes().all(|byte| byte.is_ascii_digit());
+    // Words such as `facade` are no numbers.
+    let is_hex = component.len() >= LEAST_HEX
+        && component.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && component.bytes().any(|byte| byte.is_ascii_digit());
+    if is_number || is_hex {
+        return ID.to_owned();
+    }
+    let guid = |at: &usize| component.as_bytes().get(*at..at + GUID).is_some_and(is_guid);
+    match (0..component.len()).find(guid) {
+        Some(at) => format!("{}{ID}{}", &component[..at], &component[at + GUID..]),
+        None => component.to_owned(),
+    }
+}
+
+/// Replaces a number at the end of a component.
+fn without_number(component: &str) -> String {
+    let stem = component.trim_end_matches(|c: char| c.is_ascii_digit());
+    if stem.len() == component.len() || component.ends_with(ID) {
+        component.to_owned()
+    } else {
+        format!("{stem}{ID}")
+    }
+}
+
+/// Values of one component below the same parent, with the number of values that share a stem.
+#[derive(Default)]
+struct Values {
+    stems: BTreeMap<String, usize>,
+    distinct: HashMap<String, ()>,
+}
+
+impl Values {
+    fn add(&mut self, value: &str) {
+        if self.distinct.insert(value.to_owned(), ()).is_none() {
+            *self.stems.entry(without_number(value)).or_default() += 1;
+        }
+    }
+
+    fn chosen(&self, value: &str) -> String {
+        let stem = without_number(value);
+        let share_stem = self.stems.get(&stem).copied().unwrap_or(0);
+        match (share_stem >= NUMBERED, self.distinct.len() > VALUES_MOST) {
+            // Few stems tell more than none.
+            (true, _) if self.stems.len() <= VALUES_MOST => stem,
+            (_, true) => ID.to_owned(),
+            (true, false) => stem,
+            (false, false) => value.to_owned(),
+        }
+    }
+}
+
+/// The family of each path.
+pub fn families(paths: &[&[u8]]) -> Vec<String> {
+    let components: Vec<Vec<String>> =
+        paths.iter().map(|path| folded(path).split('/').map(str::to_owned).collect()).collect();
+    let deepest = components.iter().map(Vec::len).max().unwrap_or(0);
+    let mut chosen: Vec<String> = vec![String::new(); paths.len()];
+    for depth in 1..deepest {
+        let mut below: HashMap<&str, Values> = HashMap::new();
+        for (path, parent) in components.iter().zip(&chosen) {
+            if let Some(value) = path.get(depth) {
+                below.entry(parent).or_default().add(value);
+            }
+        }
+        let next = |(path, parent): (&Vec<String>, &String)| {
+            let value = path.get(depth).and_then(|value| Some(below.get(parent.as_str())?.chosen(value)));
+            value.map_or_else(|| parent.clone(), |value| format!("{parent}/{value}"))
+        };
+        chosen = components.iter().zip(&chosen).map(next).collect();
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(paths: &[String]) -> Vec<String> {
+        families(&paths.iter().map(String::as_bytes).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn identifiers_are_folded_and_names_are_kept() {
+        for (path, family) in [
+            ("/orders/550e8400-e29b-41d4-a716-446655440000/lock", "/orders/{id}/lock"),
+            ("/orders/order-550e8400-e29b-41d4-a716-446655440000", "/orders/order-{id}"),
+            ("/orders/17", "/orders/{id}"),
+            ("/orders/5f3759df", "/orders/{id}"),
+            ("/facade/decade/v2", "/facade/decade/v2"),
+        ] {
+            assert_eq!(of(&[path.to_owned()]), [family], "{path}");
+        }
+    }
+
+    #[test]
+    fn many_values_below_one_parent_are_identifiers() {
+        let customers: Vec<String> = (b'a'..=b'z')
+            .flat_map(|one| (b'a'..=b'c').map(move |two| format!("/c/{}{}/lock", one as char, two as char)))
+            .collect();
+        assert!(of(&customers).iter().all(|family| family == "/c/{id}/lock"));
+        assert_eq!(of(&customers[..3]), customers[..3]);
+    }
+
+    #[test]
+    fn numbered_names_are_one_family_from_the_fifth_on() {
+        let shards = |count: usize| (0..count).map(|at| format!("/locks/shard-{at}")).collect::<Vec<_>>();
+        assert_eq!(of(&shards(4)), shards(4));
+        assert!(of(&shards(100)).iter().all(|family| family == "/locks/shard-{id}"));
+    }
+
+    #[test]
+    fn locks_of_semaphores_are_above_their_directories() {
+        assert_eq!(lock_below(b"/s/leases", Recipe::CuratorSemaphore), b"/s");
+        assert_eq!(lock_below(b"/s/leases", Recipe::CuratorMutex), b"/s/leases");
+        assert_eq!(semaphore_of(b"/s/locks"), Some(&b"/s"[..]));
+        assert_eq!(semaphore_of(b"/s-__lock__"), Some(&b"/s"[..]));
+        assert_eq!(semaphore_of(b"/s"), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! The files of a server: its transaction logs and snapshots, by the zxids in their names.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+
+use zklockbench_core::error::Error;
+
+const VERSION: &str = "version-2";
+const LOG: &str = "log.";
+const SNAPSHOT: &str = "snapshot.";
+/// Logs of ClickHouse Keeper, which has its own format.
+const KEEPER: &str = "changelog_";
+
+/// Logs and snapshots in order of their zxids.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct ServerFiles {
+    pub logs: Vec<(i64, PathBuf)>,
+    pub snapshots: Vec<(i64, PathBuf)>,
+}
+
+impl ServerFiles {
+    /// The files of a data or log directory, of the `version-2` below it, or of a tarball, which is unpacked into a separate
+    /// directory below `scratch`.
+    pub fn of(path: &Path, scratch: &Path) -> Result<Self, Error> {
+        if !path.is_file() {
+            return Self::of_directory(path);
+        }
+        let into = tempfile::Builder::new().prefix("unpacked-").tempdir_in(scratch);
+        let into = into.map_err(Error::cannot("create a directory in", scratch))?.keep();
+        unpack(path, &into).map_err(|error| {
+            Error::usage(format!(
+                "{}: {error}; name a directory of a server, or a tarball of its version-2",
+                path.display()
+            ))
+        })?;
+        Self::within(&into).map_err(Error::cannot("read", &into))?.and_then(|found| found.or_refuse(path))
+    }
+
+    fn of_directory(directory: &Path) -> Result<Self, Error> {
+        let below = directory.join(VERSION);
+        let within = if below.is_dir() { below.as_path() } else { directory };
+        let unreadable = |error| {
+            let within = within.display();
+            Error::usage(format!("cannot read {within}: {error}; name a server's dataDir or dataLogDir"))
+        };
+        Self::within(within).map_err(unreadable)?.and_then(|found| found.or_refuse(directory))
+    }
+
+    fn or_refuse(self, path: &Path) -> Result<Self, Error> {
+        match self.logs.is_empty() && self.snapshots.is_empty() {
+            false => Ok(self),
+            true => Err(Error::usage(format!(
+                "{}: no transaction log of ZooKeeper; name a server's dataDir or dataLogDir, which has log.… files in \
+                 {VERSION}",
+                path.display()
+            ))),
+        }
+    }
+
+    fn within(directory: &Path) -> io::Result<Result<Self, Error>> {
+        let mut found = Self::default();
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if name.starts_with(KEEPER) {
+                return Ok(Err(Error::usage(format!(
+                    "{}: a log of ClickHouse Keeper, which is no transaction log of ZooKeeper; only those of \
+                     ZooKeeper can be read",
+                    path.display()
+                ))));
+            }
+            if let Some(zxid) = zxid_of(name, LOG) {
+                found.logs.push((zxid, path));
+            } else if let Some(zxid) = zxid_of(name, SNAPSHOT) {
+                found.snapshots.push((zxid, path));
+            }
+        }
+        found.logs.sort_unstable();
+        found.snapshots.sort_unstable();
+        Ok(Ok(found))
+    }
+}
+
+/// Unpacks the logs and snapshots of a tarball, compressed by gzip or not.
+fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
+    let mut file = BufReader::new(File::open(tarball)?);
+    let is_compressed = file.fill_buf()?.starts_with(&GZIP);
+    let bytes: Box<dyn Read> = if is_compressed { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
+    for entry in tar::Archive::new(bytes).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let name = name_of(&path);
+        if entry.header().entry_type().is_dir() {
+            continue;
+        }
+        if zxid_of(&name, LOG).is_some() || zxid_of(&name, SNAPSHOT).is_some() || name.starts_with(KEEPER) {
+            copy_sparsely(&mut entry, &into.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Copies a file without the zeros that servers extend logs with.
+fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
+    let (mut to, mut bytes, mut length) = (File::create(to)?, vec![0; 64 << 10], 0);
+    loop {
+        let read = from.read(&mut bytes)?;
+        if read == 0 {
+            return to.set_len(length);
+        }
+        length += read as u64;
+        if bytes[..read].iter().all(|byte| *byte == 0) {
+            to.seek(io::SeekFrom::Start(length))?;
+        } else {
+            to.write_all(&bytes[..read])?;
+        }
+    }
+}
+
+/// The zxid in the name of a file of that kind. Snapshots may be compressed.
+fn zxid_of(name: &str, kind: &str) -> Option<i64> {
+    let zxid = name.strip_prefix(kind)?;
+    let zxid = zxid.strip_suffix(".gz").or_else(|| zxid.strip_suffix(".snappy")).unwrap_or(zxid);
+    u64::from_str_radix(zxid, 16).ok().map(u64::cast_signed)
+}
+
+/// A file's name for messages.
+pub fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(names: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join(VERSION)).unwrap();
+        for name in names {
+            fs::write(directory.path().join(VERSION).join(name), "").unwrap();
+        }
+        directory
+    }
+
+    fn files_of(path: &Path) -> Result<ServerFiles, Error> {
+        ServerFiles::of(path, &std::env::temp_dir())
+    }
+
+    fn zxids(files: &[(i64, PathBuf)]) -> Vec<i64> {
+        files.iter().map(|file| file.0).collect()
+    }
+
+    #[test]
+    fn files_are_in_order_of_their_zxids() {
+        let names = ["log.a00000001", "log.9", "snapshot.8", "snapshot.10.gz", "acceptedEpoch", "log.x"];
+        let files = files_of(directory(&names).path()).unwrap();
+        assert_eq!((zxids(&files.logs), zxids(&files.snapshots)), (vec![9, 0xa_0000_0001], vec![8, 0x10]));
+    }
+
+    #[test]
+    fn tarball_is_read_as_the_directory_in_it() {
+        let original = directory(&["snapshot.8"]);
+        let log = [&b"ZKLG"[..], &[0; 200_000], b"end", &[0; 70_000]].concat();
+        fs::write(original.path().join(VERSION).join("log.9"), &log).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let tarball = scratch.path().join("zk1.tar");
+        let mut builder = tar::Builder::new(File::create(&tarball).unwrap());
+        builder.append_dir_all("zk1", original.path()).unwrap();
+        builder.finish().unwrap();
+        let files = ServerFiles::of(&tarball, scratch.path()).unwrap();
+        assert_eq!((zxids(&files.logs), zxids(&files.snapshots)), (vec![9], vec![8]));
+        assert_eq!(fs::read(&files.logs[0].1).unwrap(), log);
+    }
+
+    #[test]
+    fn directories_without_logs_are_refused_with_a_remedy() {
+        let empty = files_of(directory(&[]).path()).unwrap_err().to_string();
+        assert!(empty.contains("no transaction log of ZooKeeper; name a server's dataDir"), "{empty}");
+        let keeper = files_of(directory(&["changelog_1_100.bin"]).path()).unwrap_err().to_string();
+        assert!(keeper.contains("a log of ClickHouse Keeper"), "{keeper}");
+        let missing = files_of(Path::new("/nowhere")).unwrap_err().to_string();
+        assert!(missing.contains("cannot read /nowhere"), "{missing}");
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("notes.txt");
+        fs::write(&file, "no tarball").unwrap();
+        let refused = ServerFiles::of(&file, place.path()).unwrap_err().to_string();
+        assert!(refused.contains("notes.txt: "), "{refused}");
+    }
+}

@@ -1,0 +1,171 @@
+//! What locks do on an ensemble, from its servers' own transaction logs.
+//!
+//! Logs are streamed ([`log`]), several servers' logs become one ([`merge`]), records become cycles of clients
+//! ([`reconstruct`]), and cycles become what is reported ([`summary`]).
+
+mod cycle;
+mod family;
+mod files;
+mod fit;
+mod live;
+mod log;
+mod merge;
+mod queue;
+mod recipe;
+mod reconstruct;
+mod scenario;
+mod snapshot;
+mod summarise;
+mod summary;
+mod times;
+
+use std::path::{Path, PathBuf};
+
+pub use cycle::Ending;
+pub use files::ServerFiles;
+pub use fit::Dispersion;
+pub use live::{Watching, watch};
+pub use log::Damage;
+pub use recipe::Recipe;
+pub use reconstruct::{Observed, Scope};
+pub use scenario::write_scenarios;
+pub use summarise::{Asked, Summarised, summarise, writes};
+pub use summary::*;
+pub use times::{Bounded, Handoff, HandoffBasis, Point, Times};
+
+use merge::{Merge, Step};
+use reconstruct::Reconstruction;
+use snapshot::StoredNode;
+use zklockbench_core::error::Error;
+
+/// Cycles, and facts about the logs that they are from.
+#[derive(Debug)]
+pub struct Read {
+    pub observed: Observed,
+    pub logs: LogFacts,
+}
+
+/// Reads the logs of an ensemble's servers. `stopped` is asked now and then; `scratch` takes what does not fit into memory.
+pub fn read_logs(
+    directories: &[PathBuf],
+    scope: Scope,
+    is_strict: bool,
+    scratch: &Path,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Read, Error> {
+    let servers: Vec<ServerFiles> =
+        directories.iter().map(|path| ServerFiles::of(path, scratch)).collect::<Result<_, _>>()?;
+    let mut merge = Merge::of(&servers, is_strict);
+    let mut snapshots = Snapshots::of(&servers);
+    let mut reconstruction = Reconstruction::new(scope, scratch);
+    let failed = |error: std::io::Error| Error::environment(format!("cannot keep cycles on disk: {error}"));
+    let (mut has_begun, mut records) = (false, 0_u64);
+    merge.read(&mut |step| match step {
+        Step::Record(record) => {
+            if !std::mem::replace(&mut has_begun, true) {
+                snapshots.before(record.zxid).into_iter().for_each(|node| reconstruction.existed(node));
+            }
+            records += 1;
+            if records.is_multiple_of(RECORDS_BETWEEN_LOOKS) && stopped() {
+                return Err(Error::Interrupted);
+            }
+            reconstruction.take(&record).map_err(failed)
+        }
+        Step::Gap { snapshot: Some(snapshot) } => match snapshots.at(snapshot) {
+            Some(nodes) => reconstruction.goes_on_with(nodes).map_err(failed),
+            None => Ok(()),
+        },
+        Step::Gap { snapshot: None } => Ok(()),
+    })?;
+    let mut damages = merge.damages.kept.clone();
+    damages.extend(snapshots.unreadable.clone());
+    if is_strict && let Some(Damage { file, what, .. }) = snapshots.unreadable.first() {
+        return Err(Error::usage(format!("{file}: {what}; leave --strict out to go on without it")));
+    }
+    let files = servers.iter().map(|server| server.logs.len() as u64).sum();
+    let logs = LogFacts {
+        directories: directories.iter().map(|path| path.display().to_string()).collect(),
+        files,
+        missing: merge.missing,
+        uncommitted: merge.uncommitted,
+        repeated: merge.repeated(),
+        snapshot: snapshots.used.clone(),
+        damaged: merge.damages.count + snapshots.unreadable.len() as u64,
+        damage: damages,
+    };
+    Ok(Read { observed: reconstruction.finish().map_err(failed)?, logs })
+}
+
+const RECORDS_BETWEEN_LOOKS: u64 = 1 << 16;
+
+/// Snapshots of all servers, by their zxids.
+struct Snapshots {
+    files: Vec<(i64, PathBuf)>,
+    used: Vec<String>,
+    unreadable: Vec<Damage>,
+}
+
+impl Snapshots {
+    fn of(servers: &[ServerFiles]) -> Self {
+        let mut files: Vec<(i64, PathBuf)> =
+            servers.iter().flat_map(|server| server.snapshots.iter().cloned()).collect();
+        files.sort_unstable();
+        Self { files, used: Vec::new(), unreadable: Vec::new() }
+    }
+
+    /// Ephemeral nodes that existed before this transaction. Best is the newest snapshot before it; any later one has those that
+    /// outlived it.
+    fn before(&mut self, zxid: i64) -> Vec<StoredNode> {
+        let older = self.files.iter().rfind(|(of, _)| *of < zxid);
+        let Some((_, path)) = older.or(self.files.first()).cloned() else { return Vec::new() };
+        let nodes = self.nodes(&path).unwrap_or_default();
+        nodes.into_iter().filter(|node| node.created < zxid).collect()
+    }
+
+    /// Ephemeral nodes of the snapshot with this zxid.
+    fn at(&mut self, zxid: i64) -> Option<Vec<StoredNode>> {
+        let path = self.files.iter().find(|(of, _)| *of == zxid)?.1.clone();
+        self.nodes(&path)
+    }
+
+    fn nodes(&mut self, path: &Path) -> Option<Vec<StoredNode>> {
+        let mut nodes = Vec::new();
+        let read = snapshot::read(path, &mut |node| {
+            if node.owner.is_some() {
+                nodes.push(node);
+            }
+        });
+        match read {
+            Ok(()) => {
+                self.used.push(files::name_of(path));
+                nodes.sort_by_key(|node| node.created);
+                Some(nodes)
+            }
+            Err(error) => {
+                let what = format!("{error}; the snapshot was left out");
+                self.unreadable.push(Damage { file: files::name_of(path), at: 0, what });
+                None
+            }
+        }
+    }
+}
+
+/// Logs in the servers' format.
+#[cfg(test)]
+mod written {
+    use zklockbench_core::txn;
+
+    pub const BEGIN: &[u8] = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0";
+    const PADDING: usize = 64;
+
+    pub fn record(zxid: i64, kind: i32, body: &[u8]) -> Vec<u8> {
+        txn::written(txn::header(7, 1, zxid, 1_000 + zxid, kind), body)
+    }
+
+    pub fn log(records: &[Vec<u8>]) -> Vec<u8> {
+        [BEGIN, &records.concat(), &[0; PADDING]].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests;

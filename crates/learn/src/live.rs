@@ -1,0 +1,261 @@
+//! Watching a running ensemble: one session with one persistent recursive watch, and reads only.
+//!
+//! A watch reports which nodes are created and deleted, in their order, but not by which session or when. Times are those of the
+//! notifications' arrival. What happens while the connection is lost is not reported; the tree is read again afterwards.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use zookeeper_client::{AddWatchMode, Client, Error as ClientError, EventType, WatchedEvent};
+
+use crate::recipe::{before_number, recognise};
+use crate::reconstruct::{Observed, Reconstruction, Scope, split};
+use crate::snapshot::StoredNode;
+use crate::summary::WatchFacts;
+use zklockbench_core::clock::{WallClock, now};
+use zklockbench_core::error::Error;
+use zklockbench_core::txn::Happened;
+use zklockbench_core::units::counted;
+use zklockbench_zk::{Failure, Target};
+
+const SESSION: Duration = Duration::from_secs(20);
+const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+/// Most requests that read the tree.
+const READS: usize = 20_000;
+
+/// What is watched, and for how long.
+#[derive(Debug, Clone)]
+pub struct Watching {
+    pub path: String,
+    pub lasts: Duration,
+    /// Most notifications in a second.
+    pub at_most: u64,
+}
+
+impl Watching {
+    /// All requests that a watch sends, as text.
+    pub fn requests(&self) -> Vec<String> {
+        let path = &self.path;
+        vec![
+            format!("addWatch {path} (persistent, recursive), again after each lost connection"),
+            format!(
+                "getChildren and exists on {path} and below it, at most {READS} in all, to see what exists"
+            ),
+            "exists on the first new node of each directory with unknown names".to_owned(),
+            format!("a ping every few seconds for {} s, then closeSession", self.lasts.as_secs()),
+        ]
+    }
+}
+
+/// Watches, and returns what was seen. Ends early, with a reason in the facts, if there are too many notifications.
+pub async fn watch(
+    target: &Target,
+    watching: &Watching,
+    scratch: &Path,
+    stop: &CancellationToken,
+) -> Result<(Observed, WatchFacts), Error> {
+    let scope = Scope { path: watching.path.clone(), ..Scope::default() };
+    let facts =
+        WatchFacts { connect: target.connect.clone(), path: watching.path.clone(), ..WatchFacts::default() };
+    let mut live = Live {
+        watching,
+        ends: Instant::now() + watching.lasts,
+        reconstruction: Reconstruction::new(scope, scratch),
+        facts,
+        latest: VecDeque::new(),
+        are_ephemeral: HashMap::new(),
+        wall: WallClock::read(),
+    };
+    live.reconstruction.watches_at(live.wall.ms(now()));
+    while live.once_connected(target, stop).await? == Left::Lost && Instant::now() < live.ends {
+        live.facts.reconnects += 1;
+        sleep(BETWEEN_TRIES).await;
+    }
+    live.reconstruction.watches_at(live.wall.ms(now()));
+    Ok((live.reconstruction.finish().map_err(kept)?, live.facts))
+}
+
+fn kept(error: std::io::Error) -> Error {
+    Error::environment(format!("cannot keep cycles on disk: {error}"))
+}
+
+/// How a connection was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// The time is up, or the watch was given up.
+    Over,
+    Lost,
+}
+
+struct Live<'a> {
+    watching: &'a Watching,
+    ends: Instant,
+    reconstruction: Reconstruction,
+    facts: WatchFacts,
+    /// Times in ms of the notifications within the last second.
+    latest: VecDeque<i64>,
+    /// Whether new nodes of a directory are ephemeral, separately for those with numbers.
+    are_ephemeral: HashMap<(Vec<u8>, bool), bool>,
+    wall: WallClock,
+}
+
+impl Live<'_> {
+    async fn once_connected(&mut self, target: &Target, stop: &CancellationToken) -> Result<Left, Error> {
+        let Some(client) = self.client(target, stop).await? else { return Ok(Left::Over) };
+        let watching = self.watching;
+        let path = &watching.path;
+        let refused = |error: ClientError| match Failure::from(error) {
+            Failure::Refused(why) => Error::environment(format!(
+                "{} has no persistent watches ({why}): ZooKeeper 3.6 and later have; learn from its logs instead",
+                target.connect
+            )),
+            failure => Error::environment(format!("cannot watch {path} on {}: {failure}", target.connect)),
+        };
+        let watched = client.watch(path, AddWatchMode::PersistentRecursive).await;
+        let mut watcher = match watched.map_err(refused) {
+            Err(_) if self.facts.reconnects > 0 => return Ok(Left::Lost),
+            watched => watched?,
+        };
+        let existing = match existing(&client, path).await {
+            Ok(existing) => existing,
+            Err(ClientError::NoNode) => {
+                return Err(Error::usage(format!("{path} does not exist on {}", target.connect)));
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                return Err(Error::environment(format!(
+                    "cannot read {path} on {}: {failure}",
+                    target.connect
+                )));
+            }
+        };
+        self.reconstruction.goes_on_with(existing).map_err(kept)?;
+        loop {
+            let event = tokio::select! {
+                event = watcher.changed() => event,
+                () = sleep_until(self.ends) => return Ok(Left::Over),
+                () = stop.cancelled() => {
+                    self.facts.cut_short = Some("it was stopped".to_owned());
+                    return Ok(Left::Over);
+                }
+            };
+            if event.event_type == EventType::Session {
+                return Ok(Left::Lost);
+            }
+            self.take(&client, event).await?;
+            if self.facts.cut_short.is_some() {
+                return Ok(Left::Over);
+            }
+        }
+    }
+
+    /// A new session; `None` if none can be had before the end.
+    async fn client(&mut self, target: &Target, stop: &CancellationToken) -> Result<Option<Client>, Error> {
+        loop {
+            let opened = tokio::select! {
+                opened = timeout(CONNECTS_WITHIN, target.client(SESSION)) => opened,
+                () = stop.cancelled() => return Err(Error::Interrupted),
+            };
+            let why = match opened {
+                Ok(Ok(client)) => return Ok(Some(client)),
+                Ok(Err(failure)) => failure.to_string(),
+                Err(_) => format!("no session within {CONNECTS_WITHIN:?}"),
+            };
+            if self.facts.reconnects == 0 {
+                return Err(Error::environment(format!(
+                    "cannot open a session to {}: {why}",
+                    target.connect
+                )));
+            }
+            if Instant::now() >= self.ends {
+                self.facts.cut_short = Some(format!("the ensemble did not come back: {why}"));
+                return Ok(None);
+            }
+            sleep(BETWEEN_TRIES).await;
+        }
+    }
+
+    async fn take(&mut self, client: &Client, event: WatchedEvent) -> Result<(), Error> {
+        let at_ms = self.wall.ms(now());
+        self.facts.notifications += 1;
+        self.latest.push_back(at_ms);
+        while self.latest.front().is_some_and(|first| *first <= at_ms - 1_000) {
+            self.latest.pop_front();
+        }
+        let within = self.latest.len() as u64;
+        self.facts.most_per_second = self.facts.most_per_second.max(within);
+        if within > self.watching.at_most {
+            let most = counted(self.watching.at_most, "notification", "notifications");
+            self.facts.cut_short = Some(format!("more than {most} in a second (--at-most)"));
+        }
+        let path = event.path.as_bytes();
+        let happened = match event.event_type {
+            EventType::NodeCreated if self.may_be_ephemeral(client, path).await => Happened::Created,
+            EventType::NodeDeleted => Happened::Deleted,
+            _ => return Ok(()),
+        };
+        self.reconstruction.sees(path, happened, at_ms).map_err(kept)
+    }
+
+    /// Whether a new node may be ephemeral. Names tell that of known recipes; of others, the first node of a directory tells it.
+    async fn may_be_ephemeral(&mut self, client: &Client, path: &[u8]) -> bool {
+        let (directory, name) = split(path);
+        if recognise(directory, name).is_some() {
+            return true;
+        }
+        let key = (directory.to_owned(), before_number(name).is_some());
+        if let Some(known) = self.are_ephemeral.get(&key) {
+            return *known;
+        }
+        let Ok(path) = std::str::from_utf8(path) else { return false };
+        match client.check_stat(path).await {
+            Ok(Some(stat)) => {
+                let is_ephemeral = owner(stat.ephemeral_owner).is_some();
+                self.are_ephemeral.insert(key, is_ephemeral);
+                is_ephemeral
+            }
+            // It is gone already, as nodes of locks are.
+            _ => true,
+        }
+    }
+}
+
+/// The session that owns a node. Owners with these top bytes are kinds of nodes (containers, TTLs).
+fn owner(owner: i64) -> Option<i64> {
+    (owner != 0 && !matches!(owner.to_be_bytes()[0], 0x80 | 0xff)).then_some(owner)
+}
+
+/// Ephemeral nodes that exist, in the order of their creates.
+async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, ClientError> {
+    let mut found = Vec::new();
+    let mut unread = vec![path.to_owned()];
+    let mut reads = 0;
+    while let Some(parent) = unread.pop().filter(|_| reads < READS) {
+        reads += 1;
+        let children = match client.list_children(&parent).await {
+            Err(ClientError::NoNode | ClientError::NoAuth) if parent != path => continue,
+            children => children?,
+        };
+        for child in children.into_iter().take(READS - reads) {
+            let child = format!("{}/{child}", parent.trim_end_matches('/'));
+            reads += 1;
+            let Some(stat) = client.check_stat(&child).await? else { continue };
+            match owner(stat.ephemeral_owner) {
+                Some(owner) => found.push(StoredNode {
+                    path: child.into_bytes(),
+                    created: stat.czxid,
+                    created_ms: stat.ctime,
+                    owner: Some(owner),
+                }),
+                None if stat.num_children > 0 => unread.push(child),
+                None => {}
+            }
+        }
+    }
+    found.sort_by_key(|node| node.created);
+    Ok(found)
+}

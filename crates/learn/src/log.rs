@@ -1,0 +1,301 @@
+//! The logs of one server, file after file, as a stream of records in bounded memory.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::files::name_of;
+use zklockbench_core::error::Error;
+use zklockbench_core::txn::{self, FRAME, Found, HEADER, Record};
+
+/// Bytes per read.
+const CHUNK: usize = 1 << 20;
+/// Bytes that are searched for the next record after a damaged one.
+const SEARCHED: usize = 4 * CHUNK;
+/// Damaged places that are kept; more are only counted.
+const KEPT: usize = 100;
+
+const CUT_OFF: &str = "a record that was cut off, and left out";
+const DAMAGED: &str = "a damaged record; the rest of the file was left out";
+/// The system had extended the file before the server was killed.
+const PARTIAL: &str = "a record that was only partly written, and left out";
+
+/// A place where a file could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Damage {
+    /// Name of the file.
+    pub file: String,
+    /// Byte at which it begins.
+    pub at: u64,
+    /// Kind of damage, and what was left out.
+    pub what: String,
+}
+
+/// Damaged places of all files.
+#[derive(Debug, Default)]
+pub struct Damages {
+    pub kept: Vec<Damage>,
+    pub count: u64,
+    /// Whether damage is an error.
+    pub are_refused: bool,
+}
+
+impl Damages {
+    pub fn note(&mut self, file: String, at: u64, what: &str) -> Result<(), Error> {
+        if self.are_refused {
+            return Err(Error::usage(format!(
+                "{file}: {what} at byte {at}; leave --strict out to go on without it"
+            )));
+        }
+        self.count += 1;
+        if self.kept.len() < KEPT {
+            self.kept.push(Damage { file, at, what: what.to_owned() });
+        }
+        Ok(())
+    }
+}
+
+/// Records of a server in rising order of their zxids.
+#[derive(Debug)]
+pub struct LogStream {
+    files: VecDeque<(i64, PathBuf)>,
+    open: Option<OpenLog>,
+    bytes: Vec<u8>,
+    /// Position in `bytes` of the first unread byte.
+    at: usize,
+    /// Payload of the current record in `bytes`.
+    payload: Option<Range<usize>>,
+    /// Zxid of the current record.
+    pub zxid: Option<i64>,
+    /// Zxid of the record before the current one.
+    pub before: Option<i64>,
+    /// Records with a zxid that was already read.
+    pub repeated: u64,
+}
+
+#[derive(Debug)]
+struct OpenLog {
+    file: File,
+    name: String,
+    /// Position in the file of the first byte in the buffer.
+    from: u64,
+}
+
+impl LogStream {
+    pub fn of(logs: &[(i64, PathBuf)]) -> Self {
+        Self {
+            files: logs.iter().cloned().collect(),
+            open: None,
+            bytes: Vec::new(),
+            at: 0,
+            payload: None,
+            zxid: None,
+            before: None,
+            repeated: 0,
+        }
+    }
+
+    /// The record that [`LogStream::advance`] found.
+    pub fn record(&self) -> Option<Record<'_>> {
+        Record::of(self.bytes.get(self.payload.clone()?)?)
+    }
+
+    /// Goes to the next record; `false` at the end of the last file.
+    pub fn advance(&mut self, damages: &mut Damages) -> Result<bool, Error> {
+        if let Some(payload) = self.payload.take() {
+            self.at = payload.end + 1;
+            self.before = self.zxid;
+        }
+        loop {
+            if self.open.is_none() && !self.open_next(damages)? {
+                self.zxid = None;
+                return Ok(false);
+            }
+            match txn::look(&self.bytes[self.at..]) {
+                Found::Record { record, length, is_marked } => {
+                    let zxid = record.zxid;
+                    if !is_marked {
+                        self.note(damages, "a record with a wrong end mark, which counts all the same")?;
+                    }
+                    if self.before.is_none_or(|before| zxid > before) {
+                        self.payload = Some(self.at + FRAME..self.at + length - 1);
+                        self.zxid = Some(zxid);
+                        return Ok(true);
+                    }
+                    self.repeated += 1;
+                    self.at += length;
+                }
+                Found::End => self.open = None,
+                Found::Incomplete(length) => self.need(length, damages)?,
+                Found::Damaged => self.skip(DAMAGED, damages)?,
+            }
+        }
+    }
+
+    fn open_next(&mut self, damages: &mut Damages) -> Result<bool, Error> {
+        let Some((_, path)) = self.files.pop_front() else { return Ok(false) };
+        // A server may purge a log at any time.
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.open_next(damages),
+            opened => opened.map_err(Error::cannot("read", &path))?,
+        };
+        self.open = Some(OpenLog { file, name: name_of(&path), from: 0 });
+        self.bytes.clear();
+        self.at = 0;
+        self.fill(HEADER)?;
+        match txn::begins(&self.bytes) {
+            // An unfinished start.
+            Ok(None) => self.open = None,
+            Ok(Some(())) => self.at = HEADER,
+            Err(what) => {
+                self.open = None;
+                damages.note(name_of(&path), 0, &format!("{what}: the file was left out"))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads on until the buffer has that many unread bytes. If the file ends before, the record was cut off, or its length is
+    /// damaged.
+    fn need(&mut self, length: usize, damages: &mut Damages) -> Result<(), Error> {
+        match self.fill(length)? {
+            true => Ok(()),
+            false if self.at == self.bytes.len() => {
+                self.open = None;
+                Ok(())
+            }
+            false => self.skip(CUT_OFF, damages),
+        }
+    }
+
+    /// Returns whether there are that many unread bytes in the buffer.
+    fn fill(&mut self, length: usize) -> Result<bool, Error> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        self.bytes.drain(..self.at);
+        open.from += self.at as u64;
+        self.at = 0;
+        while self.bytes.len() < length {
+            let missing = CHUNK.max(length - self.bytes.len()) as u64;
+            let read = (&open.file).take(missing).read_to_end(&mut self.bytes);
+            if read.map_err(|error| Error::environment(format!("cannot read {}: {error}", open.name)))? == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes to the next undamaged record; `if_last` describes the damage if there is none.
+    fn skip(&mut self, if_last: &str, damages: &mut Damages) -> Result<(), Error> {
+        self.fill(SEARCHED)?;
+        let Some(next) = txn::resume(&self.bytes, self.at + 1) else {
+            let is_padded = self.bytes[self.at..].iter().rev().take(FRAME).all(|byte| *byte == 0);
+            let is_partial = is_padded && if_last == DAMAGED;
+            self.note(damages, if is_partial { PARTIAL } else { if_last })?;
+            self.open = None;
+            return Ok(());
+        };
+        let skipped = next - self.at;
+        self.note(damages, &format!("{skipped} damaged bytes, which were left out"))?;
+        self.at = next;
+        Ok(())
+    }
+
+    fn note(&self, damages: &mut Damages, what: &str) -> Result<(), Error> {
+        let Some(open) = &self.open else { return Ok(()) };
+        damages.note(open.name.clone(), open.from + self.at as u64, what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::written::{BEGIN, log, record};
+
+    /// Zxids and damage of these files.
+    fn read(files: &[Vec<u8>]) -> (Vec<i64>, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |at: usize| directory.path().join(format!("log.{at}"));
+        let files: Vec<(i64, PathBuf)> = files
+            .iter()
+            .enumerate()
+            .map(|(at, bytes)| {
+                fs::write(path(at), bytes).unwrap();
+                (at as i64, path(at))
+            })
+            .collect();
+        let (mut stream, mut damages) = (LogStream::of(&files), Damages::default());
+        let mut zxids = Vec::new();
+        while stream.advance(&mut damages).unwrap() {
+            assert_eq!(stream.record().unwrap().zxid, stream.zxid.unwrap());
+            zxids.extend(stream.zxid);
+        }
+        (zxids, damages.kept.into_iter().map(|damage| damage.what).collect())
+    }
+
+    fn create(zxid: i64) -> Vec<u8> {
+        record(zxid, txn::CREATE, &txn::buffer(format!("/l/{zxid}").as_bytes()))
+    }
+
+    fn creates(zxids: impl IntoIterator<Item = i64>) -> Vec<Vec<u8>> {
+        zxids.into_iter().map(create).collect()
+    }
+
+    #[test]
+    fn files_are_read_one_after_the_other_and_repeated_records_once() {
+        let files = [log(&creates(1..=3)), log(&creates(3..=5)), Vec::new(), b"ZKLG\0".to_vec()];
+        assert_eq!(read(&files), ((1..=5).collect(), Vec::new()));
+    }
+
+    #[test]
+    fn log_cut_at_any_byte_of_its_last_record_loses_only_that() {
+        let whole = [BEGIN, &creates(1..=3).concat()].concat();
+        let last = create(3).len();
+        for left in 1..last {
+            let cut = whole[..whole.len() - left].to_vec();
+            let (zxids, damage) = read(&[cut, log(&creates(4..=4))]);
+            assert_eq!(zxids, [1, 2, 4], "{left} bytes missing");
+            assert_eq!(damage, [CUT_OFF], "{left} bytes missing");
+        }
+        assert_eq!(read(&[whole]).0, [1, 2, 3]);
+    }
+
+    #[test]
+    fn flipped_bit_costs_at_most_its_own_record() {
+        let records = creates(1..=3);
+        let from = HEADER + records[0].len();
+        for bit in 8 * from..8 * (from + records[1].len()) {
+            let mut bytes = log(&records);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let (zxids, damage) = read(&[bytes]);
+            assert!(zxids == [1, 3] || zxids == [1, 2, 3], "bit {bit}: {zxids:?}");
+            assert_eq!(damage.len(), 1, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_if_it_is_refused() {
+        let mut damages = Damages { are_refused: true, ..Damages::default() };
+        let refused = damages.note("log.1".into(), 16, "a damaged record").unwrap_err().to_string();
+        assert_eq!(refused, "log.1: a damaged record at byte 16; leave --strict out to go on without it");
+    }
+
+    #[test]
+    fn record_larger_than_a_chunk_is_read() {
+        let large = record(2, txn::CREATE, &[txn::buffer(b"/l/b"), vec![7; CHUNK + 5]].concat());
+        assert_eq!(read(&[log(&[create(1), large, create(3)])]), (vec![1, 2, 3], Vec::new()));
+    }
+
+    #[test]
+    fn file_of_another_program_is_left_out_and_named() {
+        let (zxids, damage) = read(&[b"something else entirely".to_vec(), log(&creates(1..=1))]);
+        assert_eq!(zxids, [1]);
+        assert_eq!(damage, ["no transaction log of ZooKeeper: the file was left out"]);
+    }
+}

@@ -1,0 +1,179 @@
+//! Several servers' logs as one: which transactions were committed, and which no log has.
+//!
+//! A leader that was cut off has written transactions that the others never accepted. A server that caught up by a snapshot has no
+//! record of what it received that way. So a transaction counts unless a server went on without it in a later epoch, and no
+//! majority has it.
+
+use crate::files::ServerFiles;
+use crate::log::{Damages, LogStream};
+use zklockbench_core::error::Error;
+use zklockbench_core::txn::Record;
+
+/// The logs of an ensemble's servers.
+#[derive(Debug)]
+pub struct Merge {
+    servers: Vec<LogStream>,
+    /// Zxids of all snapshots, rising.
+    snapshots: Vec<i64>,
+    pub damages: Damages,
+    /// Transactions of deposed leaders.
+    pub uncommitted: u64,
+    /// Transactions that no log has, although later ones of the same leader exist.
+    pub missing: u64,
+    last: Option<i64>,
+}
+
+/// What comes next in the merged logs.
+pub enum Step<'a> {
+    Record(Record<'a>),
+    /// Transactions before the next record are missing; this snapshot, if any, was taken after them.
+    Gap {
+        snapshot: Option<i64>,
+    },
+}
+
+impl Merge {
+    pub fn of(servers: &[ServerFiles], are_refused: bool) -> Self {
+        let mut snapshots: Vec<i64> =
+            servers.iter().flat_map(|server| &server.snapshots).map(|(zxid, _)| *zxid).collect();
+        snapshots.sort_unstable();
+        let with_logs = servers.iter().filter(|server| !server.logs.is_empty());
+        Self {
+            servers: with_logs.map(|server| LogStream::of(&server.logs)).collect(),
+            snapshots,
+            damages: Damages { are_refused, ..Damages::default() },
+            uncommitted: 0,
+            missing: 0,
+            last: None,
+        }
+    }
+
+    /// Passes on every committed record in order of zxids.
+    pub fn read(&mut self, pass: &mut dyn FnMut(Step<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        for server in &mut self.servers {
+            server.advance(&mut self.damages)?;
+        }
+        while let Some(zxid) = self.servers.iter().filter_map(|server| server.zxid).min() {
+            if self.is_committed(zxid) {
+                if self.notice_gap(zxid) {
+                    pass(Step::Gap { snapshot: self.snapshot_between(zxid) })?;
+                }
+                self.last = Some(zxid);
+                let server = self.servers.iter().find(|server| server.zxid == Some(zxid));
+                if let Some(record) = server.and_then(LogStream::record) {
+                    pass(Step::Record(record))?;
+                }
+            } else {
+                self.uncommitted += 1;
+            }
+            for server in self.servers.iter_mut().filter(|server| server.zxid == Some(zxid)) {
+                server.advance(&mut self.damages)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn repeated(&self) -> u64 {
+        self.servers.iter().map(|server| server.repeated).sum()
+    }
+
+    fn is_committed(&self, zxid: i64) -> bool {
+        let have = self.servers.iter().filter(|server| server.zxid == Some(zxid)).count();
+        have * 2 > self.servers.len() || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
+    }
+
+    /// Whether a server has transactions from before and from a later epoch, and caught up by no snapshot in between.
+    fn went_on_without(&self, server: &LogStream, zxid: i64) -> bool {
+        let (Some(before), Some(next)) = (server.before, server.zxid) else { return false };
+        let by_snapshot = self.snapshots.iter().any(|snapshot| (zxid..next).contains(snapshot));
+        next != zxid && epoch(next) > epoch(zxid) && before < zxid && !by_snapshot
+    }
+
+    /// Counts missing transactions before this one. Returns whether any is missing, as far as is known.
+    fn notice_gap(&mut self, zxid: i64) -> bool {
+        let Some(last) = self.last else { return false };
+        let expected = if epoch(last) == epoch(zxid) { last + 1 } else { (epoch(zxid) << 32) + 1 };
+        self.missing += u64::try_from(zxid - expected).unwrap_or(0);
+        zxid > expected || self.snapshot_between(zxid).is_some()
+    }
+
+    /// The newest snapshot that was taken after the last record and before this one.
+    fn snapshot_between(&self, zxid: i64) -> Option<i64> {
+        let last = self.last?;
+        self.snapshots.iter().rev().copied().find(|snapshot| (last + 1..zxid).contains(snapshot))
+    }
+}
+
+fn epoch(zxid: i64) -> i64 {
+    zxid >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::written::{log, record};
+    use zklockbench_core::txn;
+
+    fn server(directory: &Path, files: &[(&str, Vec<i64>)]) -> ServerFiles {
+        fs::create_dir_all(directory).unwrap();
+        for (name, zxids) in files {
+            let delete = |zxid: &i64| record(*zxid, txn::DELETE, &txn::buffer(b"/l/a"));
+            fs::write(directory.join(name), log(&zxids.iter().map(delete).collect::<Vec<_>>())).unwrap();
+        }
+        ServerFiles::of(directory, directory).unwrap()
+    }
+
+    /// Zxids that are passed on, with `0` for a gap and `-s` for one with snapshot `s`.
+    fn merged(servers: &[&[(&str, Vec<i64>)]]) -> (Vec<i64>, u64, u64) {
+        let root = tempfile::tempdir().unwrap();
+        let files: Vec<ServerFiles> = servers
+            .iter()
+            .enumerate()
+            .map(|(at, files)| server(&root.path().join(at.to_string()), files))
+            .collect();
+        let (mut merge, mut passed) = (Merge::of(&files, false), Vec::new());
+        merge
+            .read(&mut |step| {
+                passed.push(match step {
+                    Step::Record(record) => record.zxid,
+                    Step::Gap { snapshot } => -snapshot.unwrap_or(0),
+                });
+                Ok(())
+            })
+            .unwrap();
+        (passed, merge.missing, merge.uncommitted)
+    }
+
+    const NEXT: i64 = 1 << 32;
+
+    #[test]
+    fn every_committed_transaction_is_passed_on_once() {
+        let (behind, ahead) = (("log.1", vec![1, 2]), ("log.1", vec![1, 2, 3]));
+        assert_eq!(merged(&[&[behind], &[ahead]]), (vec![1, 2, 3], 0, 0));
+    }
+
+    #[test]
+    fn transactions_of_a_deposed_leader_are_left_out() {
+        let deposed = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
+        let others = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
+        let expected = (vec![1, 2, NEXT + 1], 0, 2);
+        assert_eq!(merged(&[&deposed, &others, &others.clone()]), expected);
+    }
+
+    #[test]
+    fn what_a_follower_caught_up_with_by_a_snapshot_is_a_gap_unless_another_server_has_it() {
+        let behind = [("log.1", vec![1, 2]), ("snapshot.5", Vec::new()), ("log.6", vec![6, 7])];
+        assert_eq!(merged(&[&behind]), (vec![1, 2, -5, 6, 7], 3, 0));
+        let other = [("log.1", (1..=7).collect())];
+        assert_eq!(merged(&[&behind, &other]), ((1..=7).collect(), 0, 0));
+    }
+
+    #[test]
+    fn missing_transactions_are_counted_also_at_the_beginning_of_an_epoch() {
+        let log = [("log.1", vec![1, 4, NEXT + 3])];
+        assert_eq!(merged(&[&log]), (vec![1, 0, 4, 0, NEXT + 3], 4, 0));
+    }
+}

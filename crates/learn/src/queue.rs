@@ -1,0 +1,125 @@
+//! One directory of a lock, as a queue of nodes: which of them holds.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::recipe::{Recipe, Role};
+
+pub type NodePath = Arc<[u8]>;
+
+/// A moment by the leader's clock. Moments of different settings of the clock cannot be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    pub ms: i64,
+    /// Number of times the clock was set back before.
+    pub setting: u32,
+}
+
+impl Moment {
+    pub fn since(self, earlier: Self) -> Option<u32> {
+        let ms = u64::try_from(self.ms - earlier.ms).ok().filter(|_| self.setting == earlier.setting)?;
+        Some(u32::try_from(ms).unwrap_or(u32::MAX))
+    }
+}
+
+/// A node that exists.
+#[derive(Debug)]
+pub struct Node {
+    pub directory: NodePath,
+    /// Zxid of its create, and its place in that transaction.
+    pub position: (i64, u32),
+    pub arrived: Moment,
+    pub session: i64,
+    pub cxid: i32,
+    pub recipe: Recipe,
+    pub role: Role,
+    pub grant: Grant,
+    pub is_contended: bool,
+    pub since_ms: Option<u32>,
+    pub is_carried_over: bool,
+    pub handoff_ms: Option<u32>,
+    /// Whether it is the node in a semaphore's inner queue of a client that has created its lease.
+    pub has_lease: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    Waits,
+    At(Moment),
+    /// It held already when the logs begin.
+    Earlier,
+}
+
+/// Nodes of one directory in order of their creates.
+#[derive(Debug, Default)]
+pub struct Queue {
+    nodes: BTreeMap<(i64, u32), NodePath>,
+    writers: usize,
+    /// Lease whose client still waits for a free place.
+    pub pending: Option<NodePath>,
+    /// Largest number of nodes at once, without a lease that waits for a free place.
+    pub longest: u32,
+}
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub fn first(&self) -> Option<&NodePath> {
+        self.nodes.values().next()
+    }
+
+    /// Adds a node; returns whether it holds at once.
+    pub fn add(&mut self, path: &NodePath, node: &Node, others: &HashMap<NodePath, Node>) -> bool {
+        let holds = match node.role {
+            Role::Lease => true,
+            Role::Write => self.nodes.is_empty(),
+            Role::Read => self.writers == 0 || self.is_own_writer(node.session, others),
+        };
+        self.writers += usize::from(node.role == Role::Write);
+        self.nodes.insert(node.position, Arc::clone(path));
+        holds
+    }
+
+    pub fn note_length(&mut self) {
+        let length = self.nodes.len() - usize::from(self.pending.is_some());
+        self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
+    }
+
+    /// Whether the only writer is the holder, and of this session, which may then read, too.
+    fn is_own_writer(&self, session: i64, others: &HashMap<NodePath, Node>) -> bool {
+        let first = self.nodes.values().next().and_then(|path| others.get(path));
+        self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)
+    }
+
+    /// Removes a node, and grants the lock to those that hold from now on.
+    pub fn remove(&mut self, gone: &Node, now: Moment, others: &mut HashMap<NodePath, Node>) {
+        self.nodes.remove(&gone.position);
+        self.writers -= usize::from(gone.role == Role::Write && self.writers > 0);
+        let pending = self.pending.clone();
+        match (gone.role, pending.and_then(|path| others.get_mut(&path))) {
+            (Role::Lease, Some(pending)) => pending.grant = Grant::At(now),
+            (Role::Lease, None) => {}
+            // The other readers hold already.
+            (Role::Read, _) => self.grant_to_first(1, now, others),
+            (Role::Write, _) => self.grant_to_first(usize::MAX, now, others),
+        }
+    }
+
+    fn grant_to_first(&self, most: usize, now: Moment, others: &mut HashMap<NodePath, Node>) {
+        for (at, path) in self.nodes.values().take(most).enumerate() {
+            let Some(node) = others.get_mut(path) else { continue };
+            if at > 0 && node.role == Role::Write {
+                return;
+            }
+            if node.grant == Grant::Waits {
+                node.grant = Grant::At(now);
+            }
+            if node.role == Role::Write {
+                return;
+            }
+        }
+    }
+}

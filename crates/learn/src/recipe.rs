@@ -1,0 +1,305 @@
+//! Recipes by the names of their nodes.
+//!
+//! Sources: Apache Curator 5 (`InterProcessMutex`, `InterProcessReadWriteLock`, `InterProcessSemaphoreV2`, `LeaderLatch`), kazoo
+//! (`recipe/lock.py`), go-zookeeper (`lock.go`), ZooKeeper's own recipes, Ruby's zk, .NET's DistributedLock, Hadoop
+//! (`ActiveStandbyElector`), ClickHouse (`EphemeralLockInZooKeeper`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The recipe of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recipe {
+    /// Curator's `InterProcessMutex`, Spring's lock registry, or one member of a `MultiLock`.
+    CuratorMutex,
+    /// Curator's `InterProcessReadWriteLock`.
+    CuratorReadWrite,
+    /// Curator's `InterProcessSemaphoreV2` or `InterProcessSemaphoreMutex`.
+    CuratorSemaphore,
+    /// Curator's `LeaderLatch`.
+    CuratorLatch,
+    /// kazoo's `Lock` or `Election`.
+    Kazoo,
+    /// kazoo's `ReadLock` and `WriteLock`.
+    KazooReadWrite,
+    /// kazoo's `Semaphore`.
+    KazooSemaphore,
+    /// The lock of go-zookeeper.
+    Go,
+    /// `WriteLock` of ZooKeeper's own recipes, in Java or C.
+    WriteLock,
+    /// `LeaderElectionSupport` of ZooKeeper's own recipes.
+    LeaderElection,
+    /// The exclusive and shared lockers of Ruby's zk.
+    RubyZk,
+    /// A queue of readers and writers, with `read-` and `write-` or `-R-` and `-W-` in the names.
+    ReadersWriters,
+    /// Hadoop's `ActiveStandbyElector`.
+    Hadoop,
+    /// ClickHouse's abandonable locks, which are no queue.
+    ClickHouse,
+    /// A queue of sequential nodes with unknown names.
+    Sequential,
+    /// One ephemeral node that clients compete for.
+    SingleNode,
+    /// Several recipes in one directory.
+    Mixed,
+}
+
+/// Position of a node in its lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Holds when it is the first.
+    Write,
+    /// Holds when no writer is before it.
+    Read,
+    /// Holds while it exists, except that it waits for a free place as long as its session has a node in the lock's queue.
+    Lease,
+}
+
+impl Recipe {
+    /// Every recipe; the position is the bit in a set.
+    const ALL: [Self; 17] = [
+        Self::CuratorMutex,
+        Self::CuratorReadWrite,
+        Self::CuratorSemaphore,
+        Self::CuratorLatch,
+        Self::Kazoo,
+        Self::KazooReadWrite,
+        Self::KazooSemaphore,
+        Self::Go,
+        Self::WriteLock,
+        Self::LeaderElection,
+        Self::RubyZk,
+        Self::ReadersWriters,
+        Self::Hadoop,
+        Self::ClickHouse,
+        Self::Sequential,
+        Self::SingleNode,
+        Self::Mixed,
+    ];
+
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::CuratorMutex => "Curator mutex",
+            Self::CuratorReadWrite => "Curator read-write",
+            Self::CuratorSemaphore => "Curator semaphore",
+            Self::CuratorLatch => "Curator leader latch",
+            Self::Kazoo => "kazoo lock",
+            Self::KazooReadWrite => "kazoo read-write",
+            Self::KazooSemaphore => "kazoo semaphore",
+            Self::Go => "Go lock",
+            Self::WriteLock => "ZooKeeper WriteLock",
+            Self::LeaderElection => "ZooKeeper election",
+            Self::RubyZk => "Ruby zk locker",
+            Self::ReadersWriters => "readers-writers queue",
+            Self::Hadoop => "Hadoop HA election",
+            Self::ClickHouse => "ClickHouse block locks",
+            Self::Sequential => "sequential queue",
+            Self::SingleNode => "single node",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    pub fn is_election(self) -> bool {
+        matches!(self, Self::CuratorLatch | Self::LeaderElection | Self::Hadoop)
+    }
+
+    /// The built-in strategy that sends the same requests, or nearly so.
+    pub fn strategy(self) -> &'static str {
+        match self {
+            Self::CuratorReadWrite => "curator-read-write",
+            Self::CuratorSemaphore | Self::KazooSemaphore => "curator-semaphore",
+            Self::Kazoo => "kazoo",
+            Self::KazooReadWrite => "kazoo-read-write",
+            Self::Go => "go-zookeeper",
+            Self::WriteLock => "apache-write-lock",
+            Self::RubyZk | Self::ReadersWriters => "shared-predecessor-watch",
+            Self::SingleNode | Self::Hadoop => "ephemeral-node",
+            Self::CuratorMutex | Self::CuratorLatch => "curator-mutex",
+            Self::LeaderElection | Self::ClickHouse | Self::Sequential | Self::Mixed => "predecessor-watch",
+        }
+    }
+}
+
+/// Recipes whose nodes were seen in one directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recipes(u32);
+
+impl Recipes {
+    pub fn add(&mut self, recipe: Recipe) {
+        self.0 |= 1 << recipe as u32;
+    }
+
+    fn has(self, recipe: Recipe) -> bool {
+        self.0 & 1 << recipe as u32 != 0
+    }
+
+    /// The recipe that explains all names.
+    pub fn one(self) -> Recipe {
+        let all: Vec<Recipe> = Recipe::ALL.into_iter().filter(|recipe| self.has(*recipe)).collect();
+        match all.as_slice() {
+            [one] => *one,
+            [Recipe::Kazoo, Recipe::KazooReadWrite] => Recipe::KazooReadWrite,
+            // Its inner queue is a mutex.
+            [Recipe::CuratorMutex, Recipe::CuratorSemaphore] => Recipe::CuratorSemaphore,
+            [Recipe::Kazoo, Recipe::KazooSemaphore] => Recipe::KazooSemaphore,
+            _ => Recipe::Mixed,
+        }
+    }
+}
+
+const DIGITS: usize = 10;
+
+/// The name before its sequence number; `None` without a number.
+pub fn before_number(name: &[u8]) -> Option<&[u8]> {
+    let (before, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
+    let is_number = digits.iter().all(u8::is_ascii_digit) && !before.last().is_some_and(u8::is_ascii_digit);
+    // A negative number, after its counter has overflowed.
+    let before = if before.ends_with(b"--") || before.ends_with(b"__-") {
+        &before[..before.len() - 1]
+    } else {
+        before
+    };
+    is_number.then_some(before)
+}
+
+/// Recipe and role of an ephemeral node by its name in a directory. `None` if the name is not one of a known recipe.
+pub fn recognise(directory: &[u8], name: &[u8]) -> Option<(Recipe, Role)> {
+    if name == b"ActiveStandbyElectorLock" {
+        return Some((Recipe::Hadoop, Role::Write));
+    }
+    let before = before_number(name)?;
+    protected(before).or_else(|| kazoo(before)).or_else(|| others(directory, before))
+}
+
+/// Curator's protected names and those of go-zookeeper: `_c_`, a GUID with or without dashes, and the client's own prefix.
+fn protected(before: &[u8]) -> Option<(Recipe, Role)> {
+    let marked = before.strip_prefix(b"_c_")?;
+    if let Some((guid, rest)) = marked.split_at_checked(GUID)
+        && is_guid(guid)
+    {
+        return match rest.strip_prefix(b"-")? {
+            b"lock-" => Some((Recipe::CuratorMutex, Role::Write)),
+            b"__READ__" => Some((Recipe::CuratorReadWrite, Role::Read)),
+            b"__WRIT__" => Some((Recipe::CuratorReadWrite, Role::Write)),
+            b"latch-" => Some((Recipe::CuratorLatch, Role::Write)),
+            b"lease-" => Some((Recipe::CuratorSemaphore, Role::Lease)),
+            _ => None,
+        };
+    }
+    let (hex, rest) = marked.split_at_checked(HEX)?;
+    (is_hex(hex) && rest == b"-lock-").then_some((Recipe::Go, Role::Write))
+}
+
+fn kazoo(before: &[u8]) -> Option<(Recipe, Role)> {
+    let (hex, rest) = before.split_at_checked(HEX)?;
+    match rest {
+        _ if !is_hex(hex) => None,
+        b"__lock__" => Some((Recipe::Kazoo, Role::Write)),
+        b"__rlock__" => Some((Recipe::KazooReadWrite, Role::Read)),
+        _ => None,
+    }
+}
+
+fn others(directory: &[u8], before: &[u8]) -> Option<(Recipe, Role)> {
+    let is_ruby = || directory.windows(11).any(|part| part == b"/_zklocking");
+    match before {
+        b"n_" => Some((Recipe::LeaderElection, Role::Write)),
+        b"ex" if is_ruby() => Some((Recipe::RubyZk, Role::Write)),
+        b"sh" if is_ruby() => Some((Recipe::RubyZk, Role::Read)),
+        b"read-" => Some((Recipe::ReadersWriters, Role::Read)),
+        b"write-" => Some((Recipe::ReadersWriters, Role::Write)),
+        b"abandonable_lock-" => Some((Recipe::ClickHouse, Role::Lease)),
+        b"R-" => Some((Recipe::ReadersWriters, Role::Read)),
+        b"W-" => Some((Recipe::ReadersWriters, Role::Write)),
+        _ if before.ends_with(b"-R-") => Some((Recipe::ReadersWriters, Role::Read)),
+        _ if before.ends_with(b"-W-") => Some((Recipe::ReadersWriters, Role::Write)),
+        _ => {
+            let session = before.strip_prefix(b"x-")?.strip_suffix(b"-")?;
+            let decimal = session.strip_prefix(b"-").unwrap_or(session);
+            let is_session = !decimal.is_empty() && decimal.iter().all(u8::is_ascii_digit)
+                || session.len() == 16 && is_hex(session);
+            is_session.then_some((Recipe::WriteLock, Role::Write))
+        }
+    }
+}
+
+const GUID: usize = 36;
+const HEX: usize = 32;
+
+pub fn is_guid(text: &[u8]) -> bool {
+    let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+    let fits = |(at, byte): (usize, &u8)| if dash(at) { *byte == b'-' } else { byte.is_ascii_hexdigit() };
+    text.len() == GUID && text.iter().enumerate().all(fits)
+}
+
+fn is_hex(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Whether it is the name of a lease of kazoo's semaphore, or of anything else that is named so.
+pub fn is_bare_hex(name: &[u8]) -> bool {
+    name.len() == HEX && is_hex(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_each_client_are_recognised() {
+        let (guid, hex) = ("0f8fad5b-d9cb-469f-a165-70867728950e", "0f8fad5bd9cb469fa16570867728950e");
+        for (name, recipe, role) in [
+            (format!("_c_{guid}-lock-0000000007"), Recipe::CuratorMutex, Role::Write),
+            (format!("_c_{guid}-lock--2147483648"), Recipe::CuratorMutex, Role::Write),
+            (format!("_c_{guid}-__READ__0000000007"), Recipe::CuratorReadWrite, Role::Read),
+            (format!("_c_{guid}-__WRIT__0000000007"), Recipe::CuratorReadWrite, Role::Write),
+            (format!("_c_{guid}-latch-0000000007"), Recipe::CuratorLatch, Role::Write),
+            (format!("_c_{guid}-lease-0000000007"), Recipe::CuratorSemaphore, Role::Lease),
+            (format!("_c_{hex}-lock-0000000007"), Recipe::Go, Role::Write),
+            (format!("{hex}__lock__0000000007"), Recipe::Kazoo, Role::Write),
+            (format!("{hex}__lock__-2147483648"), Recipe::Kazoo, Role::Write),
+            (format!("{hex}__rlock__0000000007"), Recipe::KazooReadWrite, Role::Read),
+            ("x-72057594037927936-0000000007".to_owned(), Recipe::WriteLock, Role::Write),
+            ("x-0100000000000000-0000000007".to_owned(), Recipe::WriteLock, Role::Write),
+            ("n_0000000007".to_owned(), Recipe::LeaderElection, Role::Write),
+            ("ex0000000007".to_owned(), Recipe::RubyZk, Role::Write),
+            ("sh0000000007".to_owned(), Recipe::RubyZk, Role::Read),
+            ("read-0000000007".to_owned(), Recipe::ReadersWriters, Role::Read),
+            ("host7-W-0000000007".to_owned(), Recipe::ReadersWriters, Role::Write),
+            ("ActiveStandbyElectorLock".to_owned(), Recipe::Hadoop, Role::Write),
+        ] {
+            assert_eq!(recognise(b"/_zklocking/a", name.as_bytes()), Some((recipe, role)), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_belong_to_no_recipe() {
+        let guid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+        for name in [
+            "lock".to_owned(),
+            "qn-0000000007".to_owned(),
+            "ex0000000007".to_owned(),
+            format!("_c_{guid}-member-0000000007"),
+            format!("_c_{guid}-lock-"),
+            "x-host-0000000007".to_owned(),
+            "12345678901".to_owned(),
+        ] {
+            assert_eq!(recognise(b"/queue", name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn directory_has_the_recipe_that_explains_all_its_names() {
+        let one = |all: &[Recipe]| {
+            let mut recipes = Recipes::default();
+            all.iter().for_each(|recipe| recipes.add(*recipe));
+            recipes.one()
+        };
+        assert_eq!(one(&[Recipe::Kazoo, Recipe::KazooReadWrite]), Recipe::KazooReadWrite);
+        assert_eq!(one(&[Recipe::Kazoo]), Recipe::Kazoo);
+        assert_eq!(one(&[Recipe::Kazoo, Recipe::CuratorMutex]), Recipe::Mixed);
+    }
+}

@@ -1,0 +1,523 @@
+//! From records to cycles: which nodes are those of locks, and when each arrived, held and ended.
+//!
+//! Memory grows with the nodes that exist at a time and with the distinct locks, not with the log.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cycle::{Cycle, Ending};
+use crate::family::{folded, lock_below, semaphore_of};
+use crate::queue::{Grant, Moment, Node, NodePath, Queue};
+use crate::recipe::{Recipe, Recipes, Role, before_number, is_bare_hex, recognise};
+use crate::snapshot::StoredNode;
+use zklockbench_core::spool::{Sorted, Sorter};
+use zklockbench_core::txn::{self, Change, Happened, Record};
+
+/// Distinct locks that are told apart; the rest is folded by family.
+const LOCKS_MOST: usize = 500_000;
+/// Nodes that stay for long, of which this many are kept.
+const STAYING_KEPT: usize = 10_000;
+
+/// What of the logs is asked about.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Path of the locks; empty for all.
+    pub path: String,
+    pub since_ms: Option<i64>,
+    pub until_ms: Option<i64>,
+}
+
+impl Scope {
+    fn has_path(&self, path: &[u8]) -> bool {
+        let rest = path.strip_prefix(self.path.trim_end_matches('/').as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    }
+
+    fn has_time(&self, ms: i64) -> bool {
+        self.since_ms.is_none_or(|since| ms >= since) && self.until_ms.is_none_or(|until| ms < until)
+    }
+}
+
+/// One lock, which many cycles share.
+#[derive(Debug)]
+pub struct Lock {
+    pub path: NodePath,
+    pub recipes: Recipes,
+    /// Largest number of nodes in its queue at once.
+    pub longest: u32,
+    /// Whether its directory exists at the end.
+    pub remains: bool,
+}
+
+/// Counts of transactions in scope.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    pub records: u64,
+    /// Creates, deletes and writes of nodes, those in multis one by one.
+    pub writes: u64,
+    /// Creates and deletes of locks' nodes.
+    pub lock_writes: u64,
+    pub sessions: u64,
+    /// Failed requests by their error code.
+    pub failed: BTreeMap<i32, u64>,
+}
+
+/// A node that still exists at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staying {
+    pub lock: u32,
+    pub session: i64,
+    pub arrived_ms: i64,
+    pub is_holder: bool,
+}
+
+/// Everything that was read, as cycles in order of their arrivals.
+#[derive(Debug)]
+pub struct Observed {
+    pub cycles: Sorted<Cycle, i64>,
+    pub locks: Vec<Lock>,
+    pub counts: Counts,
+    pub first_ms: i64,
+    pub last_ms: i64,
+    /// Number of times the clock was set back.
+    pub clock_steps: u32,
+    pub staying: Vec<Staying>,
+    /// Short times between consecutive writes of one session, in ms: each at least a commit and a round trip.
+    pub between_writes: BTreeMap<u32, u64>,
+    /// Whether there are more locks than are told apart.
+    pub has_folded_locks: bool,
+}
+
+#[derive(Debug)]
+pub struct Reconstruction {
+    scope: Scope,
+    nodes: HashMap<NodePath, Node>,
+    queues: HashMap<NodePath, Queue>,
+    sessions: HashMap<i64, OpenSession>,
+    locks: Vec<Lock>,
+    numbers: HashMap<NodePath, u32>,
+    /// Locks that are semaphores, whose inner queues are no locks of their own.
+    semaphores: BTreeSet<NodePath>,
+    cycles: Sorter<Cycle, i64>,
+    counts: Counts,
+    now: Moment,
+    first_ms: Option<i64>,
+    last_ms: i64,
+    between_writes: BTreeMap<u32, u64>,
+    failure: Option<io::Error>,
+    /// Whether changes are seen by a watch, which does not know sessions.
+    is_watch: bool,
+    /// Number of the last change that was seen.
+    last: i64,
+}
+
+#[derive(Debug, Default)]
+struct OpenSession {
+    nodes: BTreeSet<NodePath>,
+    released: Option<Moment>,
+    /// Number and time of its last write.
+    wrote: Option<(i32, Moment)>,
+}
+
+/// A change with the transaction that it is part of.
+#[derive(Clone, Copy)]
+struct Request {
+    session: i64,
+    cxid: i32,
+    zxid: i64,
+    /// Place in its transaction.
+    place: u32,
+}
+
+impl Reconstruction {
+    /// Cycles that do not fit into memory go to `scratch`.
+    pub fn new(scope: Scope, scratch: &Path) -> Self {
+        Self {
+            scope,
+            nodes: HashMap::new(),
+            queues: HashMap::new(),
+            sessions: HashMap::new(),
+            locks: Vec::new(),
+            numbers: HashMap::new(),
+            semaphores: BTreeSet::new(),
+            cycles: Sorter::by(|cycle: &Cycle| cycle.arrived_ms, scratch),
+            counts: Counts::default(),
+            now: Moment { ms: i64::MIN, setting: 0 },
+            first_ms: None,
+            last_ms: i64::MIN,
+            between_writes: BTreeMap::new(),
+            failure: None,
+            is_watch: false,
+            last: 0,
+        }
+    }
+
+    /// Begins or ends a watch at that time.
+    pub fn watches_at(&mut self, at_ms: i64) {
+        self.is_watch = true;
+        self.pass_time(at_ms);
+    }
+
+    /// A change that a watch has seen.
+    pub fn sees(&mut self, path: &[u8], happened: Happened, at_ms: i64) -> io::Result<()> {
+        self.last += 1;
+        self.pass_time(at_ms);
+        self.counts.records += 1;
+        // Each node counts as one of another session.
+        let owner = self.nodes.get(path).map_or(-self.last, |node| node.session);
+        let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0 };
+        if happened == Happened::Created {
+            self.forget_parent(path);
+        }
+        let ephemeral = happened == Happened::Created;
+        self.apply(&Change { path, happened, with_its_session: false, ephemeral }, request);
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Forgets a node that has children, and so was taken for ephemeral by mistake.
+    fn forget_parent(&mut self, path: &[u8]) {
+        let Some((parent, node)) = self.nodes.remove_entry(split(path).0) else { return };
+        self.queues.remove(&node.directory);
+        if let Some(open) = self.sessions.get_mut(&node.session) {
+            open.nodes.remove(&parent);
+        }
+    }
+
+    /// A node that existed before the first record.
+    pub fn existed(&mut self, stored: StoredNode) {
+        let Some(session) = stored.owner else { return };
+        self.last = self.last.max(stored.created);
+        let request = Request { session, cxid: 0, zxid: stored.created, place: 0 };
+        let arrived = Moment { ms: stored.created_ms, setting: self.now.setting };
+        self.create(&stored.path, request, arrived, true);
+    }
+
+    /// Ends all nodes that a snapshot after a gap does not contain, and takes those it contains.
+    pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
+        let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
+        let lost: Vec<NodePath> =
+            self.nodes.keys().filter(|path| !kept.contains(&***path)).cloned().collect();
+        lost.iter().for_each(|path| self.end(path, Ending::Unobserved, None));
+        let fresh = |stored: &StoredNode| !self.nodes.contains_key(stored.path.as_slice());
+        let fresh: Vec<StoredNode> = stored.iter().filter(|node| fresh(node)).cloned().collect();
+        fresh.into_iter().for_each(|node| self.existed(node));
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    pub fn take(&mut self, record: &Record<'_>) -> io::Result<()> {
+        self.pass_time(record.at_ms);
+        if self.scope.has_time(record.at_ms) {
+            self.count(record);
+        }
+        let mut request = Request { session: record.session, cxid: record.cxid, zxid: record.zxid, place: 0 };
+        record.changes(&mut |change| {
+            self.apply(&change, request);
+            request.place += 1;
+        });
+        if request.place > 0 && !record.ends_session() {
+            self.note_write(request);
+        }
+        if record.ends_session() {
+            let open = self.sessions.get_mut(&record.session).map(|open| std::mem::take(&mut open.nodes));
+            open.into_iter().flatten().for_each(|path| self.end(&path, Ending::SessionEnded, None));
+            self.sessions.remove(&record.session);
+        }
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn pass_time(&mut self, ms: i64) {
+        if self.now.ms > ms {
+            self.now.setting += 1;
+        }
+        self.now.ms = ms;
+        if self.scope.has_time(ms) {
+            self.first_ms.get_or_insert(ms);
+            self.last_ms = self.last_ms.max(ms);
+        }
+    }
+
+    fn count(&mut self, record: &Record<'_>) {
+        self.counts.records += 1;
+        self.counts.sessions += u64::from(record.kind == txn::CREATE_SESSION);
+        if let Some(code) = record.error() {
+            *self.counts.failed.entry(code).or_default() += 1;
+        }
+    }
+
+    fn apply(&mut self, change: &Change<'_>, request: Request) {
+        let counts = self.scope.has_time(self.now.ms);
+        self.counts.writes += u64::from(counts);
+        let is_lock = match change.happened {
+            Happened::Written => false,
+            Happened::Created if change.ephemeral => self.create(change.path, request, self.now, false),
+            Happened::Created => self.set_remains(change.path, true),
+            Happened::Deleted => match self.nodes.get_key_value(change.path) {
+                Some((path, node)) => {
+                    let ending = match change.with_its_session {
+                        true => Ending::SessionEnded,
+                        false if node.session == request.session => Ending::Released,
+                        false => Ending::Broken,
+                    };
+                    let path = Arc::clone(path);
+                    self.end(&path, ending, Some(request));
+                    true
+                }
+                None => self.set_remains(change.path, false),
+            },
+        };
+        self.counts.lock_writes += u64::from(counts && is_lock);
+    }
+
+    /// Notes whether a directory exists, if it is a lock's. It is no node of a lock itself.
+    fn set_remains(&mut self, path: &[u8], remains: bool) -> bool {
+        if let Some(number) = self.numbers.get(path)
+            && let Some(lock) = self.locks.get_mut(*number as usize)
+        {
+            lock.remains = remains;
+        }
+        false
+    }
+
+    /// Notes an ephemeral node. Returns whether it may be one of a lock.
+    fn create(&mut self, path: &[u8], request: Request, arrived: Moment, is_carried_over: bool) -> bool {
+        if !self.scope.has_path(path) {
+            return false;
+        }
+        let path: NodePath = path.into();
+        if self.nodes.contains_key(&path) {
+            self.end(&path, Ending::Unobserved, None);
+        }
+        let (directory, name) = split(&path);
+        let (recipe, role) =
+            recognise(directory, name).unwrap_or_else(|| self.guess(directory, name, request));
+        let is_single = matches!(recipe, Recipe::SingleNode | Recipe::Hadoop);
+        let directory: NodePath = if is_single { Arc::clone(&path) } else { directory.into() };
+        let mut node = Node {
+            directory: Arc::clone(&directory),
+            position: (request.zxid, request.place),
+            arrived,
+            session: request.session,
+            cxid: request.cxid,
+            recipe,
+            role,
+            grant: Grant::Waits,
+            is_contended: false,
+            since_ms: None,
+            is_carried_over,
+            handoff_ms: None,
+            has_lease: false,
+        };
+        let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
+        let open = self.sessions.entry(request.session).or_default();
+        node.since_ms = open.released.and_then(|released| arrived.since(released));
+        open.nodes.insert(Arc::clone(&path));
+        let queue = self.queues.entry(directory).or_default();
+        let holds = queue.add(&path, &node, &self.nodes);
+        if is_pending {
+            queue.pending = Some(Arc::clone(&path));
+        }
+        queue.note_length();
+        node.is_contended |= !holds;
+        node.grant = match holds {
+            false => Grant::Waits,
+            true if is_carried_over => Grant::Earlier,
+            true => Grant::At(self.now),
+        };
+        self.nodes.insert(path, node);
+        true
+    }
+
+    /// Recipe of a node with an unknown name.
+    fn guess(&self, directory: &[u8], name: &[u8], request: Request) -> (Recipe, Role) {
+        if is_bare_hex(name) && self.inner_node(directory, Recipe::KazooSemaphore, request.session).is_some()
+        {
+            return (Recipe::KazooSemaphore, Role::Lease);
+        }
+        match before_number(name) {
+            Some(_) => (Recipe::Sequential, Role::Write),
+            None => (Recipe::SingleNode, Role::Write),
+        }
+    }
+
+    /// The node of a session in the inner queue of the semaphore whose leases are in this directory.
+    fn inner_node(&self, leases: &[u8], recipe: Recipe, session: i64) -> Option<NodePath> {
+        let inner = match recipe {
+            Recipe::KazooSemaphore => [leases, b"-__lock__"].concat(),
+            _ => [split(leases).0, b"/locks"].concat(),
+        };
+        if self.is_watch {
+            // Only the holder of the inner queue creates a lease.
+            return self.queues.get(inner.as_slice())?.first().cloned();
+        }
+        let own = &self.sessions.get(&session)?.nodes;
+        own.iter().find(|path| split(path).0 == inner.as_slice()).cloned()
+    }
+
+    /// Takes the arrival of a lease from its node in the inner queue. Returns whether its client may still wait for a free place.
+    fn link_to_inner(&mut self, lease: &mut Node) -> bool {
+        let Some(inner) = self.inner_node(&lease.directory, lease.recipe, lease.session) else {
+            return false;
+        };
+        let outer = lock_below(&lease.directory, lease.recipe);
+        if !self.semaphores.contains(outer) {
+            self.semaphores.insert(outer.into());
+        }
+        let Some(inner) = self.nodes.get_mut(&inner) else { return false };
+        inner.has_lease = true;
+        lease.handoff_ms = match inner.grant {
+            Grant::At(granted) => lease.arrived.since(granted),
+            Grant::Waits | Grant::Earlier => None,
+        };
+        lease.arrived = inner.arrived;
+        lease.is_contended = inner.is_contended;
+        lease.is_carried_over = inner.is_carried_over;
+        lease.recipe == Recipe::CuratorSemaphore
+    }
+
+    fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
+        let Some(node) = self.nodes.remove(path) else { return };
+        let now = self.now;
+        if let Some(open) = self.sessions.get_mut(&node.session) {
+            open.nodes.remove(path);
+            if ending == Ending::Released && node.grant != Grant::Waits {
+                open.released = Some(now);
+            }
+        }
+        let (mut longest, mut was_pending) = (0, false);
+        if let Some(queue) = self.queues.get_mut(&node.directory) {
+            longest = queue.longest;
+            was_pending = queue.pending.take_if(|pending| pending == path).is_some();
+            queue.remove(&node, now, &mut self.nodes);
+            if queue.is_empty() {
+                self.queues.remove(&node.directory);
+            }
+        }
+        if node.has_lease {
+            // From now on, its lease counts.
+            let leases: NodePath = [split(&node.directory).0, b"/leases"].concat().into();
+            if let Some(queue) = self.queues.get_mut(&leases) {
+                queue.pending = None;
+                queue.note_length();
+            }
+            return;
+        }
+        // A semaphore's clients send others, too.
+        let counts = node.cxid > 0 && node.role != Role::Lease;
+        let is_own = request.is_some_and(|request| counts && request.session == node.session);
+        let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));
+        // A client that leaves a semaphore's inner queue without a lease has given up.
+        let is_inner = semaphore_of(&node.directory).is_some_and(|outer| self.semaphores.contains(outer));
+        let is_granted = node.grant != Grant::Waits && !was_pending && !is_inner;
+        let ending = if ending == Ending::Released && !is_granted { Ending::GaveUp } else { ending };
+        let (waited_ms, held_ms) = match node.grant {
+            Grant::At(at) if is_granted => (at.since(node.arrived), now.since(at)),
+            _ => (None, None),
+        };
+        let is_over = !matches!(ending, Ending::Open | Ending::Unobserved);
+        let cycle = Cycle {
+            arrived_ms: node.arrived.ms,
+            lock: self.lock(&node.directory, node.recipe, longest),
+            session: node.session,
+            is_read: node.role == Role::Read,
+            is_granted,
+            is_contended: node.is_contended || waited_ms.is_some_and(|ms| ms > 0),
+            is_carried_over: node.is_carried_over,
+            waited_ms: waited_ms.filter(|_| !node.is_carried_over),
+            held_ms: held_ms.filter(|_| is_over),
+            ending,
+            requests: u32::try_from(requests).unwrap_or(0),
+            since_ms: node.since_ms,
+            handoff_ms: node.handoff_ms,
+        };
+        if self.scope.has_time(cycle.arrived_ms) || cycle.is_carried_over {
+            let pushed = self.cycles.push(cycle);
+            self.failure = self.failure.take().or(pushed.err());
+        }
+    }
+
+    /// Number of the lock of a node in that directory.
+    fn lock(&mut self, directory: &NodePath, recipe: Recipe, longest: u32) -> u32 {
+        let mut path = lock_below(directory, recipe);
+        if let Some(outer) = semaphore_of(directory)
+            && self.semaphores.contains(outer)
+        {
+            path = outer;
+        }
+        let number = match self.numbers.get(path) {
+            Some(number) => *number,
+            None => self.add_lock(path),
+        };
+        if let Some(lock) = self.locks.get_mut(number as usize) {
+            lock.recipes.add(recipe);
+            lock.longest = lock.longest.max(longest);
+        }
+        number
+    }
+
+    fn add_lock(&mut self, path: &[u8]) -> u32 {
+        let path: NodePath = match self.locks.len() {
+            0..LOCKS_MOST => path.into(),
+            _ => folded(path).into_bytes().into(),
+        };
+        if let Some(number) = self.numbers.get(&path) {
+            return *number;
+        }
+        let number = u32::try_from(self.locks.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(Arc::clone(&path), number);
+        self.locks.push(Lock { path, recipes: Recipes::default(), longest: 0, remains: true });
+        number
+    }
+
+    fn note_write(&mut self, request: Request) {
+        let now = self.now;
+        let Some(open) = self.sessions.get_mut(&request.session) else { return };
+        let before = open.wrote.replace((request.cxid, now));
+        if let Some((cxid, at)) = before
+            && cxid.wrapping_add(1) == request.cxid
+            && let Some(ms @ 1..=1_000) = now.since(at)
+        {
+            *self.between_writes.entry(ms).or_default() += 1;
+        }
+    }
+
+    /// Ends all that is open, which existed at the end of what was read.
+    pub fn finish(mut self) -> io::Result<Observed> {
+        let open: Vec<NodePath> = self.nodes.keys().cloned().collect();
+        let mut staying = Vec::new();
+        for path in &open {
+            let Some(node) = self.nodes.get(path).filter(|node| !node.has_lease) else { continue };
+            let (session, arrived_ms) = (node.session, node.arrived.ms);
+            let is_holder = node.grant != Grant::Waits;
+            let (directory, recipe) = (Arc::clone(&node.directory), node.recipe);
+            let lock = self.lock(&directory, recipe, 0);
+            staying.push(Staying { lock, session, arrived_ms, is_holder });
+        }
+        staying.sort_by_key(|node| node.arrived_ms);
+        staying.truncate(STAYING_KEPT);
+        // In an order in which no end grants the lock to another.
+        let mut open: Vec<((i64, u32), NodePath)> =
+            self.nodes.iter().map(|(path, node)| (node.position, Arc::clone(path))).collect();
+        open.sort_unstable_by(|one, other| other.cmp(one));
+        open.iter().for_each(|(_, path)| self.end(path, Ending::Open, None));
+        self.failure.take().map_or(Ok(()), Err)?;
+        Ok(Observed {
+            has_folded_locks: self.locks.len() > LOCKS_MOST,
+            cycles: self.cycles.finish(),
+            locks: self.locks,
+            counts: self.counts,
+            first_ms: self.first_ms.unwrap_or(0),
+            last_ms: self.last_ms.max(self.first_ms.unwrap_or(0)),
+            clock_steps: self.now.setting,
+            staying,
+            between_writes: self.between_writes,
+        })
+    }
+}
+
+/// Directory and name of a path.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    (&path[..slash], path.get(slash + 1..).unwrap_or_default())
+}

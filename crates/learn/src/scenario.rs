@@ -1,0 +1,238 @@
+//! Scenarios with learned loads: a scenario file, and a file of arrivals beside it.
+
+use std::collections::{BinaryHeap, HashMap};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cycle::{Cycle, Ending};
+use crate::recipe::Recipe;
+use crate::reconstruct::Observed;
+use crate::summarise::Summarised;
+use crate::summary::{Family, FamilyKind, LearnedLoad, ScenarioFile};
+use crate::times::Values;
+use zklockbench_core::units::{counted, format_micros, one_line};
+use zklockbench_scenario::{Distribution, MeasuredTimes};
+
+/// Families that get a scenario.
+const SCENARIOS: usize = 5;
+/// Longest time that a scenario replays: the busiest part of a longer log.
+const REPLAYED_MS: i64 = 600_000;
+/// Most arrivals and locks that a scenario may have.
+const ARRIVALS_MOST: usize = 4_000_000;
+const LOCKS_MOST: usize = 100_000;
+const SESSIONS_MOST: usize = 1_000;
+
+/// Writes the scenarios of the busiest families into a directory. `servers` is the size of the ensemble, if it is known.
+pub fn write_scenarios(
+    observed: &Observed,
+    found: &Summarised,
+    servers: Option<usize>,
+    directory: &Path,
+) -> io::Result<Vec<ScenarioFile>> {
+    let is_used = |family: &&Family| family.kind == FamilyKind::Lock && family.acquisitions > 0;
+    let used = found.families.iter().enumerate().filter(|(_, family)| is_used(family)).take(SCENARIOS);
+    let mut written = Vec::new();
+    for ((at, family), number) in used.zip(1_usize..) {
+        let (holds, since) = &found.values[at];
+        let trial = Learnt { observed, found, family, at, holds, since, number, servers };
+        written.push(trial.write(directory)?);
+    }
+    Ok(written)
+}
+
+struct Learnt<'a> {
+    observed: &'a Observed,
+    found: &'a Summarised,
+    family: &'a Family,
+    at: usize,
+    holds: &'a Values,
+    since: &'a Values,
+    number: usize,
+    servers: Option<usize>,
+}
+
+/// The part of the time that is replayed.
+#[derive(Clone, Copy)]
+struct Window {
+    from_ms: i64,
+    to_ms: i64,
+}
+
+/// Facts about the arrivals that were written.
+struct Replayed {
+    arrivals: usize,
+    locks: usize,
+    /// Largest number of requests at once.
+    at_once: usize,
+}
+
+impl Learnt<'_> {
+    fn write(&self, directory: &Path) -> io::Result<ScenarioFile> {
+        let suffix = if self.number == 1 { String::new() } else { format!("-{}", self.number) };
+        let (file, arrivals) = (format!("scenario{suffix}.toml"), format!("arrivals{suffix}.csv"));
+        let window = self.window();
+        let (learned, assumed, load) = match &self.family.load {
+            LearnedLoad::Closed { .. } => self.closed(window),
+            LearnedLoad::Open => {
+                let replayed = self.write_arrivals(&directory.join(&arrivals), window)?;
+                self.open(window, &arrivals, &replayed)
+            }
+        };
+        let text = self.text(&suffix, &learned, &assumed, &load);
+        std::fs::write(directory.join(&file), text)?;
+        Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
+    }
+
+    /// All of the time, or the busiest part of a long one.
+    fn window(&self) -> Window {
+        let ms = |us: u64| i64::try_from(us / 1_000).unwrap_or(i64::MAX);
+        let (first_ms, lasts_ms) = (self.observed.first_ms, ms(self.family.lasts_us));
+        if lasts_ms < REPLAYED_MS {
+            let from_ms = first_ms + ms(self.family.from_us);
+            return Window { from_ms, to_ms: from_ms + lasts_ms + 1 };
+        }
+        let over_time = &self.family.over_time;
+        let bin_ms = i64::try_from(over_time.bin_us / 1_000).unwrap_or(REPLAYED_MS).max(1);
+        let bins = usize::try_from(REPLAYED_MS / bin_ms).unwrap_or(1).max(1);
+        let sums = over_time.arrivals.windows(bins.min(over_time.arrivals.len().max(1)));
+        let sums = sums.map(|bins| bins.iter().sum::<f64>()).enumerate();
+        let busiest = sums.max_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(at, _)| at);
+        let from_ms = first_ms + busiest as i64 * bin_ms;
+        Window { from_ms, to_ms: from_ms + REPLAYED_MS }
+    }
+
+    fn write_arrivals(&self, path: &Path, window: Window) -> io::Result<Replayed> {
+        let mut file = BufWriter::new(File::create(path)?);
+        let has_modes = self.family.reads > 0;
+        writeln!(file, "time,lock,hold{}", if has_modes { ",mode" } else { "" })?;
+        let mut numbers: HashMap<u32, usize> = HashMap::new();
+        let mut ends: BinaryHeap<std::cmp::Reverse<i64>> = BinaryHeap::new();
+        let mut replayed = Replayed { arrivals: 0, locks: 0, at_once: 0 };
+        for cycle in self.observed.cycles.iter()? {
+            let cycle = cycle?;
+            let is_within = (window.from_ms..window.to_ms).contains(&cycle.arrived_ms);
+            let is_own = self.found.of_lock.get(cycle.lock as usize) == Some(&self.at);
+            if !is_within || !is_own || cycle.is_carried_over || replayed.arrivals >= ARRIVALS_MOST {
+                continue;
+            }
+            let next = numbers.len();
+            let lock = *numbers.entry(cycle.lock).or_insert(next) % LOCKS_MOST;
+            let at_s = (cycle.arrived_ms - window.from_ms) as f64 / 1e3;
+            let mode = match (has_modes, cycle.is_read) {
+                (false, _) => "",
+                (true, true) => ",read",
+                (true, false) => ",write",
+            };
+            writeln!(file, "{at_s:.3},{lock},{}{mode}", self.hold(&cycle))?;
+            replayed.arrivals += 1;
+            while ends.peek().is_some_and(|end| end.0 <= cycle.arrived_ms) {
+                ends.pop();
+            }
+            let busy_ms = i64::from(cycle.waited_ms.unwrap_or(0)) + i64::from(cycle.held_ms.unwrap_or(0));
+            ends.push(std::cmp::Reverse(cycle.arrived_ms + busy_ms));
+            replayed.at_once = replayed.at_once.max(ends.len());
+        }
+        replayed.locks = numbers.len().clamp(1, LOCKS_MOST);
+        file.flush()?;
+        Ok(replayed)
+    }
+
+    /// The hold of an arrival; empty if it is drawn from all holds.
+    fn hold(&self, cycle: &Cycle) -> String {
+        match (cycle.ending, cycle.held_ms) {
+            // It takes its place in the queue, but holds for no time.
+            (Ending::GaveUp, _) => "0s".to_owned(),
+            (Ending::Released, Some(ms)) => format!("{}us", self.without_handoff(ms)),
+            _ => String::new(),
+        }
+    }
+
+    /// A logged time without the handoff that is part of it: the ensemble of a new run adds its own.
+    fn without_handoff(&self, ms: u32) -> u64 {
+        (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us)
+    }
+
+    fn distribution(&self, values: &Values) -> Distribution {
+        let times = values.condensed(MeasuredTimes::MOST).into_iter();
+        let times: Vec<Duration> = times.map(|ms| Duration::from_micros(self.without_handoff(ms))).collect();
+        match times.as_slice() {
+            [] => Distribution::ZERO,
+            _ => Distribution::Measured(MeasuredTimes::new(times)),
+        }
+    }
+
+    fn open(
+        &self,
+        window: Window,
+        arrivals: &str,
+        replayed: &Replayed,
+    ) -> (Vec<String>, Vec<String>, String) {
+        let contenders = (replayed.at_once * 3 / 2 + 2).clamp(2, SESSIONS_MOST);
+        let learned = vec![
+            format!("times, locks and holds of {}", counted(replayed.arrivals as u64, "arrival", "arrivals")),
+            counted(replayed.locks as u64, "lock", "locks"),
+        ];
+        let assumed = [
+            Some(format!("{contenders} sessions: half as many again as had requests at once")),
+            (window.to_ms - window.from_ms == REPLAYED_MS)
+                .then(|| "the busiest ten minutes stand for the whole time".to_owned()),
+            (self.family.endings.gave_up > 0)
+                .then(|| "requests that were given up wait to the end, and hold for no time".to_owned()),
+        ];
+        let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
+        let _ = writeln!(load, "arrivals = {{ replay = \"{arrivals}\" }}");
+        (learned, assumed.into_iter().flatten().collect(), load)
+    }
+
+    fn closed(&self, window: Window) -> (Vec<String>, Vec<String>, String) {
+        let contenders = (self.family.sessions as usize).clamp(1, SESSIONS_MOST);
+        let lasts_s = ((window.to_ms - window.from_ms) / 1_000).clamp(5, 60);
+        let learned = vec![
+            format!("{contenders} sessions that ask again after a release"),
+            "their holds and the times between a release and the next request".to_owned(),
+        ];
+        let assumed = vec!["a closed load: sessions that wait ask for nothing else".to_owned()];
+        let think = self.distribution(self.since).to_toml();
+        let load = format!(
+            "contenders = {contenders}\nload = \"closed\"\nthink = {think}\nduration = \"{lasts_s}s\"\n"
+        );
+        (learned, assumed, load)
+    }
+
+    fn text(&self, suffix: &str, learned: &[String], assumed: &[String], load: &str) -> String {
+        let family = self.family;
+        let mut text = format!("# Family {}, {}.\n", one_line(&family.name), family.recipe.words());
+        let handoff = format_micros(family.handoff.estimate_us);
+        let _ = writeln!(text, "# {handoff} were taken off each logged hold for the handoff.");
+        if let Some(wait) = &family.wait {
+            let [p50, p99] = [wait.p50, wait.p99].map(|wait| format_micros(wait.estimate_us));
+            let _ = writeln!(text, "# Waits were about {p50} (p50) and {p99} (p99).");
+        }
+        let _ = writeln!(text, "\nname = \"learned{suffix}\"");
+        let facts = format!("Learned: {}. Assumed: {}.", learned.join("; "), assumed.join("; "));
+        let _ = writeln!(text, "description = \"{facts}\"");
+        let _ = writeln!(text, "strategies = [{}]", self.strategy());
+        text += load;
+        let _ = writeln!(text, "hold = {}", self.distribution(self.holds).to_toml());
+        if family.reads > 0 {
+            let _ = writeln!(text, "read_ratio = {:.6}", family.reads as f64 / family.arrivals.max(1) as f64);
+        }
+        let servers = self.servers.filter(|servers| [1, 3, 5].contains(servers)).unwrap_or(3);
+        let _ = writeln!(text, "repetitions = 1\n\n[ensemble]\nservers = {servers}");
+        text
+    }
+
+    fn strategy(&self) -> String {
+        let name = self.family.recipe.strategy();
+        match self.family.recipe {
+            Recipe::CuratorSemaphore | Recipe::KazooSemaphore => {
+                let leases = self.family.longest_queue.clamp(1, 1_000);
+                format!("{{ name = \"{name}\", leases = {leases} }}")
+            }
+            _ => format!("\"{name}\""),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Nodes of a snapshot.
+//!
+//! Format: `FileSnap` (magic `ZKSN`, version 2), sessions with their timeouts, a table of ACLs, then the nodes, each with path, data,
+//! ACL and statistics; the path `/` ends them. Since 3.6 the file may be compressed.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+
+use crate::files::name_of;
+
+const MAGIC: [u8; 4] = *b"ZKSN";
+/// Longest path or data that is believed.
+const LONGEST: u64 = 64 << 20;
+/// Owners with this top byte are kinds of nodes (containers, TTLs), not sessions.
+const NO_SESSION: [u8; 2] = [0x80, 0xff];
+
+/// A node as in the snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredNode {
+    pub path: Vec<u8>,
+    pub created: i64,
+    /// Time of its creation in ms since 1970.
+    pub created_ms: i64,
+    /// Session that owns it; `None` unless it is ephemeral.
+    pub owner: Option<i64>,
+}
+
+/// Passes on every node of a snapshot.
+pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
+    let name = name_of(path);
+    let file = BufReader::with_capacity(1 << 20, File::open(path)?);
+    if name.ends_with(".snappy") {
+        return Err(io::Error::other("compressed with Snappy, which is not supported"));
+    }
+    match name.ends_with(".gz") {
+        true => nodes(&mut BufReader::with_capacity(1 << 20, GzDecoder::new(file)), pass),
+        false => nodes(&mut { file }, pass),
+    }
+}
+
+fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
+    let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    if bytes::<4>(from)? != MAGIC {
+        return Err(wrong("no snapshot of ZooKeeper"));
+    }
+    let _version_and_database = bytes::<12>(from)?;
+    for _ in 0..int(from)? {
+        let _session_and_timeout = bytes::<12>(from)?;
+    }
+    for _ in 0..int(from)? {
+        let _number = bytes::<8>(from)?;
+        for _ in 0..int(from)? {
+            let _permissions = int(from)?;
+            skip(from)?;
+            skip(from)?;
+        }
+    }
+    loop {
+        let path = buffer(from)?;
+        if path == b"/" {
+            return Ok(());
+        }
+        skip(from)?;
+        let _acl = bytes::<8>(from)?;
+        let created = i64::from_be_bytes(bytes(from)?);
+        let _modified = bytes::<8>(from)?;
+        let created_ms = i64::from_be_bytes(bytes(from)?);
+        let _modified_and_versions = bytes::<20>(from)?;
+        let owner = i64::from_be_bytes(bytes(from)?);
+        let _children_changed = bytes::<8>(from)?;
+        let is_session = owner != 0 && !NO_SESSION.contains(&owner.to_be_bytes()[0]);
+        pass(StoredNode { path, created, created_ms, owner: is_session.then_some(owner) });
+    }
+}
+
+fn bytes<const COUNT: usize>(from: &mut impl Read) -> io::Result<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn int(from: &mut impl Read) -> io::Result<i32> {
+    bytes(from).map(i32::from_be_bytes)
+}
+
+/// Length of a buffer; a null buffer is empty.
+fn length(from: &mut impl Read) -> io::Result<u64> {
+    let length = u64::try_from(int(from)?).unwrap_or(0);
+    match length {
+        0..=LONGEST => Ok(length),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a length that cannot be right")),
+    }
+}
+
+fn buffer(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (length, mut read) = (length(from)?, Vec::new());
+    from.take(length).read_to_end(&mut read)?;
+    if read.len() as u64 == length { Ok(read) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn skip(from: &mut impl Read) -> io::Result<()> {
+    let length = length(from)?;
+    let skipped = io::copy(&mut from.take(length), &mut io::sink())?;
+    if skipped == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn buffer_of(bytes: &[u8]) -> Vec<u8> {
+        zklockbench_core::txn::buffer(bytes)
+    }
+
+    fn node(path: &str, created: i64, owner: i64) -> Vec<u8> {
+        [
+            &buffer_of(path.as_bytes())[..],
+            &(-1_i32).to_be_bytes(),
+            &1_i64.to_be_bytes(),
+            &created.to_be_bytes(),
+            &created.to_be_bytes(),
+            &(1_000 + created).to_be_bytes(),
+            &[0; 20],
+            &owner.to_be_bytes(),
+            &created.to_be_bytes(),
+        ]
+        .concat()
+    }
+
+    fn snapshot() -> Vec<u8> {
+        let acl = [&1_i64.to_be_bytes()[..], &1_i32.to_be_bytes(), &31_i32.to_be_bytes()].concat();
+        [
+            &MAGIC[..],
+            &[0; 12],
+            &1_i32.to_be_bytes(),
+            &[9; 12],
+            &1_i32.to_be_bytes(),
+            &acl,
+            &buffer_of(b"world"),
+            &buffer_of(b"anyone"),
+            &node("", 0, 0),
+            &node("/l", 3, i64::MIN),
+            &node("/l/a", 4, 77),
+            &buffer_of(b"/"),
+            &[5; 17],
+        ]
+        .concat()
+    }
+
+    fn paths(name: &str, bytes: &[u8]) -> io::Result<Vec<(String, Option<i64>)>> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let mut found = Vec::new();
+        read(&path, &mut |node| found.push((String::from_utf8(node.path).unwrap(), node.owner)))?;
+        Ok(found)
+    }
+
+    #[test]
+    fn only_sessions_own_nodes_and_compression_makes_no_difference() {
+        let expected =
+            [("", None), ("/l", None), ("/l/a", Some(77))].map(|(path, owner)| (path.to_owned(), owner));
+        assert_eq!(paths("snapshot.7", &snapshot()).unwrap(), expected);
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&snapshot()).unwrap();
+        assert_eq!(paths("snapshot.7.gz", &gz.finish().unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn incomplete_snapshot_is_an_error() {
+        let whole = snapshot();
+        for length in 0..whole.len() - 17 {
+            assert!(paths("snapshot.7", &whole[..length]).is_err(), "{length} bytes");
+        }
+        assert!(paths("snapshot.7", b"something else").is_err());
+    }
+}

@@ -1,0 +1,497 @@
+//! From cycles to families of locks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::time::Duration;
+
+use crate::cycle::{Cycle, Ending};
+use crate::family::families;
+use crate::fit::{WindowCounts, zipf};
+use crate::recipe::Recipe;
+use crate::reconstruct::{Lock, Observed};
+use crate::summary::{
+    Endings, Family, FamilyKind, Key, LearnedLoad, LongWait, OverTime, StayingNode, Writes,
+};
+use crate::times::{Handoff, HandoffBasis, Shift, Times, Values};
+use zklockbench_core::clock::micros;
+
+const KEYS_SHOWN: usize = 20;
+const WAITS_SHOWN: usize = 20;
+const STAYING_SHOWN: usize = 20;
+/// Intervals over the whole time.
+const BINS: i64 = 120;
+const BIN_LEAST_MS: i64 = 100;
+/// Shortest time that a rate is for.
+const ACTIVE_LEAST_MS: i64 = 1_000;
+const WINDOWS_MS: [i64; 3] = [100, 1_000, 10_000];
+/// Longest time between two writes that may be no more than a commit and a round trip.
+const SHORT_MS: u32 = 10;
+/// Share of cycles that must have the usual number of requests before that number tells anything.
+const USUAL: f64 = 0.95;
+/// Cycles that it takes for that.
+const CYCLES_LEAST: u64 = 20;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    /// The handoff as the user knows it.
+    pub handoff: Option<Duration>,
+    /// Whether names are replaced by hashes.
+    pub is_anonymous: bool,
+}
+
+/// The families, and each lock's family by its number.
+#[derive(Debug)]
+pub struct Summarised {
+    pub families: Vec<Family>,
+    pub of_lock: Vec<usize>,
+    /// Holds and times from a release to the next request, as logged, of each family.
+    pub values: Vec<(Values, Values)>,
+}
+
+/// Sums over a family's cycles.
+#[derive(Debug)]
+struct Sums {
+    arrivals: u64,
+    reads: u64,
+    granted: u64,
+    endings: Endings,
+    waits: Values,
+    holds: Values,
+    /// Waits and holds of cycles with an odd number of requests, which may have been given up.
+    odd_waits: Values,
+    odd_holds: Values,
+    since: Values,
+    handoffs: Values,
+    /// Free acquisitions, and those with the usual number of requests.
+    plain: (u64, u64),
+    /// Cycles that were given up, and those with an odd number of requests.
+    gave_up: (u64, u64),
+    contended_even: u64,
+    sessions: HashMap<i64, u64>,
+    keys: HashMap<u32, u64>,
+    bins: Vec<(f64, f64)>,
+    windows: [WindowCounts; 3],
+    longest: BTreeMap<(u32, i64, i64), (u32, bool)>,
+    waited_ms: f64,
+    /// First and last arrival.
+    active_ms: Option<(i64, i64)>,
+}
+
+impl Sums {
+    fn new(bins: usize) -> Self {
+        Self {
+            arrivals: 0,
+            reads: 0,
+            granted: 0,
+            endings: Endings::default(),
+            waits: Values::default(),
+            holds: Values::default(),
+            odd_waits: Values::default(),
+            odd_holds: Values::default(),
+            since: Values::default(),
+            handoffs: Values::default(),
+            plain: (0, 0),
+            gave_up: (0, 0),
+            contended_even: 0,
+            sessions: HashMap::new(),
+            keys: HashMap::new(),
+            bins: vec![(0.0, 0.0); bins],
+            windows: WINDOWS_MS.map(WindowCounts::of),
+            longest: BTreeMap::new(),
+            waited_ms: 0.0,
+            active_ms: None,
+        }
+    }
+
+    fn add(&mut self, cycle: &Cycle, span: &Span) {
+        self.add_ending(cycle);
+        if cycle.is_carried_over {
+            return;
+        }
+        self.arrivals += 1;
+        self.reads += u64::from(cycle.is_read);
+        self.granted += u64::from(cycle.is_granted);
+        *self.sessions.entry(cycle.session).or_default() += 1;
+        *self.keys.entry(cycle.lock).or_default() += 1;
+        self.active_ms.get_or_insert((cycle.arrived_ms, 0)).1 = cycle.arrived_ms;
+        let after_ms = cycle.arrived_ms - span.first_ms;
+        self.windows.iter_mut().for_each(|window| window.add(after_ms));
+        if let Some((arrivals, _)) = self.bins.get_mut(span.bin(cycle.arrived_ms)) {
+            *arrivals += 1.0;
+        }
+        self.add_times(cycle, span);
+    }
+
+    fn add_ending(&mut self, cycle: &Cycle) {
+        let of = &mut self.endings;
+        let count = match (cycle.ending, cycle.is_granted) {
+            (Ending::Released, _) => &mut of.released,
+            (Ending::GaveUp, _) => &mut of.gave_up,
+            (Ending::SessionEnded, true) => &mut of.session_ended_holding,
+            (Ending::SessionEnded, false) => &mut of.session_ended_waiting,
+            (Ending::Broken, _) => &mut of.broken,
+            (Ending::Open, _) => &mut of.open,
+            (Ending::Unobserved, _) => &mut of.unobserved,
+        };
+        *count += 1;
+    }
+
+    fn add_times(&mut self, cycle: &Cycle, span: &Span) {
+        if let Some(ms) = cycle.since_ms {
+            self.since.add(ms);
+        }
+        if let Some(ms) = cycle.handoff_ms {
+            self.handoffs.add(ms);
+        }
+        if cycle.is_plain() {
+            self.plain = (self.plain.0 + 1, self.plain.1 + u64::from(cycle.requests == 2));
+        }
+        if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
+            self.gave_up = (self.gave_up.0 + 1, self.gave_up.1 + u64::from(cycle.is_odd()));
+        }
+        let is_odd = cycle.ending == Ending::Released && cycle.is_contended && cycle.is_odd();
+        if cycle.ending == Ending::Released && cycle.is_contended && cycle.requests > 0 && !is_odd {
+            self.contended_even += 1;
+        }
+        let (waits, holds) = match is_odd {
+            true => (&mut self.odd_waits, &mut self.odd_holds),
+            false => (&mut self.waits, &mut self.holds),
+        };
+        if let Some(ms) = cycle.waited_ms {
+            waits.add(ms);
+        }
+        if let Some(ms) = cycle.held_ms.filter(|_| cycle.ending == Ending::Released) {
+            holds.add(ms);
+        }
+        let waited_ms = cycle.waited_ms.or_else(|| {
+            let until_the_end = u32::try_from(span.last_ms - cycle.arrived_ms).ok();
+            until_the_end.filter(|_| cycle.ending == Ending::Open && !cycle.is_granted)
+        });
+        if let Some(ms @ 1..) = waited_ms {
+            self.add_wait(cycle, ms, span);
+        }
+    }
+
+    fn add_wait(&mut self, cycle: &Cycle, ms: u32, span: &Span) {
+        self.waited_ms += f64::from(ms);
+        let (from, to) = (cycle.arrived_ms, cycle.arrived_ms + i64::from(ms));
+        for bin in span.bin(from)..=span.bin(to) {
+            let begins = span.first_ms + bin as i64 * span.bin_ms;
+            let overlap = to.min(begins + span.bin_ms) - from.max(begins);
+            if let Some((_, waiting)) = self.bins.get_mut(bin) {
+                *waiting += overlap.max(0) as f64;
+            }
+        }
+        self.longest.insert((ms, -from, cycle.session), (cycle.lock, cycle.is_granted));
+        if self.longest.len() > WAITS_SHOWN {
+            self.longest.pop_first();
+        }
+    }
+
+    /// Number of acquisitions that were given up just when the lock was free. `None` if the number of requests tells nothing.
+    fn given_up_at_grant(&self) -> Option<u64> {
+        let is_usual = |(all, usual): (u64, u64)| usual as f64 >= USUAL * all as f64;
+        let odd = self.odd_waits.count;
+        let contended = odd + self.contended_even;
+        let is_known = self.plain.0 >= CYCLES_LEAST && is_usual(self.plain)
+            || contended >= CYCLES_LEAST && is_usual((contended, self.contended_even))
+            || self.gave_up.0 >= CYCLES_LEAST && self.contended_even > 0;
+        (is_known && is_usual(self.gave_up)).then_some(odd)
+    }
+}
+
+/// The time that was read, in intervals.
+struct Span {
+    first_ms: i64,
+    last_ms: i64,
+    bin_ms: i64,
+}
+
+impl Span {
+    fn of(observed: &Observed) -> Self {
+        let lasts_ms = observed.last_ms - observed.first_ms + 1;
+        let bin_ms = (lasts_ms / BINS + 1).max(BIN_LEAST_MS);
+        Self { first_ms: observed.first_ms, last_ms: observed.last_ms, bin_ms }
+    }
+
+    fn bins(&self) -> usize {
+        self.bin(self.last_ms) + 1
+    }
+
+    fn bin(&self, ms: i64) -> usize {
+        usize::try_from((ms.min(self.last_ms) - self.first_ms) / self.bin_ms).unwrap_or(0)
+    }
+
+    fn lasts_ms(&self) -> i64 {
+        (self.last_ms - self.first_ms).max(1)
+    }
+}
+
+pub fn writes(observed: &Observed) -> Writes {
+    let counts = &observed.counts;
+    Writes {
+        transactions: counts.records,
+        all: counts.writes,
+        by_locks: counts.lock_writes,
+        lock_share: counts.lock_writes as f64 / counts.writes.max(1) as f64,
+        sessions: counts.sessions,
+        failed: counts.failed.clone(),
+    }
+}
+
+/// Adds up the cycles by family.
+pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
+    let paths: Vec<&[u8]> = observed.locks.iter().map(|lock| &*lock.path).collect();
+    let mut numbers: BTreeMap<(String, Recipe), usize> = BTreeMap::new();
+    let named = families(&paths).into_iter().zip(&observed.locks);
+    let of_lock: Vec<usize> = named
+        .map(|(name, lock)| {
+            let next = numbers.len();
+            *numbers.entry((name, lock.recipes.one())).or_insert(next)
+        })
+        .collect();
+    let span = Span::of(observed);
+    let mut sums: Vec<Sums> = (0..numbers.len()).map(|_| Sums::new(span.bins())).collect();
+    for cycle in observed.cycles.iter()? {
+        let cycle = cycle?;
+        let family = of_lock.get(cycle.lock as usize).and_then(|family| sums.get_mut(*family));
+        if let Some(family) = family {
+            family.add(&cycle, &span);
+        }
+    }
+    let names = Names::of(asked.is_anonymous);
+    let context = Context { observed, of_lock: &of_lock, span: &span, asked, names };
+    let mut keyed: Vec<(usize, Family, (Values, Values))> = Vec::new();
+    for ((name, recipe), number) in numbers {
+        let family = context.family(&name, recipe, number, &mut sums[number]);
+        let values = (std::mem::take(&mut sums[number].holds), std::mem::take(&mut sums[number].since));
+        keyed.push((number, family, values));
+    }
+    keyed.sort_by(|(_, one, _), (_, other, _)| {
+        other.acquisitions.cmp(&one.acquisitions).then_with(|| one.name.cmp(&other.name))
+    });
+    let mut positions = vec![0; keyed.len()];
+    for (at, (number, ..)) in keyed.iter().enumerate() {
+        positions[*number] = at;
+    }
+    let of_lock = of_lock.iter().map(|number| positions[*number]).collect();
+    let (families, values) = keyed.into_iter().map(|(_, family, values)| (family, values)).unzip();
+    Ok(Summarised { families, of_lock, values })
+}
+
+struct Context<'a> {
+    observed: &'a Observed,
+    of_lock: &'a [usize],
+    span: &'a Span,
+    asked: Asked,
+    names: Names,
+}
+
+impl Context<'_> {
+    fn family(&self, name: &str, recipe: Recipe, number: usize, sums: &mut Sums) -> Family {
+        let at_grant = sums.given_up_at_grant();
+        if at_grant.is_none() {
+            sums.waits.take(&sums.odd_waits);
+            sums.holds.take(&sums.odd_holds);
+        }
+        let own = |lock: u32| self.of_lock.get(lock as usize) == Some(&number);
+        let locks = self.observed.locks.iter().zip(self.of_lock).filter(|(_, of)| **of == number);
+        let locks: Vec<&Lock> = locks.map(|(lock, _)| lock).collect();
+        let handoff = self.handoff(sums);
+        let keys = self.keys(sums);
+        let (first_ms, last_ms) = sums.active_ms.unwrap_or((self.span.first_ms, self.span.first_ms));
+        let lasts_ms = (last_ms - first_ms).max(ACTIVE_LEAST_MS);
+        let acquisitions = sums.granted - at_grant.unwrap_or(0);
+        let mut endings = std::mem::take(&mut sums.endings);
+        endings.released -= at_grant.unwrap_or(0);
+        endings.gave_up_at_grant = at_grant;
+        let mut counts: Vec<u64> = sums.keys.values().copied().collect();
+        counts.sort_unstable_by(|one, other| other.cmp(one));
+        let windows = sums.windows.iter().filter_map(|window| window.clone().finish(self.span.lasts_ms()));
+        Family {
+            name: self.names.of_path(name),
+            recipe,
+            kind: kind(recipe, sums, &endings),
+            locks: locks.len() as u64,
+            empty_directories: self.empty_directories(&locks, recipe, own),
+            sessions: sums.sessions.len() as u64,
+            most_by_one_session: sums.sessions.values().copied().max().unwrap_or(0),
+            arrivals: sums.arrivals,
+            reads: sums.reads,
+            acquisitions,
+            from_us: (first_ms - self.span.first_ms).unsigned_abs() * 1_000,
+            lasts_us: lasts_ms.unsigned_abs() * 1_000,
+            rate: acquisitions as f64 * 1e3 / lasts_ms as f64,
+            hold: Times::of(&sums.holds, Shift::HoldsTooLong, &handoff),
+            wait: Times::of(&sums.waits, Shift::WaitsTooShort, &handoff),
+            handoff,
+            longest_queue: locks.iter().map(|lock| u64::from(lock.longest)).max().unwrap_or(0),
+            waiting_mean: sums.waited_ms / lasts_ms as f64,
+            keys,
+            zipf: zipf(&counts),
+            load: load(sums),
+            dispersion: windows.collect(),
+            over_time: self.over_time(sums),
+            longest_waits: self.longest_waits(sums),
+            staying: self.staying(sums, own),
+            endings,
+        }
+    }
+
+    /// The share of a logged time that is handoff. Each of several times contains a commit and a round trip, so the shortest ones
+    /// come closest to a handoff.
+    fn handoff(&self, sums: &Sums) -> Handoff {
+        let us = |ms: u32| u64::from(ms) * 1_000;
+        if let Some(given) = self.asked.handoff {
+            let given = micros(given);
+            return Handoff {
+                least_us: given,
+                estimate_us: given,
+                most_us: given,
+                basis: HandoffBasis::Given,
+            };
+        }
+        let measured = |share: f64| sums.handoffs.quantile(share).map(us).unwrap_or(0);
+        if sums.handoffs.count >= CYCLES_LEAST {
+            let (least_us, most_us) = (measured(0.05), measured(0.95));
+            return Handoff { least_us, estimate_us: measured(0.5), most_us, basis: HandoffBasis::Measured };
+        }
+        let hold = |share: f64| sums.holds.quantile(share).map(us).unwrap_or(0);
+        let (shortest, usual) = (hold(0.01), hold(0.5));
+        // If holds vary, the shortest ones are hardly more than the shortest handoffs.
+        let most_us = if 2 * shortest > usual { shortest } else { 3 * shortest };
+        let (mut short, mut all) = (Values::default(), 0);
+        for (ms, count) in &self.observed.between_writes {
+            all += count;
+            if *ms <= SHORT_MS {
+                short.add_many(*ms, *count);
+            }
+        }
+        // If most are short, clients do not pause between their writes; otherwise, only the shortest ones have no pause.
+        let share = if 2 * short.count > all { 0.5 } else { 0.25 };
+        match short.quantile(share).filter(|_| short.count >= CYCLES_LEAST) {
+            Some(ms) => {
+                let estimate_us = us(ms).min(shortest);
+                Handoff { least_us: 0, estimate_us, most_us, basis: HandoffBasis::Estimated }
+            }
+            None => Handoff { least_us: 0, estimate_us: 0, most_us, basis: HandoffBasis::Bounded },
+        }
+    }
+
+    fn keys(&self, sums: &Sums) -> Vec<Key> {
+        let mut keys: Vec<(u64, &[u8])> = sums
+            .keys
+            .iter()
+            .filter_map(|(lock, count)| Some((*count, &*self.observed.locks.get(*lock as usize)?.path)))
+            .collect();
+        keys.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
+        let key = |(arrivals, path): (u64, &[u8])| Key {
+            lock: self.names.of_path(&String::from_utf8_lossy(path)),
+            arrivals,
+            share: arrivals as f64 / sums.arrivals.max(1) as f64,
+        };
+        keys.into_iter().take(KEYS_SHOWN).map(key).collect()
+    }
+
+    fn empty_directories(&self, locks: &[&Lock], recipe: Recipe, own: impl Fn(u32) -> bool) -> u64 {
+        if matches!(recipe, Recipe::SingleNode | Recipe::Hadoop) {
+            return 0;
+        }
+        let in_use: std::collections::BTreeSet<u32> =
+            self.observed.staying.iter().map(|node| node.lock).filter(|lock| own(*lock)).collect();
+        let remaining = locks.iter().filter(|lock| lock.remains).count();
+        remaining.saturating_sub(in_use.len()) as u64
+    }
+
+    fn over_time(&self, sums: &Sums) -> OverTime {
+        let bin_ms = self.span.bin_ms as f64;
+        OverTime {
+            bin_us: self.span.bin_ms.unsigned_abs() * 1_000,
+            arrivals: sums.bins.iter().map(|(arrivals, _)| arrivals * 1e3 / bin_ms).collect(),
+            waiting: sums.bins.iter().map(|(_, waiting)| waiting / bin_ms).collect(),
+        }
+    }
+
+    fn longest_waits(&self, sums: &Sums) -> Vec<LongWait> {
+        let wait =
+            |((ms, minus_at, session), (lock, is_granted)): (&(u32, i64, i64), &(u32, bool))| LongWait {
+                lock: self.name_of(*lock),
+                at_us: (-minus_at - self.span.first_ms).unsigned_abs() * 1_000,
+                waited_us: u64::from(*ms) * 1_000,
+                session: format!("{session:#x}"),
+                is_granted: *is_granted,
+            };
+        sums.longest.iter().rev().map(wait).collect()
+    }
+
+    fn name_of(&self, lock: u32) -> String {
+        let path = self.observed.locks.get(lock as usize).map(|lock| String::from_utf8_lossy(&lock.path));
+        self.names.of_path(&path.unwrap_or_default())
+    }
+
+    /// Nodes that are older than ten times the usual longest hold, and than an hour.
+    fn staying(&self, sums: &Sums, own: impl Fn(u32) -> bool) -> Vec<StayingNode> {
+        const HOUR_MS: i64 = 3_600_000;
+        let usual = sums.holds.quantile(0.99).map_or(0, |ms| 10 * i64::from(ms));
+        let age = |arrived_ms: i64| self.observed.last_ms - arrived_ms;
+        let old = self.observed.staying.iter().filter(|node| own(node.lock));
+        let old = old.filter(|node| age(node.arrived_ms) > usual.max(HOUR_MS));
+        let node = |node: &crate::reconstruct::Staying| StayingNode {
+            lock: self.name_of(node.lock),
+            session: format!("{:#x}", node.session),
+            age_us: age(node.arrived_ms).unsigned_abs() * 1_000,
+            is_holder: node.is_holder,
+        };
+        old.take(STAYING_SHOWN).map(node).collect()
+    }
+}
+
+/// Ephemeral nodes that are not used again, or not in turns, are no lock.
+fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
+    let ended = endings.released + endings.gave_up;
+    let in_turns = endings.released as f64 >= 0.9 * ended as f64;
+    let is_reused = sums.arrivals >= 2 * sums.keys.len() as u64;
+    match recipe {
+        recipe if recipe.is_election() => FamilyKind::Election,
+        Recipe::SingleNode if !is_reused => FamilyKind::Registry,
+        Recipe::Sequential if !in_turns || ended == 0 => FamilyKind::Registry,
+        Recipe::ClickHouse => FamilyKind::Registry,
+        _ => FamilyKind::Lock,
+    }
+}
+
+/// A load is closed if its sessions ask again soon after they release, compared with a whole cycle.
+fn load(sums: &Sums) -> LearnedLoad {
+    const SOON_MS: f64 = 20.0;
+    let cycle_ms = sums.waits.mean_ms() + sums.holds.mean_ms();
+    let returns = sums.since.count as f64 >= 0.8 * sums.arrivals as f64;
+    let one_lock = sums.keys.len() == 1;
+    match (sums.since.quantile(0.5), sums.since.quantile(0.9)) {
+        (Some(median), Some(late))
+            if returns && one_lock && f64::from(late) <= SOON_MS.max(cycle_ms / 4.0) =>
+        {
+            LearnedLoad::Closed { think_p50_us: u64::from(median) * 1_000 }
+        }
+        _ => LearnedLoad::Open,
+    }
+}
+
+/// Names as they are shown.
+struct Names(Option<RandomState>);
+
+impl Names {
+    fn of(is_anonymous: bool) -> Self {
+        Self(is_anonymous.then(RandomState::new))
+    }
+
+    /// The path, or the path with each component replaced by a hash with a key of this run.
+    fn of_path(&self, path: &str) -> String {
+        let Some(key) = &self.0 else { return path.to_owned() };
+        let hashed = |part: &str| match part {
+            "" | "{id}" => part.to_owned(),
+            part => format!("{:08x}", key.hash_one(part) as u32),
+        };
+        path.split('/').map(hashed).collect::<Vec<_>>().join("/")
+    }
+}

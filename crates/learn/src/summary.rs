@@ -1,0 +1,364 @@
+//! `learned.json`: what was learned. Durations are in µs; times are RFC 3339.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fit::Dispersion;
+use crate::log::Damage;
+use crate::recipe::Recipe;
+use crate::times::{Handoff, Times};
+use zklockbench_core::error::Error;
+use zklockbench_core::units::as_utc;
+use zklockbench_results::VersionedFile;
+
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
+    of: "learned load",
+    name: "learned.json",
+    version: 1,
+    remedy: "the file is incomplete or damaged: learn again",
+};
+/// Families that are kept; those with fewer acquisitions are only counted.
+const FAMILIES_KEPT: usize = 200;
+
+/// How locks are used on an ensemble.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Learned {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// Version of the tool.
+    pub tool_version: String,
+    /// Commit that it was built from; `None` outside a checkout.
+    pub tool_commit: Option<String>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Where it is from.
+    pub source: Source,
+    /// Transactions of all clients, and the part that is due to locks.
+    pub writes: Writes,
+    /// Lock families, the one with the most acquisitions first.
+    pub families: Vec<Family>,
+    /// Families of ephemeral nodes that are elections, registries or no queues.
+    pub others: Vec<Family>,
+    /// Number of families that are left out, because too many others have more acquisitions.
+    pub left_out: u64,
+    /// Facts that cannot be learned this way.
+    pub unknowable: Vec<String>,
+    /// Scenarios with the learned loads, in files beside this one.
+    pub scenarios: Vec<ScenarioFile>,
+}
+
+impl Learned {
+    /// Sorts the families by their kind, and leaves out those beyond the most that are kept.
+    pub fn of(source: Source, writes: Writes, families: Vec<Family>) -> Self {
+        let all = families.len();
+        let kept = families.into_iter().take(FAMILIES_KEPT);
+        let (families, others): (Vec<Family>, Vec<Family>) =
+            kept.partition(|family| family.kind == FamilyKind::Lock);
+        let unknowable = match source.kind {
+            SourceKind::Logs => UNKNOWABLE.to_vec(),
+            SourceKind::Watch => [UNKNOWABLE, UNKNOWABLE_BY_WATCH].concat(),
+        };
+        Self {
+            schema_version: FILE.version,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tool_commit: None,
+            command: Vec::new(),
+            source,
+            writes,
+            left_out: (all - families.len() - others.len()) as u64,
+            families,
+            others,
+            unknowable: unknowable.into_iter().map(str::to_owned).collect(),
+            scenarios: Vec::new(),
+        }
+    }
+
+    pub fn write(&self, directory: &Path) -> Result<(), Error> {
+        zklockbench_results::replace_json(&directory.join(FILE.name), self)
+    }
+
+    pub fn read(directory: &Path) -> Result<Self, Error> {
+        FILE.read(directory)
+    }
+
+    /// Acquisitions a second of all locks, from the first arrival to the last.
+    pub fn rate(&self) -> f64 {
+        let from = self.families.iter().map(|family| family.from_us).min().unwrap_or(0);
+        let to = self.families.iter().map(|family| family.from_us + family.lasts_us).max().unwrap_or(0);
+        let acquisitions: u64 = self.families.iter().map(|family| family.acquisitions).sum();
+        acquisitions as f64 * 1e6 / (to - from).max(1) as f64
+    }
+}
+
+/// Facts that neither logs nor watches have.
+const UNKNOWABLE: &[&str] = &[
+    "attempts that created no node: a try-lock that only looked, a wait inside a client's process",
+    "reads, watches and notifications",
+    "the handoff within each grant: holds are logged too long by it, and waits too short",
+    "whether a session expired or was closed",
+];
+const UNKNOWABLE_BY_WATCH: &[&str] = &[
+    "sessions, and so who waited, who gave up by whose hand, and which nodes ended with their session",
+    "everything while the connection was lost",
+];
+
+/// Where it is from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    /// Kind of source.
+    pub kind: SourceKind,
+    /// Time of the first transaction.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub from: SystemTime,
+    /// Time of the last transaction.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub to: SystemTime,
+    /// Time between them.
+    pub lasts_us: u64,
+    /// Number of times the leader's clock was set back. Times across such a step are left out.
+    pub clock_steps: u32,
+    /// Whether there were too many locks to tell all apart.
+    pub has_folded_locks: bool,
+    /// Whether names are replaced by hashes.
+    pub is_anonymous: bool,
+    /// Facts about the logs; `None` for a watch.
+    pub logs: Option<LogFacts>,
+    /// Facts about the watch; `None` for logs.
+    pub watch: Option<WatchFacts>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    /// Transaction logs of servers.
+    Logs,
+    /// A watch on a running ensemble.
+    Watch,
+}
+
+/// Facts about the logs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogFacts {
+    /// Directories that were read.
+    pub directories: Vec<String>,
+    /// Number of logs.
+    pub files: u64,
+    /// Transactions that no log has, although later ones of the same leader exist.
+    pub missing: u64,
+    /// Transactions of deposed leaders, which were never committed.
+    pub uncommitted: u64,
+    /// Records with a zxid that had been read before.
+    pub repeated: u64,
+    /// Snapshots that were read.
+    pub snapshot: Vec<String>,
+    /// Number of damaged places.
+    pub damaged: u64,
+    /// The first of them.
+    pub damage: Vec<Damage>,
+}
+
+/// Facts about a watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchFacts {
+    /// Connect string.
+    pub connect: String,
+    /// The watched path.
+    pub path: String,
+    /// Notifications.
+    pub notifications: u64,
+    /// Largest number of notifications within a second.
+    pub most_per_second: u64,
+    /// Number of times the connection was lost. What happened meanwhile is not known.
+    pub reconnects: u64,
+    /// Why it ended before its time; `None` if it did not.
+    pub cut_short: Option<String>,
+}
+
+/// Transactions of all clients.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Writes {
+    /// Logged transactions, including those of sessions and failed requests.
+    pub transactions: u64,
+    /// Creates, deletes and writes of nodes.
+    pub all: u64,
+    /// Creates and deletes of locks' nodes.
+    pub by_locks: u64,
+    /// Share of locks' nodes in all writes.
+    pub lock_share: f64,
+    /// Sessions that began.
+    pub sessions: u64,
+    /// Failed requests by their error code, e.g. -110: the node exists.
+    pub failed: BTreeMap<i32, u64>,
+}
+
+/// Locks whose paths differ only in identifiers, with one recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Family {
+    /// Path with `{id}` for identifiers.
+    pub name: String,
+    /// Recipe by the names of its nodes.
+    pub recipe: Recipe,
+    /// Kind, as far as it is a lock.
+    pub kind: FamilyKind,
+    /// Locks that were used.
+    pub locks: u64,
+    /// Directories of locks that are empty and still exist. Nothing deletes them.
+    pub empty_directories: u64,
+    /// Sessions that asked.
+    pub sessions: u64,
+    /// Most cycles of one session.
+    pub most_by_one_session: u64,
+    /// Requests for a lock.
+    pub arrivals: u64,
+    /// Requests to read.
+    pub reads: u64,
+    /// Acquisitions.
+    pub acquisitions: u64,
+    /// Time of the first arrival, in µs after the first transaction.
+    pub from_us: u64,
+    /// Time from the first to the last arrival; at least a second.
+    pub lasts_us: u64,
+    /// Acquisitions a second in that time.
+    pub rate: f64,
+    /// Ends of the requests.
+    pub endings: Endings,
+    /// Time from the acquisition to the release; `None` if none was observed.
+    pub hold: Option<Times>,
+    /// Time from the request to the acquisition.
+    pub wait: Option<Times>,
+    /// The time after a release in which the lock is handed over. It is part of a logged hold, and of a client's wait.
+    pub handoff: Handoff,
+    /// Largest number of requests in one queue, the holder included; of a semaphore, the largest number of holders.
+    pub longest_queue: u64,
+    /// Number of waiting requests on average.
+    pub waiting_mean: f64,
+    /// The most popular locks.
+    pub keys: Vec<Key>,
+    /// Exponent of Zipf's law; `None` if there are too few locks or requests.
+    pub zipf: Option<f64>,
+    /// Load that the arrivals suggest.
+    pub load: LearnedLoad,
+    /// Burstiness of arrivals.
+    pub dispersion: Vec<Dispersion>,
+    /// Arrivals and waiting requests over time.
+    pub over_time: OverTime,
+    /// The longest waits.
+    pub longest_waits: Vec<LongWait>,
+    /// Nodes that stay for much longer than others.
+    pub staying: Vec<StayingNode>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FamilyKind {
+    /// A lock.
+    Lock,
+    /// An election: a lock that is held for long.
+    Election,
+    /// Ephemeral nodes that register something: there is no queue.
+    Registry,
+}
+
+/// Ends of requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Endings {
+    /// Acquired and released.
+    pub released: u64,
+    /// Given up before an acquisition.
+    pub gave_up: u64,
+    /// Given up just when the lock was free, judged by the number of requests; `None` if that tells nothing.
+    pub gave_up_at_grant: Option<u64>,
+    /// Ended by the end of the session while holding: a crash, an expiry or a client that closed its session.
+    pub session_ended_holding: u64,
+    /// Ended by the end of the session while waiting.
+    pub session_ended_waiting: u64,
+    /// Deleted by another session.
+    pub broken: u64,
+    /// Still there at the end.
+    pub open: u64,
+    /// Ended at a time of which nothing is known.
+    pub unobserved: u64,
+}
+
+/// A lock and its part of the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Key {
+    /// Path of the lock.
+    pub lock: String,
+    /// Requests for it.
+    pub arrivals: u64,
+    /// Share of the family's requests.
+    pub share: f64,
+}
+
+/// Load that the arrivals suggest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LearnedLoad {
+    /// Each session asks again soon after its release.
+    Closed {
+        /// Time from a release to the next request, which contains a round trip: median.
+        think_p50_us: u64,
+    },
+    /// Requests come at their own times.
+    Open,
+}
+
+/// Counts in intervals of one length.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverTime {
+    /// Length of an interval.
+    pub bin_us: u64,
+    /// Arrivals a second.
+    pub arrivals: Vec<f64>,
+    /// Waiting requests, averaged over the interval.
+    pub waiting: Vec<f64>,
+}
+
+/// A long wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LongWait {
+    /// Path of the lock.
+    pub lock: String,
+    /// Time of the request, in µs after the first transaction.
+    pub at_us: u64,
+    /// Duration.
+    pub waited_us: u64,
+    /// The session, in hexadecimal.
+    pub session: String,
+    /// Whether it acquired the lock.
+    pub is_granted: bool,
+}
+
+/// A node that stays for much longer than others: a leak, or a holder that is stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StayingNode {
+    /// Path of the lock.
+    pub lock: String,
+    /// The session, in hexadecimal.
+    pub session: String,
+    /// Age at the end.
+    pub age_us: u64,
+    /// Whether it holds the lock.
+    pub is_holder: bool,
+}
+
+/// A scenario with the load of a family.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScenarioFile {
+    /// Name of the file.
+    pub file: String,
+    /// The family.
+    pub family: String,
+    /// Facts that the scenario takes from the logs.
+    pub learned: Vec<String>,
+    /// Facts that it assumes.
+    pub assumed: Vec<String>,
+}

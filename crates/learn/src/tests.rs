@@ -1,0 +1,350 @@
+//! Logs by hand, and what is learned of them.
+
+use std::collections::HashMap;
+use std::fs;
+
+use super::*;
+use crate::written::log;
+use zklockbench_core::txn;
+
+/// A log in the making. Each request advances its session's request number.
+#[derive(Default)]
+struct Story {
+    records: Vec<Vec<u8>>,
+    requests: HashMap<i64, i32>,
+    at_ms: i64,
+}
+
+impl Story {
+    fn at(&mut self, ms: i64) -> &mut Self {
+        self.at_ms = 1_000_000 + ms;
+        self
+    }
+
+    fn record(&mut self, session: i64, kind: i32, body: &[u8]) -> &mut Self {
+        let request = self.requests.entry(session).or_default();
+        *request += 1;
+        let zxid = self.records.len() as i64 + 1;
+        let header = txn::header(session, *request, zxid, self.at_ms, kind);
+        self.records.push(txn::written(header, body));
+        self
+    }
+
+    /// Requests that are not logged.
+    fn reads(&mut self, session: i64, count: i32) -> &mut Self {
+        *self.requests.entry(session).or_default() += count;
+        self
+    }
+
+    fn create_as(&mut self, session: i64, path: &str, is_ephemeral: bool, is_old: bool) -> &mut Self {
+        let acl = [&31_i32.to_be_bytes()[..], &txn::buffer(b"world"), &txn::buffer(b"anyone")].concat();
+        let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();
+        let parent = 7_i32.to_be_bytes();
+        let parent = if is_old { &[][..] } else { &parent };
+        let body = [&txn::buffer(path.as_bytes())[..], &lists, &[u8::from(is_ephemeral)], parent].concat();
+        self.record(session, txn::CREATE, &body)
+    }
+
+    fn create(&mut self, session: i64, path: &str) -> &mut Self {
+        self.create_as(session, path, true, false)
+    }
+
+    fn delete(&mut self, session: i64, path: &str) -> &mut Self {
+        self.record(session, txn::DELETE, &txn::buffer(path.as_bytes()))
+    }
+
+    /// A cycle without another in the way, as most clients make it.
+    fn cycle(&mut self, session: i64, path: &str, from_ms: i64, hold_ms: i64) -> &mut Self {
+        self.at(from_ms).create(session, path).reads(session, 1).at(from_ms + hold_ms).delete(session, path)
+    }
+
+    fn read_as(&self, name: &str, scope: Scope) -> Read {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(name), log(&self.records)).unwrap();
+        let directories = [directory.path().to_owned()];
+        read_logs(&directories, scope, true, directory.path(), &|| false).unwrap()
+    }
+
+    fn families(&self) -> Vec<Family> {
+        let read = self.read_as("log.1", Scope::default());
+        summarise(&read.observed, Asked::default()).unwrap().families
+    }
+
+    fn family(&self) -> Family {
+        let mut families = self.families();
+        assert_eq!(families.len(), 1, "{families:?}");
+        families.remove(0)
+    }
+}
+
+const GUID: &str = "0f8fad5b-d9cb-469f-a165-7086772895";
+const HEX: &str = "0f8fad5bd9cb469fa1657086772895";
+
+fn mutex(of: u32) -> String {
+    format!("/orders/lock/_c_{GUID}{:02x}-lock-{of:010}", of % 256)
+}
+
+fn logged(times: Option<&Times>) -> Option<(u64, u64, u64)> {
+    times.map(|times| (times.count, times.p50.logged_us, times.max_us))
+}
+
+#[test]
+fn waits_end_with_the_holder_before_and_holds_begin_then() {
+    let mut story = Story::default();
+    story.at(0).create(1, &mutex(1)).at(10).create(2, &mutex(2)).at(15).create(3, &mutex(3));
+    story.at(50).delete(1, &mutex(1)).at(80).delete(2, &mutex(2)).at(100).delete(3, &mutex(3));
+    let family = story.family();
+    assert_eq!(
+        (family.recipe, family.kind, &*family.name),
+        (Recipe::CuratorMutex, FamilyKind::Lock, "/orders/lock")
+    );
+    assert_eq!((family.acquisitions, family.sessions, family.longest_queue), (3, 3, 3));
+    assert_eq!(logged(family.wait.as_ref()), Some((3, 40_000, 65_000)));
+    assert_eq!(logged(family.hold.as_ref()), Some((3, 30_000, 50_000)));
+    assert_eq!(family.longest_waits[0].waited_us, 65_000);
+    assert_eq!((family.longest_waits[0].at_us, &*family.longest_waits[0].session), (15_000, "0x3"));
+}
+
+#[test]
+fn requests_end_in_the_way_that_the_log_shows() {
+    let mut story = Story::default();
+    (1..=6).for_each(|of| {
+        story.at(i64::from(of)).create(i64::from(of), &mutex(of));
+    });
+    // The second gives up, the first holder's session ends without a list of nodes, another session deletes the third,
+    story.at(10).delete(2, &mutex(2)).at(20).record(1, txn::CLOSE_SESSION, &[]).at(30).delete(9, &mutex(3));
+    // the fifth's session ends while it waits, the fourth releases, and the sixth holds at the end.
+    story.at(40).record(5, txn::CLOSE_SESSION, &[]).at(50).delete(4, &mutex(4));
+    let family = story.family();
+    let expected = Endings {
+        released: 1,
+        gave_up: 1,
+        gave_up_at_grant: None,
+        session_ended_holding: 1,
+        session_ended_waiting: 1,
+        broken: 1,
+        open: 1,
+        unobserved: 0,
+    };
+    assert_eq!((family.endings, family.acquisitions), (expected, 4));
+    // Only releases tell how long a client wants to hold.
+    assert_eq!(logged(family.hold.as_ref()), Some((1, 20_000, 20_000)));
+}
+
+#[test]
+fn readers_hold_together_and_writers_alone() {
+    let name = |of: u32, side: &str| format!("/rw/_c_{GUID}{of:02x}-__{side}__{of:010}");
+    let mut story = Story::default();
+    for (of, side) in [(1, "READ"), (2, "READ"), (3, "WRIT"), (4, "READ"), (5, "READ")] {
+        story.at(i64::from(of)).create(i64::from(of), &name(of, side));
+    }
+    story.at(20).delete(1, &name(1, "READ")).at(30).delete(2, &name(2, "READ"));
+    story
+        .at(50)
+        .delete(3, &name(3, "WRIT"))
+        .at(60)
+        .delete(4, &name(4, "READ"))
+        .at(60)
+        .delete(5, &name(5, "READ"));
+    let family = story.family();
+    assert_eq!((family.recipe, family.reads, family.acquisitions), (Recipe::CuratorReadWrite, 4, 5));
+    // Waits: 0, 0, 27, 46 and 45 ms; holds: 19, 28, 20, 10 and 10 ms.
+    assert_eq!(logged(family.wait.as_ref()), Some((5, 27_000, 46_000)));
+    assert_eq!(logged(family.hold.as_ref()), Some((5, 19_000, 28_000)));
+}
+
+#[test]
+fn semaphore_has_its_arrivals_in_the_inner_queue_and_its_grants_by_leases() {
+    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
+    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
+    let mut story = Story::default();
+    for of in 1..=3_u32 {
+        let (session, at) = (i64::from(of), i64::from(of) * 10);
+        story.at(at).create(session, &inner(of)).at(at + 2).create(session, &lease(of));
+        // The third finds no free place among two.
+        if of < 3 {
+            story.at(at + 4).delete(session, &inner(of));
+        }
+    }
+    story.at(50).delete(1, &lease(1)).at(53).delete(3, &inner(3));
+    story.at(60).delete(2, &lease(2)).at(70).delete(3, &lease(3));
+    let family = story.family();
+    assert_eq!((family.recipe, &*family.name, family.locks), (Recipe::CuratorSemaphore, "/pool", 1));
+    assert_eq!((family.acquisitions, family.longest_queue), (3, 2));
+    // Waits from the inner create: 2, 2 and 20 ms.
+    assert_eq!(logged(family.wait.as_ref()), Some((3, 2_000, 20_000)));
+}
+
+#[test]
+fn requests_given_up_at_the_grant_have_an_odd_number_of_client_requests() {
+    let mut story = Story::default();
+    for of in 0..40_u32 {
+        story.cycle(i64::from(of), &mutex(of), i64::from(of) * 100, 10);
+    }
+    // A watching client lists, watches, and gives up without another list, although the lock has just become free.
+    story.at(9_000).create(50, &mutex(50)).at(9_001).create(51, &mutex(51)).reads(51, 2);
+    story.reads(50, 1).at(9_010).delete(50, &mutex(50)).at(9_012).delete(51, &mutex(51));
+    let family = story.family();
+    assert_eq!(
+        (family.endings.gave_up_at_grant, family.acquisitions, family.endings.released),
+        (Some(1), 41, 41)
+    );
+    // With clients that send other requests, too, that number tells nothing.
+    (0..40).for_each(|of| {
+        story
+            .at(10_000 + of * 10)
+            .create(60, &mutex(60))
+            .reads(60, 2)
+            .at(10_004 + of * 10)
+            .delete(60, &mutex(60));
+    });
+    assert_eq!(story.family().endings.gave_up_at_grant, None);
+}
+
+#[test]
+fn times_across_a_step_of_the_clock_are_left_out() {
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 10).at(20).create(1, &mutex(2)).at(5).delete(1, &mutex(2)).cycle(
+        1,
+        &mutex(3),
+        30,
+        10,
+    );
+    let read = story.read_as("log.1", Scope::default());
+    assert_eq!(read.observed.clock_steps, 1);
+    let family = story.family();
+    assert_eq!((family.acquisitions, logged(family.hold.as_ref())), (3, Some((2, 10_000, 10_000))));
+}
+
+#[test]
+fn registries_and_queues_of_work_are_no_locks() {
+    let mut story = Story::default();
+    for of in 1..=10_i64 {
+        story.at(of).create(of, &format!("/services/host-{of}:8080"));
+        // Producers and consumers of work.
+        story
+            .create_as(of, &format!("/work/qn-{of:010}"), false, false)
+            .delete(of + 1, &format!("/work/qn-{of:010}"));
+    }
+    let families = story.families();
+    assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");
+    assert!(families.iter().all(|family| family.name.starts_with("/services")));
+}
+
+#[test]
+fn one_node_that_clients_compete_for_is_a_lock() {
+    let mut story = Story::default();
+    (0..10).for_each(|of| {
+        story.cycle(of % 3, "/jobs/nightly", of * 100, 20);
+    });
+    let family = story.family();
+    assert_eq!((family.recipe, family.kind, family.acquisitions), (Recipe::SingleNode, FamilyKind::Lock, 10));
+}
+
+#[test]
+fn logs_of_version_3_4_are_read() {
+    let mut story = Story::default();
+    let name = format!("/l/{HEX}01__lock__0000000001");
+    story.at(0).create_as(1, &name, true, true).at(30).record(1, txn::CLOSE_SESSION, &[]);
+    let family = story.family();
+    assert_eq!((family.recipe, family.endings.session_ended_holding), (Recipe::Kazoo, 1));
+}
+
+#[test]
+fn only_requests_in_scope_count() {
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 10).cycle(1, &format!("/other/{HEX}01__lock__0000000001"), 20, 10);
+    story.cycle(1, &mutex(2), 5_000, 10);
+    let read = |path: &str, since_ms: Option<i64>| {
+        let scope = Scope { path: path.to_owned(), since_ms, until_ms: None };
+        let read = story.read_as("log.1", scope);
+        let families = summarise(&read.observed, Asked::default()).unwrap().families;
+        families.iter().map(|family| family.acquisitions).sum::<u64>()
+    };
+    assert_eq!(
+        [read("", None), read("/orders", None), read("/ord", None), read("/", Some(1_004_000))],
+        [3, 2, 0, 1]
+    );
+}
+
+#[test]
+fn a_hundred_thousand_directories_are_one_family() {
+    let mut story = Story::default();
+    for of in 0..100_000_i64 {
+        let name = format!("/orders/{of}/_c_{GUID}00-lock-0000000000");
+        story.create_as(1, &format!("/orders/{of}"), false, false).cycle(of % 50, &name, of, 1);
+    }
+    let family = story.family();
+    assert_eq!((&*family.name, family.locks, family.acquisitions), ("/orders/{id}", 100_000, 100_000));
+    assert_eq!(family.empty_directories, 100_000);
+    assert_eq!(family.zipf, None);
+}
+
+#[test]
+fn names_are_hashed_with_another_key_in_each_run() {
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 10);
+    let read = story.read_as("log.1", Scope::default());
+    let asked = Asked { is_anonymous: true, ..Asked::default() };
+    let name = || summarise(&read.observed, asked).unwrap().families[0].name.clone();
+    let (one, other) = (name(), name());
+    assert!(one != other && !one.contains("orders") && one.matches('/').count() == 2, "{one} {other}");
+}
+
+#[test]
+fn scenario_replays_the_arrivals_without_the_handoff() {
+    let mut story = Story::default();
+    (0..30_u32).for_each(|of| {
+        story.cycle(i64::from(of), &mutex(of), i64::from(of) * 100, 12);
+    });
+    let read = story.read_as("log.1", Scope::default());
+    let asked = Asked { handoff: Some(std::time::Duration::from_millis(2)), ..Asked::default() };
+    let found = summarise(&read.observed, asked).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let written = write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+    assert_eq!((written.len(), &*written[0].file), (1, "scenario.toml"));
+    let arrivals = fs::read_to_string(directory.path().join("arrivals.csv")).unwrap();
+    assert!(arrivals.starts_with("time,lock,hold\n0.000,0,10000us\n0.100,0,10000us\n"), "{arrivals}");
+    let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
+    assert!(scenario.contains("strategies = [\"curator-mutex\"]\ncontenders = 3\nlocks = 1\n"), "{scenario}");
+}
+
+/// Writes a log of uncontended cycles by a hundred sessions at a thousand locks; returns its length.
+fn write_long_log(path: &std::path::Path, cycles: i64) -> u64 {
+    use std::io::Write as _;
+    let mut file = std::io::BufWriter::new(fs::File::create(path).unwrap());
+    file.write_all(crate::written::BEGIN).unwrap();
+    for of in 0..cycles {
+        let mut story = Story::default();
+        let name = format!("/orders/{}/_c_{GUID}00-lock-{:010}", of % 1_000, of / 1_000);
+        story.requests.insert(of % 100, (of / 100) as i32 * 3);
+        story.cycle(of % 100, &name, of * 2, 1);
+        for (record, at) in story.records.iter().zip([0, 1]) {
+            // The zxid is the third field of the payload.
+            let mut payload = record[txn::FRAME..record.len() - 1].to_vec();
+            payload[12..20].copy_from_slice(&(2 * of + at + 1).to_be_bytes());
+            let Some(numbered) = txn::Record::of(&payload) else { panic!("no record") };
+            file.write_all(&txn::written(numbered, &payload[32..])).unwrap();
+        }
+    }
+    file.flush().unwrap();
+    fs::metadata(path).unwrap().len()
+}
+
+#[test]
+#[ignore = "long: writes and reads a gigabyte"]
+fn a_gigabyte_takes_less_than_300_mb_of_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let length = write_long_log(&directory.path().join("log.1"), 3_800_000);
+    assert!(length > 1_000_000_000, "{length}");
+    #[expect(clippy::disallowed_methods, reason = "seconds, not latencies")]
+    let began = std::time::Instant::now();
+    let read = read_logs(&[directory.path().to_owned()], Scope::default(), true, directory.path(), &|| false);
+    let family = summarise(&read.unwrap().observed, Asked::default()).unwrap().families.remove(0);
+    assert_eq!((family.acquisitions, family.locks), (3_800_000, 1_000));
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let peak_kb: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
+    println!("{length} bytes in {:?}, {peak_kb} kB", began.elapsed());
+    assert!(peak_kb < 300_000, "{peak_kb} kB");
+}

@@ -1,0 +1,132 @@
+//! What is learned of logs: the outcome in text, the page, and scenarios that the reader of scenarios takes.
+
+use std::path::Path;
+
+use zklockbench_core::txn;
+use zklockbench_learn::{
+    Asked, Learned, Read, Scope, Source, SourceKind, read_logs, summarise, write_scenarios, writes,
+};
+use zklockbench_report::document::Block;
+use zklockbench_report::page::of_learned;
+use zklockbench_report::{Style, html};
+use zklockbench_scenario::{TrialPlan, parse_with_traces, trace_from_csv};
+
+const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+const HEX: &str = "0f8fad5bd9cb469fa16570867728950e";
+
+/// A transaction log with cycles of 30 ms, one every 20 ms, at the nodes that `name` gives them.
+fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
+    let mut moments: Vec<(i64, i64, bool)> =
+        (0..cycles).flat_map(|of| [(of * 20, of, true), (of * 20 + 30 + of % 5, of, false)]).collect();
+    moments.sort_unstable();
+    let mut log = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
+    for ((ms, of, is_create), zxid) in moments.into_iter().zip(1..) {
+        let path = txn::buffer(name(of).as_bytes());
+        let (kind, body) = match is_create {
+            // No data, no ACLs, ephemeral, and the parent's version.
+            true => (txn::CREATE, [&path[..], &[0xff; 4], &[0; 4], &[1], &[0; 4]].concat()),
+            false => (txn::DELETE, path),
+        };
+        let header = txn::header(1 + of % 7, (1 + of) as i32 * 3, zxid, 1_700_000_000_000 + ms, kind);
+        log.extend(txn::written(header, &body));
+    }
+    log
+}
+
+/// What is learned of a log, with its scenarios in that directory.
+fn learned(directory: &Path, log: &[u8]) -> Learned {
+    std::fs::write(directory.join("log.1"), log).unwrap();
+    let directories = [directory.to_owned()];
+    let Read { observed, logs } =
+        read_logs(&directories, Scope::default(), true, directory, &|| false).unwrap();
+    let found = summarise(&observed, Asked::default()).unwrap();
+    let scenarios = write_scenarios(&observed, &found, Some(1), directory).unwrap();
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    let source = Source {
+        kind: SourceKind::Logs,
+        from: at,
+        to: at + std::time::Duration::from_millis((observed.last_ms - observed.first_ms) as u64),
+        lasts_us: (observed.last_ms - observed.first_ms) as u64 * 1_000,
+        clock_steps: observed.clock_steps,
+        has_folded_locks: false,
+        is_anonymous: false,
+        logs: Some(logs),
+        watch: None,
+    };
+    Learned { scenarios, ..Learned::of(source, writes(&observed), found.families) }
+}
+
+fn orders(of: i64) -> String {
+    match of % 3 {
+        0 => format!("/orders/{}/lock/_c_{GUID}-lock-{of:010}", 100 + of % 20),
+        _ => format!("/stock/{HEX}__lock__{of:010}"),
+    }
+}
+
+#[test]
+fn outcome_comes_first_and_the_table_fits_a_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let learned = learned(directory.path(), &log(300, orders));
+    let text = zklockbench_report::learned(&learned, Style::default());
+    insta::assert_snapshot!(text);
+    let table: Vec<&str> = text.lines().skip_while(|line| !line.is_empty()).take(5).collect();
+    assert!(table[1].starts_with("family") && table.iter().all(|line| line.chars().count() <= 80), "{text}");
+    assert_eq!(Learned::of(learned.source.clone(), learned.writes.clone(), Vec::new()).families, []);
+}
+
+#[test]
+fn page_has_every_chart_and_names_what_scenarios_assume() {
+    let directory = tempfile::tempdir().unwrap();
+    let learned = learned(directory.path(), &log(300, orders));
+    let document = of_learned(&learned);
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let charts: Vec<&str> = blocks
+        .filter_map(|block| match block {
+            Block::Chart(chart) => Some(&*chart.id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(charts, ["arrivals", "queue", "waits", "holds", "keys", "longest-waits"]);
+    let page = html::page(&[document], None);
+    for part in ["/orders/{id}/lock", "scenario.toml", "half as many again", "whether a session expired"] {
+        assert!(page.to_lowercase().contains(&part.to_lowercase()), "{part}");
+    }
+}
+
+/// A strategy, and the names of its nodes.
+type Named = (&'static str, fn(i64) -> String);
+
+#[test]
+fn learned_scenarios_of_every_recipe_are_valid() {
+    let names: [Named; 8] = [
+        ("curator-mutex", |of| format!("/l/_c_{GUID}-lock-{of:010}")),
+        ("curator-read-write", |of| {
+            format!("/l/_c_{GUID}-__{}__{of:010}", if of % 3 == 0 { "WRIT" } else { "READ" })
+        }),
+        ("curator-semaphore", |of| format!("/l/leases/_c_{GUID}-lease-{of:010}")),
+        ("kazoo", |of| format!("/l/{HEX}__lock__{of:010}")),
+        ("go-zookeeper", |of| format!("/l/_c_{HEX}-lock-{of:010}")),
+        ("apache-write-lock", |of| format!("/l/x-72057594037927936-{of:010}")),
+        ("shared-predecessor-watch", |of| {
+            format!("/l/{}-{of:010}", if of % 3 == 0 { "write" } else { "read" })
+        }),
+        ("predecessor-watch", |of| format!("/l/mine-{of:010}")),
+    ];
+    for (strategy, name) in names {
+        let directory = tempfile::tempdir().unwrap();
+        learned(directory.path(), &log(60, name));
+        let text = std::fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
+        let traces = |file: &Path| {
+            trace_from_csv(
+                std::fs::File::open(directory.path().join(file)).map_err(|error| error.to_string())?,
+            )
+        };
+        let parsed = parse_with_traces("scenario.toml", &text, &zklockbench_load::catalog(), &traces);
+        let scenario =
+            parsed.unwrap_or_else(|wrong| panic!("{strategy}: {}\n{text}", wrong.render(false))).scenario;
+        assert_eq!(scenario.strategies[0].name, strategy);
+        let trial = &TrialPlan::of(&scenario).trials[0];
+        let arrivals = zklockbench_scenario::schedule::draw(trial, std::time::Duration::from_secs(60));
+        assert!(arrivals.len() == 60 || trial.load == zklockbench_scenario::Load::Closed, "{strategy}");
+    }
+}
