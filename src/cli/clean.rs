@@ -22,7 +22,7 @@ pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, 
 async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     let Some(connect) = args.connect.clone() else { return clean_docker(&args) };
     let external = parse_connect(&connect)?;
-    let target = Target { connect, access: args.access.access(None)? };
+    let target = Target { connect: external.text(), access: args.access.access(None)? };
     reach_servers(&external).await?;
     let found = leftovers(&target).await?;
     let chosen: Vec<&Leftover> = match &args.run_id {

@@ -21,6 +21,7 @@ use super::{drivers, merge, output};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::parse_connect;
 use zklockbench_load::{Job, PublishedRun};
 use zklockbench_record::{Cause, RunEnding, Trial};
 use zklockbench_results::digest_of_file;
@@ -78,6 +79,7 @@ fn kept(scenario: &str) -> Result<NamedTempFile, Error> {
 /// The ensemble named on the command line, on which jobs are published.
 fn target(args: &WorkerArgs) -> Result<Target, Error> {
     let connect = args.overrides.place.connect.clone().ok_or_else(|| Error::usage(NEEDS_CONNECT))?;
+    let connect = parse_connect(&connect)?.text();
     Ok(Target { connect, access: args.opening.access.access(None)? })
 }
 

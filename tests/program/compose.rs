@@ -117,6 +117,42 @@ fn the_quick_scenario_runs_on_three_containers_and_removes_them() {
     assert_no_volume_is_left(&before);
 }
 
+/// Three servers as in the official image's example: no list of four-letter commands, and restarted by Docker. Docker chooses the
+/// ports.
+fn official_example(bench: &Bench) -> PathBuf {
+    let servers = "server.1=zoo1:2888:3888;2181 server.2=zoo2:2888:3888;2181 server.3=zoo3:2888:3888;2181";
+    let service = |id: usize| {
+        let environment = match id {
+            1 => format!("{{ ZOO_MY_ID: 1, ZOO_SERVERS: \"{servers}\" }}"),
+            _ => format!("[ZOO_MY_ID={id}, \"ZOO_SERVERS={servers}\"]"),
+        };
+        format!(
+            "  zoo{id}:\n    image: ${{ZOOKEEPER_IMAGE}}\n    restart: always\n    hostname: zoo{id}\n    ports: [\"2181\"]\n    \
+             environment: {environment}\n"
+        )
+    };
+    let path = bench.path("compose.yaml");
+    std::fs::write(&path, format!("services:\n{}", (1..=3).map(service).collect::<String>())).unwrap();
+    path
+}
+
+#[test]
+fn the_official_images_example_runs_without_counters_and_with_its_logs() {
+    let Some(docker) = available() else { return };
+    let bench = Bench::new();
+    let output = run(&bench, &docker, (&bench.scenario(SHORT), &official_example(&bench)), &["--history"]);
+    went_through(&output);
+    let (_, said) = ended(&output);
+    assert!(said.contains("servers' own counters not available"), "{said}");
+    let stored = bench.stored();
+    let roles: Vec<&str> = stored.run.ensemble.servers.iter().map(|server| server.role.as_str()).collect();
+    assert_eq!(roles.iter().filter(|role| **role == "leader").count(), 1, "{roles:?}");
+    assert_eq!(roles.iter().filter(|role| **role == "follower").count(), 2, "{roles:?}");
+    let order = stored.trials[0].ensemble_order.as_ref().expect("the transaction logs were not read");
+    assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");
+    assert_eq!(of_project(&project_in(&said)), [""; 0]);
+}
+
 #[test]
 #[ignore = "long: three servers in containers, broken in five ways"]
 fn containers_that_are_killed_paused_isolated_or_wiped_return_and_no_lock_breaks() {

@@ -79,7 +79,7 @@ fn liar(lie: Lie) -> String {
     })
 }
 
-fn serve(each: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+pub fn serve(each: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let each = Arc::new(each);

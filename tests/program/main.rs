@@ -25,6 +25,7 @@ mod ensemble_lifecycle;
 mod evidence;
 mod existing_ensemble;
 mod explore;
+mod first_contact;
 mod gates;
 mod history_check;
 mod host_commands;

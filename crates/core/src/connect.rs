@@ -14,8 +14,6 @@ pub const FORM: &str = "host:port,host:port/chroot";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connect {
-    /// The connect string as given.
-    pub text: String,
     /// `host:port` of each server.
     pub addresses: Vec<String>,
     /// Path prefix of all operations, without a trailing slash; empty for the root.
@@ -23,7 +21,7 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Parses a connect string.
+    /// Parses a connect string. As in Java's client, spaces around servers and empty entries do not matter.
     ///
     /// # Errors
     /// Names the invalid part. The excerpt is shortened to fit a line, and unprintable characters are
@@ -35,19 +33,21 @@ impl Connect {
                 text.len()
             ));
         }
-        if text.contains(char::is_whitespace) {
-            return Err("a connect string has no spaces".into());
-        }
+        let text = text.trim();
         if let Some(at) = text.find("://") {
             let scheme = shown(&text[..at + 3], SHOWN);
             return Err(format!("drop `{scheme}`; use --tls for TLS ports"));
         }
         let (hosts, path) = text.find('/').map_or((text, ""), |slash| text.split_at(slash));
-        let servers = hosts.split(',').count();
-        if servers > SERVERS_AT_MOST {
+        let servers: Vec<&str> = hosts.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+        if servers.len() > SERVERS_AT_MOST {
             return Err(format!(
-                "a connect string has at most {SERVERS_AT_MOST} servers; this one has {servers}"
+                "a connect string has at most {SERVERS_AT_MOST} servers; this one has {}",
+                servers.len()
             ));
+        }
+        if servers.is_empty() {
+            return Err(format!("`{}` names no server", shown(text, SHOWN)));
         }
         if path.contains(',') {
             return Err(format!("`{}` is not a chroot: it goes after the last server", shown(path, SHOWN)));
@@ -55,13 +55,23 @@ impl Connect {
         if let Some(why) = chroot_problem(path) {
             return Err(format!("`{}` is not a chroot: {why}", shown(path, SHOWN)));
         }
-        let addresses = hosts.split(',').map(address).collect::<Result<_, _>>()?;
-        Ok(Self { text: text.to_owned(), addresses, chroot: path.trim_end_matches('/').to_owned() })
+        let addresses = servers.into_iter().map(address).collect::<Result<_, _>>()?;
+        Ok(Self { addresses, chroot: path.trim_end_matches('/').to_owned() })
+    }
+
+    /// The connect string in the form that every client takes: `host:port,host:port/chroot`.
+    pub fn text(&self) -> String {
+        self.addresses.join(",") + &self.chroot
     }
 }
 
 fn address(text: &str) -> Result<String, String> {
-    // An IPv6 address contains colons and is therefore in brackets.
+    if let Some(why) = foreign_form(text) {
+        return Err(format!("`{}` {why}", shown(text, SHOWN)));
+    }
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return Ok(format!("[{text}]:{DEFAULT_PORT}"));
+    }
     let (host, port) = match text.rfind(':').filter(|colon| !text[*colon..].contains(']')) {
         Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
         None => (text, None),
@@ -77,6 +87,30 @@ fn address(text: &str) -> Result<String, String> {
         },
     };
     Ok(format!("{host}:{port}"))
+}
+
+/// Why a server written in another system's form cannot be used, and what to write instead.
+fn foreign_form(text: &str) -> Option<&'static str> {
+    let ends_with_port = || {
+        let (host, port) = text.rsplit_once(':')?;
+        (host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok()).then_some(())
+    };
+    if text.contains(char::is_whitespace) {
+        Some("has spaces: separate servers by commas")
+    } else if text.contains(';') {
+        Some("has a `;`: separate servers by commas, and give only their client ports")
+    } else if text.contains('%') {
+        Some("names a network interface (%), which is not supported: use another address of the server")
+    } else if text.starts_with('_') && ["._tcp.", "._udp."].iter().any(|part| text.contains(part)) {
+        Some("is an SRV record, which is not looked up: list its servers as host:port")
+    } else if text.starts_with('[') || text.matches(':').count() < 2 {
+        None
+    } else if ends_with_port().is_some() {
+        Some("needs brackets around the IPv6 address: write [::1]:2181")
+    } else {
+        let is_address = text.parse::<Ipv6Addr>().is_ok();
+        (!is_address).then_some("has more than one port: give only the client port, as in zk1:2181")
+    }
 }
 
 /// Whether `host` is an IP address or a valid host name; the client library accepts nothing else for TLS.
@@ -118,23 +152,43 @@ mod tests {
         assert_eq!(connect.addresses, ["zk1:2181", "zk2:2181", "[::1]:2183"]);
         assert_eq!(connect.chroot, "/some/chroot");
         assert_eq!(Connect::parse("zk1/").unwrap().chroot, "");
-        assert_eq!(Connect::parse("[::1]").unwrap().addresses, ["[::1]:2181"]);
+    }
+
+    #[test]
+    fn connect_strings_of_other_clients_have_one_form() {
+        for (given, text) in [
+            (" zk1:2181, zk2:2181 ,", "zk1:2181,zk2:2181"),
+            ("zk1,,zk2/app", "zk1:2181,zk2:2181/app"),
+            ("zk1:2181,/app", "zk1:2181/app"),
+            ("[::1]", "[::1]:2181"),
+            ("::1,[fe80::2]:2182", "[::1]:2181,[fe80::2]:2182"),
+            ("2001:db8::a:b", "[2001:db8::a:b]:2181"),
+            ("zk_1.my-net.svc.cluster.local.:2181", "zk_1.my-net.svc.cluster.local.:2181"),
+        ] {
+            assert_eq!(Connect::parse(given).map(|connect| connect.text()).as_deref(), Ok(text), "{given:?}");
+        }
     }
 
     #[test]
     fn parse_errors_name_the_invalid_part() {
         for (connect, part) in [
-            ("", "`` is not a host"),
-            ("a:1,,b:2", "`` is not a host"),
+            ("", "`` names no server"),
+            (" , ,", "names no server"),
+            ("/app", "`/app` names no server"),
             ("a:port", "`a:port` has no valid port"),
             ("a:0", "no valid port"),
             ("a:70000", "`a:70000`"),
-            ("::1:2181", "`::1:2181` is not a host"),
+            ("::1:2181", "`::1:2181` needs brackets"),
+            ("zoo1:2888:3888", "more than one port"),
+            ("zoo1:2888:3888;2181", "has a `;`"),
+            ("a:1;b:1", "`a:1;b:1` has a `;`: separate servers by commas"),
+            ("fe80::1%eth0", "(%)"),
+            ("_client._tcp.zk.svc:2181", "an SRV record, which is not looked up"),
             ("[nothing]:1", "not a host"),
             ("-a:1", "not a host"),
             ("a..b:1", "not a host"),
             ("é:1", "not a host"),
-            ("a b:1", "no spaces"),
+            ("a b:1", "`a b:1` has spaces: separate servers by commas"),
             ("tcp+tls://a:1", "drop `tcp+tls://`"),
             ("a:1/b,c:2", "it goes after the last server"),
             ("a:1//b", "it has an empty part"),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use super::processes::Processes;
-use super::state::{Done, Fact, Numbered, answers_nothing, eventually};
+use super::state::{self, Done, Fact, Numbered, answers_nothing, eventually};
 use super::{Logs, Started};
 use zklockbench_core::connect::{Connect, FORM};
 use zklockbench_core::error::Error;
@@ -32,7 +32,7 @@ pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
 pub async fn reach_servers(of: &Connect) -> Result<(), Error> {
     reach::listens(&of.addresses)
         .await
-        .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", of.text)))
+        .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", of.text())))
 }
 
 /// Top-level node of a path below the chroot. Servers keep metrics for each top-level node.
@@ -80,6 +80,8 @@ pub struct Hosts {
     addresses: Vec<String>,
     commands: Vec<Commands>,
     paused: Mutex<BTreeSet<usize>>,
+    /// Numbers of the servers that vote, known once all were seen to be healthy.
+    voters: OnceLock<Vec<usize>>,
 }
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
@@ -100,9 +102,10 @@ impl Hosts {
             let Some(place) = place else {
                 let servers = counted(addresses.len(), "server", "servers");
                 return Err(wrong(&format!(
-                    "[hosts.{}] is no server: the connect string names {servers}, server-1 to server-{}",
+                    "[hosts.{}] is no server: the connect string names {servers}, server-1 to server-{} ({})",
                     shown(&name, 40),
-                    addresses.len()
+                    addresses.len(),
+                    shown(&addresses.join(", "), 200)
                 )));
             };
             if let Some((done, undone)) = without_a_way_back(&own) {
@@ -112,12 +115,19 @@ impl Hosts {
             }
             *place = own;
         }
-        Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
+        Ok(Self {
+            addresses: addresses.to_vec(),
+            commands,
+            paused: Mutex::default(),
+            voters: OnceLock::new(),
+        })
     }
 
     /// Checks that the ensemble is healthy; each fault must leave it so.
     pub async fn check(&self) -> Result<(), Error> {
-        self.is_healthy(HEALTHY_WITHIN).await
+        self.is_healthy(HEALTHY_WITHIN).await?;
+        let _ = self.voters.set(state::voters(&self.addresses).await);
+        Ok(())
     }
 
     async fn is_healthy(&self, within: Duration) -> Result<(), Error> {
@@ -170,6 +180,10 @@ impl Processes for Hosts {
     fn address(&self, server: usize) -> Result<String, String> {
         let address = server.checked_sub(1).and_then(|at| self.addresses.get(at));
         address.cloned().ok_or_else(|| format!("there is no server {server}"))
+    }
+
+    fn voters(&self) -> Vec<usize> {
+        self.voters.get().cloned().unwrap_or_else(|| (1..=self.servers()).collect())
     }
 
     /// Includes servers that may be down, because only a request shows that.
@@ -233,6 +247,10 @@ impl Processes for Hosts {
         match self.connects(server).await {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Ok(format!("{address} refuses"))
+            }
+            // A pod's name goes with the pod.
+            Err(error) if state::is_gone(&error) => {
+                Ok(format!("{address} has no address any more ({error})"))
             }
             // An unreachable host refuses nothing and looks like a slow host.
             Err(error) => Err(format!("{address}: {error}")),
@@ -314,6 +332,9 @@ mod tests {
         assert_eq!(hosts.wipe(2).await, Err("[hosts.server-2] has no `wipe`".into()));
         // No server listens on that port, so the server counts as down.
         assert!(hosts.is_down(1).await.is_ok());
+        let moved = Hosts { addresses: vec!["no..where:2181".into()], ..hosts };
+        let down = moved.is_down(1).await.unwrap();
+        assert!(down.starts_with("no..where:2181 has no address any more"), "{down}");
     }
 
     #[tokio::test]
@@ -327,7 +348,12 @@ mod tests {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses = [listener.local_addr().unwrap().to_string()];
-        let hosts = Hosts { addresses: addresses.into(), commands: Vec::new(), paused: Mutex::default() };
+        let hosts = Hosts {
+            addresses: addresses.into(),
+            commands: Vec::new(),
+            paused: Mutex::default(),
+            voters: OnceLock::new(),
+        };
         let serving = async {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();

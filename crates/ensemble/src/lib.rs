@@ -16,6 +16,7 @@ mod kept;
 mod links;
 mod local;
 pub mod log_follower;
+mod names;
 mod network;
 mod ports;
 mod private;
@@ -38,10 +39,11 @@ pub use install::{Installation, Places};
 pub use kept::{KeptEnsemble, KeptServer};
 pub use links::Links;
 pub use local::{Local, LocalSpec, NICER_BY};
+pub use names::{distinct_servers, expand};
 pub use network::{leave_for_own_network, links_capability};
 pub use processes::Processes;
 pub use server::spawn_mortal;
-pub use state::{Done, Fact, Leader, Role, eventually, roles};
+pub use state::{Done, Fact, Leader, Role, eventually, roles, voters};
 
 /// The transaction logs of an ensemble's servers.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! Acts on the processes of a started ensemble, and checks their state.
 
-use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -25,6 +24,11 @@ use zklockbench_zk::admin;
 pub trait Processes: Send + Sync {
     /// Number of servers, up or down.
     fn servers(&self) -> usize;
+
+    /// Numbers of the servers that vote. Observers serve clients, but no majority needs them.
+    fn voters(&self) -> Vec<usize> {
+        (1..=self.servers()).collect()
+    }
 
     /// Data directories in the order of the servers' numbers; `None` if they are not on this host.
     fn data(&self) -> Option<Vec<PathBuf>> {
@@ -84,9 +88,7 @@ pub trait Processes: Send + Sync {
         let looks = awake.iter().map(|Numbered { number, address }| async move {
             match admin::srvr(address, state::PATIENCE).await {
                 Ok(None) => Ok(format!("server {number} says that it does not serve")),
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    Ok(format!("server {number} refuses"))
-                }
+                Err(error) if state::is_gone(&error) => Ok(format!("server {number} is down ({error})")),
                 Ok(Some(srvr)) => Err(format!("server {number} serves ({})", srvr.mode)),
                 Err(error) => Err(format!("server {number} cannot be asked: {error}")),
             }
@@ -122,7 +124,7 @@ pub trait Processes: Send + Sync {
             Leader::elected_after(None, *number, address, &all, state::PATIENCE)
         });
         let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
-        state::choose(&told, self.servers())
+        state::choose(&told, self.voters().len())
     }
 
     async fn leader(&self) -> Result<usize, String> {
@@ -140,9 +142,9 @@ pub trait Processes: Send + Sync {
         if followers.is_empty() { Err("no server says that it follows".into()) } else { Ok(followers) }
     }
 
-    /// Numbers of a majority of the servers, drawn by the seed; without them the others cannot serve.
+    /// Numbers of a majority of the voting servers, drawn by the seed; without them the others cannot serve.
     fn majority(&self, seed: u64) -> Vec<usize> {
-        state::majority(self.servers(), seed)
+        state::majority(self.voters(), seed)
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Role {
     pub synced_followers: Option<i64>,
     /// Epoch of the last transaction, only for a server that does not allow `mntr`.
     epoch: Option<u64>,
+    /// Whether the server allows neither `mntr` nor `srvr`.
+    is_refused: bool,
 }
 
 impl Role {
@@ -62,12 +64,20 @@ impl Role {
             let epoch = Some(srvr.epoch());
             let Srvr { mode, version, .. } = srvr;
             let address = address.to_owned();
-            return Self { address, state: Ok(mode), version, synced_followers: None, epoch };
+            return Self {
+                address,
+                state: Ok(mode),
+                version,
+                synced_followers: None,
+                epoch,
+                is_refused: false,
+            };
         }
         Self::of(address, answer)
     }
 
     fn of(address: &str, answer: std::io::Result<Mntr>) -> Self {
+        let is_refused = answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
         let (state, version, synced_followers) = match answer {
             Ok(mntr) => (
                 Ok(mntr.state().unwrap_or("unknown").to_owned()),
@@ -76,7 +86,12 @@ impl Role {
             ),
             Err(error) => (Err(error.to_string()), None, None),
         };
-        Self { address: address.to_owned(), state, version, synced_followers, epoch: None }
+        Self { address: address.to_owned(), state, version, synced_followers, epoch: None, is_refused }
+    }
+
+    /// Whether the server reports its role and not its counters, because it does not allow `mntr`.
+    pub fn hides_counters(&self) -> bool {
+        self.epoch.is_some()
     }
 
     fn is(&self, state: &str) -> bool {
@@ -98,9 +113,25 @@ pub fn described(roles: &[Role]) -> String {
     states.collect::<Vec<_>>().join("; ")
 }
 
+/// Numbers of the servers that vote, as far as they answer: all but the observers.
+pub async fn voters(addresses: &[String]) -> Vec<usize> {
+    let roles = roles(addresses).await;
+    (1..).zip(&roles).filter(|(_, role)| !role.is("observer")).map(|(number, _)| number).collect()
+}
+
+/// Whether an error shows that no server is at the address: the host refuses, or the name no longer exists. A name server that
+/// does not answer shows nothing.
+pub fn is_gone(error: &std::io::Error) -> bool {
+    let said = error.to_string();
+    let is_passing = ["Temporary failure", "Try again"].iter().any(|passing| said.contains(passing));
+    let is_unknown = said.starts_with("failed to lookup address") && !is_passing;
+    error.kind() == ErrorKind::ConnectionRefused || is_unknown
+}
+
 pub fn is_whole(roles: &[Role]) -> bool {
     if let [alone] = roles {
-        return alone.is("standalone");
+        // With `standaloneEnabled=false`, a single server leads itself.
+        return alone.is("standalone") || (alone.is("leader") && alone.synced_followers == Some(0));
     }
     let [followers, observers] =
         ["follower", "observer"].map(|state| roles.iter().filter(|role| role.is(state)).count());
@@ -116,6 +147,21 @@ pub fn is_whole(roles: &[Role]) -> bool {
     second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
+/// Why servers that are up will never form an ensemble as they are, if so.
+fn never_whole(roles: &[Role]) -> Option<String> {
+    if let Some(refused) = roles.iter().find(|role| role.is_refused) {
+        return Some(format!("{}: {}", refused.address, refused.describe()));
+    }
+    let alone = roles.iter().filter(|role| role.is("standalone")).count();
+    (alone > 0 && roles.len() > 1).then(|| {
+        format!(
+            "the servers are no ensemble, because {alone} of {} run alone: list all of them in each server's configuration \
+             (server.N, in containers ZOO_SERVERS)",
+            roles.len()
+        )
+    })
+}
+
 /// Waits until the ensemble is healthy. `broken` is called between checks and may end the wait.
 pub async fn become_whole(
     addresses: &[String],
@@ -127,7 +173,7 @@ pub async fn become_whole(
         if is_whole(&now) {
             return Ok(());
         }
-        if let Some(why) = broken() {
+        if let Some(why) = broken().or_else(|| never_whole(&now)) {
             return Err(why);
         }
         if Instant::now() >= deadline {
@@ -229,10 +275,10 @@ fn quorum(servers: usize) -> usize {
     servers / 2 + 1
 }
 
-/// Numbers of a majority of the servers, drawn by the seed.
-pub fn majority(servers: usize, seed: u64) -> Vec<usize> {
-    let mut numbers: Vec<usize> = (1..=servers).collect();
-    let (drawn, _) = numbers.partial_shuffle(&mut ChaCha8Rng::seed_from_u64(seed), quorum(servers));
+/// Numbers of a majority of these servers, drawn by the seed.
+pub fn majority(mut numbers: Vec<usize>, seed: u64) -> Vec<usize> {
+    let size = quorum(numbers.len());
+    let (drawn, _) = numbers.partial_shuffle(&mut ChaCha8Rng::seed_from_u64(seed), size);
     drawn.sort_unstable();
     drawn.to_vec()
 }
@@ -284,7 +330,14 @@ mod tests {
     }
 
     fn role(state: &str, synced_followers: Option<i64>) -> Role {
-        Role { address: String::new(), state: Ok(state.into()), version: None, synced_followers, epoch: None }
+        Role {
+            address: String::new(),
+            state: Ok(state.into()),
+            version: None,
+            synced_followers,
+            epoch: None,
+            is_refused: false,
+        }
     }
 
     #[test]
@@ -315,6 +368,27 @@ mod tests {
     }
 
     #[test]
+    fn start_fails_at_once_when_servers_cannot_become_an_ensemble() {
+        let refused =
+            Role { is_refused: true, state: Err("`mntr` is not allowed there".into()), ..role("", None) };
+        assert!(never_whole(&[role("leader", Some(1)), refused]).unwrap().contains("not allowed"));
+        let alone = [role("standalone", None), role("standalone", None), role("follower", None)];
+        assert!(never_whole(&alone).unwrap().contains("2 of 3 run alone"));
+        assert_eq!(never_whole(&[role("standalone", None)]), None);
+        assert_eq!(never_whole(&[role("follower", None), role("follower", None)]), None);
+    }
+
+    #[tokio::test]
+    async fn server_without_a_name_is_gone_but_a_silent_name_server_proves_nothing() {
+        let unknown = tokio::net::TcpStream::connect("no..where:1").await.unwrap_err();
+        assert!(is_gone(&unknown), "{unknown}");
+        let temporary = "failed to lookup address information: Temporary failure in name resolution";
+        assert!(!is_gone(&std::io::Error::other(temporary)));
+        assert!(!is_gone(&ErrorKind::TimedOut.into()));
+        assert!(is_gone(&ErrorKind::ConnectionRefused.into()));
+    }
+
+    #[test]
     fn observers_belong_to_a_healthy_ensemble_but_are_not_followers() {
         let (leader, follower) = (role("leader", Some(1)), role("follower", None));
         let observer = role("observer", None);
@@ -330,8 +404,10 @@ mod tests {
     }
 
     #[test]
-    fn single_server_is_healthy_when_standalone() {
+    fn single_server_is_healthy_when_standalone_or_its_own_leader() {
         assert!(is_whole(&[role("standalone", None)]));
+        assert!(is_whole(&[role("leader", Some(0))]));
+        assert!(!is_whole(&[role("leader", Some(2))]), "the others are not named");
         assert!(!is_whole(&[role("follower", None)]));
     }
 
@@ -358,10 +434,11 @@ mod tests {
     #[test]
     fn majority_depends_on_the_seed_and_reaches_every_server() {
         for (servers, size) in [(1, 1), (3, 2), (5, 3)] {
-            let drawn: Vec<Vec<usize>> = (0..50).map(|seed| majority(servers, seed)).collect();
+            let majority = |seed| majority((1..=servers).collect(), seed);
+            let drawn: Vec<Vec<usize>> = (0..50).map(majority).collect();
             assert!(drawn.iter().all(|drawn| drawn.len() == size));
             assert!((1..=servers).all(|server| drawn.iter().any(|drawn| drawn.contains(&server))));
-            assert_eq!(majority(servers, 7), drawn[7]);
+            assert_eq!(majority(7), drawn[7]);
         }
     }
 }

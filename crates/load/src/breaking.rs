@@ -18,7 +18,7 @@ use zklockbench_ensemble::fault::{
     Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
 };
 use zklockbench_ensemble::proxy::Proxy;
-use zklockbench_ensemble::{Leader, Processes};
+use zklockbench_ensemble::{Leader, Processes, voters};
 use zklockbench_record::history::SessionState;
 use zklockbench_record::{Election, FaultRecord};
 use zklockbench_scenario::{Slice, TrialSpec};
@@ -270,13 +270,16 @@ struct Sight {
 #[derive(Debug, Default)]
 pub struct Elections {
     servers: Vec<String>,
+    /// Number of servers that vote.
+    voters: usize,
     seen: Mutex<Vec<Sight>>,
 }
 
 impl Elections {
     /// Determines the present leader. Later leaders are elections.
     pub async fn from_now_on(servers: &[String]) -> Self {
-        let elections = Self { servers: servers.to_vec(), seen: Mutex::default() };
+        let voters = voters(servers).await.len();
+        let elections = Self { servers: servers.to_vec(), voters, seen: Mutex::default() };
         elections.look_once().await;
         elections
     }
@@ -304,7 +307,7 @@ impl Elections {
         let known = self.newest();
         let (address, all) = (&self.servers[server], &self.servers);
         if let Some(leader) = Leader::elected_after(known, server, address, all, PATIENCE).await
-            && leader.is_backed(self.servers.len())
+            && leader.is_backed(self.voters)
         {
             self.sees(Sight { at: clock::now(), epoch: leader.epoch, server });
         }

@@ -56,7 +56,9 @@ pub use job::{Job, PublishedRun};
 pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use trial::run_trial;
-pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
+pub use workspace::{
+    Alive, Leftover, SignOfLife, TOP, Workspace, granted_timeout, leftovers, make_chroot, remove,
+};
 
 /// Everything that a scenario may name, from the registries.
 pub fn catalog() -> Catalog {

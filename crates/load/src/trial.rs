@@ -35,7 +35,7 @@ use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::Entry;
 use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, NodesLeft, Phase, Steady, Stuck, Trial};
 use zklockbench_scenario::{Load, Stop, TrialSpec};
-use zklockbench_zk::Target;
+use zklockbench_zk::{Target, sessions_not_resumed};
 
 /// Minimum time for a drain before everything still in progress is aborted; longer if a contender may wait
 /// for a reply that never comes.
@@ -145,6 +145,8 @@ struct Conductor<'a> {
     elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
+    /// Number of sessions that were not resumed before the trial.
+    not_resumed_before: u64,
 }
 
 struct ObservedLoad {
@@ -211,6 +213,7 @@ impl<'a> Conductor<'a> {
             elections: Elections::default(),
             faults: Vec::new(),
             stuck: Vec::new(),
+            not_resumed_before: sessions_not_resumed(),
         })
     }
 
@@ -332,6 +335,11 @@ impl<'a> Conductor<'a> {
         }
         let took = self.phase_ended("connect", begin);
         let unconnected = Board::read(&shared.board.unconnected);
+        let limit = match unconnected {
+            0 => None,
+            _ => reach::connections_used_up(&self.environment.target).await,
+        };
+        let limit = limit.map_or_else(String::new, |limit| format!(". {limit}"));
         if unconnected == all {
             let mut none = format!("none of {} could open a session", contenders(all));
             if let Some(breach) = shared.board.breach.get() {
@@ -343,11 +351,11 @@ impl<'a> Conductor<'a> {
                 return Ok(took);
             }
             self.abandon().await;
-            return Err(Error::environment(format!("{none} to {}", self.environment.target.connect)));
+            return Err(Error::environment(format!("{none} to {}{limit}", self.environment.target.connect)));
         }
         if unconnected > 0 {
             let why = format!(
-                "only {} of {} took part: the others got no session",
+                "only {} of {} took part: the others got no session{limit}",
                 all - unconnected,
                 contenders(all)
             );

@@ -30,6 +30,9 @@ pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
+/// Enough for a running election; the diagnosis takes a second more.
+const FIRST_CONTACT: Duration = Duration::from_secs(8);
+const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 /// Data of a run's root if an ephemeral node below it shows whether the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
@@ -275,10 +278,34 @@ pub(super) async fn open(target: &Target) -> Result<Client, Error> {
 }
 
 pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Client, Error> {
-    let why = match tokio::time::timeout(CONNECT_DEADLINE, target.client(session)).await {
+    opened(target, target.client(session), CONNECT_DEADLINE).await
+}
+
+/// Opens a session with the timeout of a trial's sessions, as the first contact with an ensemble; returns the timeout that the
+/// servers grant.
+pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duration, Error> {
+    let opening = async {
+        loop {
+            match target.client(asked).await {
+                // A short timeout may end before a busy server answers.
+                Err(Failure::NotConnected(_)) => tokio::time::sleep(TRIES_AGAIN).await,
+                opened => return opened,
+            }
+        }
+    };
+    Ok(opened(target, opening, FIRST_CONTACT).await?.session_timeout())
+}
+
+/// The session, or why there is none.
+async fn opened(
+    target: &Target,
+    opening: impl Future<Output = Result<Client, Failure>>,
+    within: Duration,
+) -> Result<Client, Error> {
+    let why = match tokio::time::timeout(within, opening).await {
         Ok(Ok(client)) => return Ok(client),
         Ok(Err(failure)) => failure.to_string(),
-        Err(_) => format!("no session within {CONNECT_DEADLINE:?}"),
+        Err(_) => format!("no session within {within:?}"),
     };
     let seen = reach::why_no_session(target).await;
     let seen = seen.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");

@@ -36,7 +36,7 @@ pub use judged::{
 };
 pub use run::{
     EnsembleInfo, HostInfo, LIMITED, OTHERS, Precision, Replayed, Run, RunEnding, RunOutcome, Segment,
-    ServerInfo, Widest,
+    ServerInfo, UNCOUNTED, WITHOUT_LOGS, Widest,
 };
 pub use trial::{
     Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, NodesLeft, Phase, Sessions,

@@ -90,10 +90,23 @@ pub struct EnsembleInfo {
     pub config: Vec<(String, String)>,
 }
 
+impl EnsembleInfo {
+    /// Number of servers, and each with its role: `3 servers: 10.0.0.1:2181 (leader), …`.
+    pub fn servers_as_text(&self) -> String {
+        let each: Vec<String> =
+            self.servers.iter().map(|server| format!("{} ({})", server.address, server.role)).collect();
+        format!("{}: {}", counted(each.len(), "server", "servers"), each.join(", "))
+    }
+}
+
 /// Configuration entry with the limit on the load, in requests per second.
 pub const LIMITED: &str = "load limited to";
 /// Configuration entry with the number of connections of other clients.
 pub const OTHERS: &str = "connections of other clients";
+/// Configuration entry with the reason why the servers' own counters are not available.
+pub const UNCOUNTED: &str = "servers' own counters";
+/// Configuration entry with the reason why the servers' transaction logs are not available.
+pub const WITHOUT_LOGS: &str = "transaction logs";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

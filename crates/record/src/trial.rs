@@ -10,6 +10,7 @@ use super::{
     Accounting, Arrived, Beside, Counting, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord,
     FencingCounts, Judged, LimitedHolds, LostHolds, ServerCounters, Steady, Stuck, Violation,
 };
+use zklockbench_core::clock::micros;
 use zklockbench_core::evidence::excluded;
 use zklockbench_core::measure::{
     Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken,
@@ -51,6 +52,21 @@ pub struct Sessions {
     pub expired: u64,
     /// Sessions reopened by contenders that had lost theirs.
     pub rejoined: u64,
+    /// Sessions that ended because a server opened another one in place of resuming them after a lost
+    /// connection. `None` if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_resumed: Option<u64>,
+}
+
+impl Sessions {
+    /// Note on sessions that were not resumed; `None` if there were none.
+    pub fn told_not_resumed(&self) -> Option<String> {
+        let count = self.not_resumed.filter(|count| *count > 0)?;
+        let sessions = counted(count, "session was", "sessions were");
+        Some(format!(
+            "{sessions} not resumed after a lost connection: these servers give new ones, which own no locks"
+        ))
+    }
 }
 
 /// Reason why a trial was cut short.
@@ -278,6 +294,12 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Session timeouts in microseconds, as asked and as granted; `None` if they are equal or nothing was granted.
+    pub fn granted_otherwise(&self) -> Option<(u64, u64)> {
+        let (asked, granted) = (micros(self.spec.session_timeout), self.sessions.negotiated_timeout_us);
+        (granted > 0 && granted != asked).then_some((asked, granted))
+    }
+
     /// Errors as text: `2 x create: connection loss`; `None` without errors.
     pub fn told_errors(&self) -> Option<String> {
         let by_kind: Vec<String> =

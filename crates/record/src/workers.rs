@@ -273,6 +273,7 @@ impl Sessions {
             negotiated_timeout_us: self.negotiated_timeout_us.max(other.negotiated_timeout_us),
             expired: self.expired + other.expired,
             rejoined: self.rejoined + other.rejoined,
+            not_resumed: both(self.not_resumed, other.not_resumed, |one, other| one + other),
         }
     }
 }

@@ -48,7 +48,7 @@ impl TraceBuilder {
         }
         let at_us = if self.sorts { at_us } else { self.since_first(line, at_us)? };
         let lock = lock.map(|name| self.number_of(name, line)).transpose()?;
-        self.arrivals.push(TraceArrival { at_us, lock, hold: None });
+        self.arrivals.push(TraceArrival { at_us, lock, hold: None, mode: None });
         Ok(number)
     }
 

@@ -445,7 +445,7 @@ impl Kind for ConnectString {
         let help = "write host:port pairs with commas between, and a chroot only after the last: \
                     \"zk1:2181,zk2:2181/chroot\"";
         let connect = text(value, "a connect string", help)?;
-        Connect::parse(connect).map(|_| connect.to_owned()).map_err(|problem| wrong(problem, help))
+        Connect::parse(connect).map(|connect| connect.text()).map_err(|problem| wrong(problem, help))
     }
 }
 

@@ -153,14 +153,18 @@ pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>>
     }
 }
 
-/// Checks that one server's process is alive (`ruok`), whether or not it serves.
+/// Checks that one server's process is alive (`ruok`), whether or not it serves. A server that does not allow the command
+/// answers, too.
 ///
 /// # Errors
-/// The server cannot be reached, does not answer in time ([`io::ErrorKind::TimedOut`]), or does not allow the
-/// command.
+/// The server cannot be reached, or does not answer in time ([`io::ErrorKind::TimedOut`]).
 pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     let answer = ask(address, "ruok", patience).await?;
-    if answer.contains("imok") { Ok(()) } else { Err(refused("ruok", &answer)) }
+    if answer.contains("imok") || answer.contains(NOT_ALLOWED) {
+        Ok(())
+    } else {
+        Err(refused("ruok", &answer))
+    }
 }
 
 /// One server's reply to a command, whatever it is.
@@ -193,7 +197,8 @@ pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
 fn refused(word: &str, answer: &str) -> io::Error {
     if answer.contains(NOT_ALLOWED) {
         let why = format!(
-            "`{word}` is not allowed there; this line in the server's zoo.cfg allows it: 4lw.commands.whitelist={WORDS}"
+            "`{word}` is not allowed there; this line in the server's zoo.cfg (in containers the variable \
+             ZOO_4LW_COMMANDS_WHITELIST) allows it: 4lw.commands.whitelist={WORDS}"
         );
         return io::Error::new(io::ErrorKind::PermissionDenied, why);
     }

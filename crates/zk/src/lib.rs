@@ -29,7 +29,7 @@ pub use multi::{Counted, Op, why_not_counting};
 pub use notification::{Arm, EventKind, Notification, sequence_of};
 pub use session::{Created, NodeStat, Session};
 pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session};
-pub use zookeeper_client::{CreateMode as NodeKind, Names, SessionState};
+pub use zookeeper_client::{CreateMode as NodeKind, Names, SessionState, sessions_not_resumed};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -52,7 +52,10 @@ pub enum Failure {
     ConnectionLoss,
     /// The server announced a reply beyond the size limit, and the connection was closed: the request may
     /// have taken effect.
-    #[error("the server announced a reply of {length} bytes, and more than {} MiB are not read", .limit >> 20)]
+    #[error(
+        "the server announced a reply of {length} bytes, and more than {} MiB are not read (Java clients: jute.maxbuffer)",
+        .limit >> 20
+    )]
     ReplyTooLong {
         /// Announced length in bytes.
         length: usize,

@@ -19,13 +19,13 @@ use tokio::time::timeout;
 use super::admin;
 use super::connect::{Target, TlsFiles};
 use zklockbench_core::connect::Connect;
+use zklockbench_core::units::listed;
 
 /// Maximum time to resolve a name, or to connect.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Whether anything may listen at any of these addresses, including a slow server. Otherwise the error states
-/// the reason for each.
+/// Whether anything listens at any of these addresses. Otherwise the error states the reason for each.
 pub async fn listens(addresses: &[String]) -> Result<(), String> {
     let absent = join_all(addresses.iter().map(|address| absent(address))).await;
     match absent.into_iter().collect::<Option<Vec<_>>>() {
@@ -56,17 +56,26 @@ fn is_own(place: SocketAddr) -> bool {
 }
 
 async fn absent(address: &str) -> Option<String> {
-    let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await.ok()? {
-        Ok(places) => places,
-        Err(error) => return Some(format!("unknown host in {address} ({error})")),
+    let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await {
+        Ok(Ok(places)) => places,
+        Ok(Err(error)) => return Some(format!("unknown host in {address} ({error})")),
+        Err(_) => return Some(format!("the host in {address} was not found within {CONNECT_WITHIN:?}")),
     };
-    for place in places {
-        match timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(place)).await.ok()? {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-            _ => return None,
+    let why = join_all(places.map(unreachable)).await.into_iter().collect::<Option<Vec<_>>>()?;
+    let first = why.first()?;
+    Some(match first.kind() {
+        ErrorKind::ConnectionRefused => format!("nothing listens on {address} (connection refused)"),
+        ErrorKind::TimedOut => {
+            format!("{address} does not answer: its host is down, or a firewall drops packets")
         }
-    }
-    Some(format!("nothing listens on {address} (connection refused)"))
+        _ => format!("{address} cannot be reached ({first})"),
+    })
+}
+
+/// Why an address takes no connection, if it does not.
+async fn unreachable(place: SocketAddr) -> Option<io::Error> {
+    let connected = timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(place)).await;
+    connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).err()
 }
 
 /// Possible causes for the lack of a session, server by server; `None` if nothing wrong was found.
@@ -105,6 +114,11 @@ async fn in_plain_text(address: &str) -> Option<String> {
     if answer.contains(admin::NOT_SERVING) {
         return Some("is up but not serving: it has no quorum".into());
     }
+    if answer.contains("Mode: read-only") {
+        return Some(
+            "serves only reads, because it has no quorum (read-only mode); locks need writes".into(),
+        );
+    }
     if answer.is_empty() || answer.starts_with(ALERT) {
         return Some(
             "closes the connection without an answer: it is a TLS port (--tls), or it has reached its \
@@ -114,6 +128,33 @@ async fn in_plain_text(address: &str) -> Option<String> {
     }
     let is_zookeeper = answer.contains("ookeeper version") || answer.contains(admin::NOT_ALLOWED);
     (!is_zookeeper).then(|| "does not answer like a ZooKeeper server".into())
+}
+
+/// Which of these servers, on which this host has sessions, take no further connection from it, and what to do; `None` if all do.
+pub async fn connections_used_up(target: &Target) -> Option<String> {
+    // A TLS port closes connections in plain text whatever their number.
+    let addresses = Connect::parse(&target.connect).ok().filter(|_| target.access.tls.is_none())?.addresses;
+    let closed = join_all(addresses.iter().map(|address| closes_at_once(address))).await;
+    let full: Vec<&String> =
+        addresses.iter().zip(closed).filter(|(_, closes)| *closes).map(|(one, _)| one).collect();
+    (!full.is_empty()).then(|| {
+        let verb = if full.len() == 1 { "takes" } else { "take" };
+        format!(
+            "{} {verb} no further connection from this host (maxClientCnxns): {MORE_CONNECTIONS}",
+            listed(&full)
+        )
+    })
+}
+
+/// Remedies for a limit on the connections of one host.
+pub const MORE_CONNECTIONS: &str = "raise maxClientCnxns in zoo.cfg (in containers ZOO_MAX_CLIENT_CNXNS; 0 is no limit), use fewer \
+                                    contenders, or spread them over hosts (`worker`)";
+
+async fn closes_at_once(address: &str) -> bool {
+    match admin::ask(address, "srvr", ANSWER_WITHIN).await {
+        Ok(answer) => answer.is_empty(),
+        Err(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+    }
 }
 
 const STEP: Duration = Duration::from_secs(2);
@@ -264,6 +305,8 @@ mod tests {
 
     #[tokio::test]
     async fn diagnosis_distinguishes_idle_tls_and_foreign_servers() {
+        let read_only = diagnosis_for_answer(b"Zookeeper version: 3.8.0\nZxid: 0x0\nMode: read-only\n");
+        assert!(read_only.await.unwrap().contains("read-only mode"));
         let not_serving =
             diagnosis_for_answer(b"This ZooKeeper instance is not currently serving requests\n");
         assert!(not_serving.await.unwrap().ends_with("has no quorum"));

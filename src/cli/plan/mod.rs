@@ -35,6 +35,7 @@ use zklockbench_analysis::plan::{
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::shown;
+use zklockbench_ensemble::parse_connect;
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::RunEnding;
 use zklockbench_report::page;
@@ -52,7 +53,8 @@ const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mut
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let job = args.job.clone();
     let target = || -> Result<Target, Error> {
-        let connect = args.place.connect.clone().unwrap_or_default();
+        let connect = args.place.connect.as_deref().map(parse_connect).transpose()?;
+        let connect = connect.map_or_else(String::new, |connect| connect.text());
         Ok(Target { connect, access: args.opening.access.access(None)? })
     };
     leading(&job, target(), answer_and_verify(args, stop)).await

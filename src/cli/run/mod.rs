@@ -7,6 +7,7 @@ pub mod open_ensemble;
 pub mod part;
 pub mod progress;
 mod resume;
+mod server_limits;
 pub mod sharing;
 
 use std::cell::RefCell;
@@ -113,7 +114,7 @@ pub(super) async fn measure(
     {
         return Err(Error::Environment(why));
     }
-    let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
+    needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref()).await?;
     // Checked before anything is started. Gates of workers apply to the whole run, once it is merged.
     let baseline = match worker {
         None => Baseline::find(&args.concluding, &file.parsed.scenario)?,
@@ -170,13 +171,13 @@ pub(super) async fn measure(
     let logs = writer.server_logs();
     let opened =
         OpenEnsemble::open(&file.parsed.scenario, &args.opening, access, logs, &progress, stop).await?;
-    if let Some(hosts) = hosts.as_deref().filter(|_| needs.own_servers()) {
-        stop.run_until_cancelled(hosts.check()).await.unwrap_or(Err(Error::Interrupted))?;
-    }
+    let hosts = opened.host_commands(args.overrides.hosts.as_deref(), &needs);
+    let hosts = stop.run_until_cancelled(hosts).await.unwrap_or(Err(Error::Interrupted))?;
     let slice = worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice);
     let of_workers = worker.as_ref().map(|worker| worker.run_id.as_str());
     let sharing = Sharing::of(&opened, &args.opening.sharing, of_workers).await;
-    if let Err(error) = sharing.check(&plan, slice) {
+    let fits = server_limits::check(&opened, &sharing, &plan, slice);
+    if let Err(error) = stop.run_until_cancelled(fits).await.unwrap_or(Err(Error::Interrupted)) {
         opened.close();
         return Err(error);
     }
@@ -263,6 +264,7 @@ impl RunInProgress {
         host::allow_sessions(own, self.needs.files_of_a_session(self.opened.addresses.len()))?;
         let mut ensemble = self.opened.describe().await;
         ensemble.config.extend(self.sharing.facts());
+        self.opened.notes(&ensemble).iter().for_each(|note| self.progress.note(note));
         let rendezvous = match &self.worker {
             None => None,
             Some(worker) => {

@@ -20,14 +20,14 @@ use zklockbench_ensemble::fault;
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{
     Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Role, Started,
-    links_capability, namespace_of, parse_connect, reach_servers, roles,
+    distinct_servers, expand, links_capability, namespace_of, parse_connect, reach_servers, roles,
 };
 use zklockbench_load::calibrate::CalibrationSite;
 use zklockbench_load::{
     Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
 };
 use zklockbench_locks::DrivenLocks;
-use zklockbench_record::{EnsembleInfo, Floor, ServerInfo};
+use zklockbench_record::{EnsembleInfo, Floor, ServerInfo, UNCOUNTED, WITHOUT_LOGS};
 use zklockbench_scenario::{EnsembleChoice, Scenario, TrialPlan, parse};
 use zklockbench_zk::{Access, Secret, Target, admin, keep_awake, reach};
 
@@ -64,7 +64,7 @@ impl OpenEnsemble {
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
         let opening = async {
-            let servers = Servers::open(scenario, args, &logs, progress).await?;
+            let servers = Servers::open(scenario, args, &access, &logs, progress).await?;
             let started = servers.started();
             let digest = access.digest.or_else(|| started.is_some().then(Secret::drawn));
             let (connect, addresses) = match &servers {
@@ -73,7 +73,7 @@ impl OpenEnsemble {
                 Servers::Kept(KeptEnsemble { connect, servers, .. }) => {
                     (connect.clone(), servers.iter().map(|server| server.address.clone()).collect())
                 }
-                Servers::External(external) => (external.text.clone(), external.addresses.clone()),
+                Servers::External(external) => (external.text(), external.addresses.clone()),
             };
             let target = Target { connect, access: Access { digest, ..access } };
             if args.create_chroot {
@@ -86,6 +86,33 @@ impl OpenEnsemble {
 
     pub fn is_external(&self) -> bool {
         matches!(self.servers, Servers::External(_))
+    }
+
+    /// Whether the servers have the suite's own configuration.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.servers, Servers::Fresh(_))
+    }
+
+    /// The commands of that file for breaking these servers, if they are external. Servers to break must be healthy.
+    pub async fn host_commands(
+        &self,
+        file: Option<&Path>,
+        needs: &Needs,
+    ) -> Result<Option<Arc<Hosts>>, Error> {
+        let Some(file) = file.filter(|_| self.is_external()) else { return Ok(None) };
+        let hosts = Hosts::read(file, &self.addresses)?;
+        if needs.own_servers() {
+            hosts.check().await?;
+        }
+        Ok(Some(Arc::new(hosts)))
+    }
+
+    /// Facts about servers that others have configured: their addresses and roles, and what is not available.
+    pub fn notes(&self, info: &EnsembleInfo) -> Vec<String> {
+        let servers = self.is_external().then(|| info.servers_as_text());
+        let missing =
+            info.config.iter().filter(|(name, _)| [UNCOUNTED, WITHOUT_LOGS].contains(&name.as_str()));
+        servers.into_iter().chain(missing.map(|(name, why)| format!("{name} {why}"))).collect()
     }
 
     /// Interval of reads that keep these servers awake, if they are local and of a version that can forget a request.
@@ -157,6 +184,7 @@ impl OpenEnsemble {
             server.shares_host = Some(!self.is_external() || reach::is_on_this_host(&server.address).await);
         }
         let shares_host = servers.iter().any(|server| server.shares_host == Some(true));
+        config.extend(self.servers.not_available(&roles));
         if let Some(every) = self.keep_awake(&servers) {
             let how = format!("a read every {} ms on each server (ZOOKEEPER-4537)", every.as_millis());
             config.push(("kept awake by".to_owned(), how));
@@ -196,16 +224,13 @@ impl Servers {
     async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
+        access: &Access,
         logs: &Path,
         progress: &Progress,
     ) -> Result<Self, Error> {
         let needs = Needs::of(scenario);
         match &scenario.ensemble {
-            EnsembleChoice::Connect(connect) => {
-                let external = parse_connect(connect)?;
-                reach_servers(&external).await?;
-                Ok(Self::External(external))
-            }
+            EnsembleChoice::Connect(connect) => external(connect, access).await.map(Self::External),
             _ if args.access.wants_tls() => {
                 Err(Error::usage("TLS needs an existing ensemble: add --connect"))
             }
@@ -238,6 +263,21 @@ impl Servers {
         }
     }
 
+    /// What cannot be known about these servers, and why.
+    fn not_available(&self, roles: &[Role]) -> Vec<(String, String)> {
+        let logs = match self {
+            Self::Contained(compose) => compose.without_logs(),
+            Self::Fresh(_) | Self::Kept(_) | Self::External(_) => None,
+        };
+        let counters = roles.iter().any(Role::hides_counters).then(|| {
+            format!("not all servers allow `mntr` (zoo.cfg: 4lw.commands.whitelist={})", admin::WORDS)
+        });
+        let pairs = [(UNCOUNTED, counters), (WITHOUT_LOGS, logs)];
+        let told =
+            |(name, why): (&str, Option<String>)| Some((name.to_owned(), format!("not available: {}", why?)));
+        pairs.into_iter().filter_map(told).collect()
+    }
+
     fn started(&self) -> Option<Arc<dyn Started>> {
         match self {
             Self::Fresh(local) => Some(Arc::clone(local) as Arc<dyn Started>),
@@ -245,6 +285,22 @@ impl Servers {
             Self::Kept(_) | Self::External(_) => None,
         }
     }
+}
+
+/// The servers of a connect string. Names stay as they are with TLS, because certificates are checked by name.
+async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
+    let named = parse_connect(connect)?;
+    if access.tls.is_some() {
+        return reach_servers(&named).await.map(|()| named);
+    }
+    let count = named.addresses.len();
+    let expanded = expand(named).await;
+    reach_servers(&expanded).await?;
+    if expanded.addresses.len() <= count {
+        return Ok(expanded);
+    }
+    let target = Target { connect: expanded.text(), access: access.clone() };
+    Ok(Connect { addresses: distinct_servers(&target, &expanded.addresses).await, ..expanded })
 }
 
 /// The kept ensemble, if it is equivalent to the one that the run would start.
@@ -323,21 +379,15 @@ impl Needs {
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
-    /// The commands for breaking external servers, from the file named on the command line.
-    pub fn host_commands(
-        &self,
-        scenario: &Scenario,
-        file: Option<&Path>,
-    ) -> Result<Option<Arc<Hosts>>, Error> {
-        let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(None) };
+    /// Checks the commands for breaking external servers, in the file named on the command line.
+    pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
+        let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
         match file {
-            Some(file) => {
-                Hosts::read(file, &parse_connect(connect)?.addresses).map(|hosts| Some(Arc::new(hosts)))
-            }
+            Some(file) => Hosts::read(file, &expand(parse_connect(connect)?).await.addresses).map(drop),
             None if self.own_servers() => Err(Error::usage(
                 "the run breaks servers that it has not started: name the commands for that with --hosts FILE",
             )),
-            None => Ok(None),
+            None => Ok(()),
         }
     }
 

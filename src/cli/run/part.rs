@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::host;
 use crate::cli::scenario_file::ScenarioFile;
+use zklockbench_core::connect::{Connect, FORM};
 use zklockbench_core::error::Error;
 use zklockbench_ensemble::namespace_of;
 use zklockbench_load::{Credentials, MeetingPlace, Rendezvous, TOP, Wait};
@@ -25,7 +26,9 @@ impl WorkerPlace {
     pub async fn join(&self, target: &Target, file: &ScenarioFile) -> Result<Rendezvous, Error> {
         let (meeting, place) = match &self.rendezvous {
             Some(connect) => {
-                let elsewhere = Target { connect: connect.clone(), access: target.access.clone() };
+                let connect = Connect::parse(connect)
+                    .map_err(|wrong| Error::usage(format!("--rendezvous: {wrong}. Write {FORM}")))?;
+                let elsewhere = Target { connect: connect.text(), access: target.access.clone() };
                 (elsewhere, MeetingPlace::Elsewhere)
             }
             None => {

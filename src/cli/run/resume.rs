@@ -10,6 +10,7 @@ use crate::run::is_unfinished;
 use zklockbench_analysis::compare::{Difference, between_parts};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::counted;
+use zklockbench_ensemble::parse_connect;
 use zklockbench_record::{Run, Trial};
 use zklockbench_results::{Resumed, RunFile, RunWriter, StoredRun};
 use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
@@ -50,7 +51,7 @@ fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Resul
     let refused = |why: String| Err(Error::usage(why));
     match recorded {
         EnsembleChoice::Connect(recorded) => match &place.connect {
-            Some(named) if named == recorded => Ok(()),
+            Some(named) if parse_connect(named)?.text() == *recorded => Ok(()),
             Some(named) => refused(format!("the run was on {recorded}, not on {named}: leave --connect out")),
             None if args.opening.access.is_any() => refused(format!(
                 "a password or key goes only to an ensemble that you name: add --connect {recorded}"

@@ -9,8 +9,10 @@ use serde::Deserialize;
 
 use zklockbench_core::error::Error;
 
-/// Port on which a server in a container listens for clients.
+/// Port on which a server in a container listens for clients, unless a variable names another one.
 pub const CLIENT_PORT: &str = "2181/tcp";
+/// Variables with the client port, in the images of Bitnami and Confluent.
+const PORT_VARIABLES: [&str; 2] = ["ZOO_PORT_NUMBER", "ZOOKEEPER_CLIENT_PORT"];
 const SERVICE: &str = "com.docker.compose.service";
 
 #[derive(Debug, Clone, Deserialize)]
@@ -88,6 +90,9 @@ pub struct Mount {
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkSettings {
     pub networks: BTreeMap<String, Endpoint>,
+    /// Host ports by container port, while the container runs.
+    #[serde(default)]
+    pub ports: Option<BTreeMap<String, Option<Vec<Binding>>>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -128,8 +133,21 @@ impl Container {
         self.mounts.iter().find(|mount| contains(&mount.destination, path))
     }
 
+    fn client_port(&self) -> String {
+        let published = self.host_config.port_bindings.as_ref();
+        let named = PORT_VARIABLES.iter().filter_map(|name| Some(format!("{}/tcp", self.variable(name)?)));
+        let mut named = named.filter(|port| published.is_some_and(|ports| ports.contains_key(port)));
+        named.next().unwrap_or_else(|| CLIENT_PORT.to_owned())
+    }
+
     pub fn asked_binding(&self) -> Option<&Binding> {
-        self.host_config.port_bindings.as_ref()?.get(CLIENT_PORT)?.as_ref()?.first()
+        self.host_config.port_bindings.as_ref()?.get(&self.client_port())?.as_ref()?.first()
+    }
+
+    /// The host port in use while the container runs. If there is one for each family of addresses, that for IPv4.
+    pub fn binding(&self) -> Option<&Binding> {
+        let bindings = self.network_settings.ports.as_ref()?.get(&self.client_port())?.as_ref()?;
+        bindings.iter().find(|one| !one.host_ip.contains(':')).or(bindings.first())
     }
 }
 
@@ -146,16 +164,18 @@ impl Mount {
 impl Binding {
     /// `host:port` as seen from this host.
     pub fn address(&self) -> String {
-        let host = match self.host_ip.as_str() {
-            "" | "0.0.0.0" | "::" => "127.0.0.1",
-            host => host,
-        };
-        format!("{host}:{}", self.host_port)
+        let port = &self.host_port;
+        match self.host_ip.as_str() {
+            "" | "0.0.0.0" => format!("127.0.0.1:{port}"),
+            "::" => format!("[::1]:{port}"),
+            host if host.contains(':') => format!("[{host}]:{port}"),
+            host => format!("{host}:{port}"),
+        }
     }
 
-    /// Returns whether the port is the same after a restart of the container.
+    /// Returns whether the port is the same after a restart of the container: Docker chooses one of a range at each start.
     pub fn stays(&self) -> bool {
-        !matches!(self.host_port.as_str(), "" | "0")
+        self.host_port.parse::<u16>().is_ok_and(|port| port > 0)
     }
 }
 
@@ -267,6 +287,49 @@ mod tests {
         let mount = container.mount_of("/data").unwrap();
         assert_eq!(mount.shared_directory(), Path::new("/docker/volumes"));
         assert!(container.mount_of("/datalog").is_none());
+    }
+
+    #[test]
+    fn port_that_docker_chooses_is_known_once_the_container_runs() {
+        let told = |asked: &str, published: &str| {
+            let told = TOLD.replace(r#"[{"HostIp": "127.0.0.1", "HostPort": "21831"}]"#, asked);
+            parse(&told.replace(r#""Ports": {}"#, &format!(r#""Ports": {{"2181/tcp": {published}}}"#)))
+                .unwrap()
+                .remove(0)
+        };
+        for (asked, published, stays, address) in [
+            (
+                r#"[{"HostIp": "", "HostPort": ""}]"#,
+                r#"[{"HostIp": "::", "HostPort": "32769"},
+                {"HostIp": "0.0.0.0", "HostPort": "32768"}]"#,
+                false,
+                "127.0.0.1:32768",
+            ),
+            (
+                r#"[{"HostIp": "", "HostPort": "2181-2183"}]"#,
+                r#"[{"HostIp": "0.0.0.0", "HostPort": "2182"}]"#,
+                false,
+                "127.0.0.1:2182",
+            ),
+            (
+                r#"[{"HostIp": "::1", "HostPort": "2181"}]"#,
+                r#"[{"HostIp": "::1", "HostPort": "2181"}]"#,
+                true,
+                "[::1]:2181",
+            ),
+        ] {
+            let container = told(asked, published);
+            assert_eq!(container.asked_binding().unwrap().stays(), stays, "{asked}");
+            assert_eq!(container.binding().unwrap().address(), address, "{published}");
+        }
+        let unpublished = told(r#"[{"HostIp": "", "HostPort": ""}]"#, "null");
+        assert!(unpublished.binding().is_none());
+    }
+
+    #[test]
+    fn client_port_may_be_named_by_a_variable() {
+        let told = TOLD.replace("2181/tcp", "2185/tcp").replace("ZOO_MY_ID=1", "ZOO_PORT_NUMBER=2185");
+        assert!(parse(&told).unwrap()[0].asked_binding().is_some());
     }
 
     #[test]

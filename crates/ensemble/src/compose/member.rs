@@ -1,20 +1,51 @@
 //! One server of a Compose ensemble: a container and its fixed properties.
 
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::docker::{Binding, CLIENT_PORT, Container};
+use super::docker::{Binding, CLIENT_PORT, Container, docker};
 use crate::directory::describe_placement;
 
 const LOG_LINES: &str = "8";
+/// Variables with a server's number, in the official image and in those of Bitnami and Confluent.
+const ID_VARIABLES: [&str; 3] = ["ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER_ID"];
 
 #[derive(Debug)]
 pub struct Member {
     /// Number from 1.
     pub number: usize,
     pub made: Container,
+    /// Host port in use since the start.
+    pub bound: OnceLock<Binding>,
+    /// Directories by the server's own configuration, known since the start.
+    directories: OnceLock<Result<Directories, String>>,
     /// Whether the server is intended to be down, so that its end is not reported.
     pub meant_down: AtomicBool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Directories {
+    data: String,
+    log: String,
+}
+
+/// Prints the configuration file that a server's command line names.
+const CONFIGURATION: &str = "cat \"$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' \
+                             | grep -m 1 -E '^[^-].*[.](cfg|properties)$')\"";
+
+impl Directories {
+    fn parse(configuration: &str) -> Option<Self> {
+        let value = |key| {
+            let of = |line: &str| {
+                Some(line.trim().strip_prefix(key)?.trim_start().strip_prefix('=')?.trim().to_owned())
+            };
+            configuration.lines().find_map(of)
+        };
+        let data = value("dataDir")?;
+        let log = value("dataLogDir").filter(|log| !log.is_empty());
+        Some(Self { log: log.unwrap_or_else(|| data.clone()), data })
+    }
 }
 
 /// A container's network, address and aliases, restored when it rejoins.
@@ -32,16 +63,23 @@ impl Member {
         if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
             return Err(format!(
                 "the service `{}` publishes no port {CLIENT_PORT}: it is no ZooKeeper server, or its clients cannot \
-                 reach it. A Compose file for the suite has servers only, each with `ports: \
-                 [\"127.0.0.1:PORT:2181\"]`",
+                 reach it. A Compose file for the suite has servers only, each with `ports: [\"2181\"]` or \
+                 `ports: [\"127.0.0.1:PORT:2181\"]`; give other services a profile (`profiles: [\"other\"]`)",
                 other.service()
             ));
         }
-        let id = |one: &Container| one.variable("ZOO_MY_ID").and_then(|id| id.parse::<u32>().ok());
+        let id =
+            |one: &Container| ID_VARIABLES.iter().find_map(|name| one.variable(name)?.parse::<u32>().ok());
         made.sort_by_key(|one| (id(one).unwrap_or(u32::MAX), one.service().to_owned()));
         let numbered = made.into_iter().enumerate();
         Ok(numbered
-            .map(|(index, made)| Self { number: index + 1, made, meant_down: AtomicBool::new(false) })
+            .map(|(index, made)| Self {
+                number: index + 1,
+                made,
+                bound: OnceLock::new(),
+                directories: OnceLock::new(),
+                meant_down: AtomicBool::new(false),
+            })
             .collect())
     }
 
@@ -56,17 +94,44 @@ impl Member {
 
     /// `host:port` for clients, as seen from this host.
     pub fn address(&self) -> String {
-        self.made.asked_binding().map(Binding::address).unwrap_or_default()
+        self.bound.get().or(self.made.asked_binding()).map(Binding::address).unwrap_or_default()
     }
 
-    /// Directory of the transaction logs in the container.
+    /// Reads the directories from the server's configuration, whatever image it is.
+    pub async fn find_directories(&self) {
+        let told = docker(&["exec", self.id(), "sh", "-c", CONFIGURATION]).await;
+        let found = told.ok().and_then(|told| Directories::parse(&told));
+        let found =
+            found.ok_or_else(|| "its container shows no configuration file with a `dataDir`".to_owned());
+        // Found only once.
+        let _ = self.directories.set(found);
+    }
+
+    fn directories(&self) -> Option<&Directories> {
+        self.directories.get()?.as_ref().ok()
+    }
+
+    /// Why the transaction logs cannot be copied from the container, if they cannot.
+    pub fn without_logs(&self) -> Option<String> {
+        if let Some(Err(why)) = self.directories.get() {
+            return Some(why.clone());
+        }
+        let directory = self.log_dir();
+        self.made
+            .is_in_memory(directory)
+            .then(|| format!("{directory} is in memory, from which Docker copies nothing"))
+    }
+
+    /// Directory of the transaction logs in the container; before the start, the official image's.
     pub fn log_dir(&self) -> &str {
-        self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog")
+        let official = || self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog");
+        self.directories().map_or_else(official, |directories| &directories.log)
     }
 
-    /// Directory of the snapshots and `myid` in the container.
+    /// Directory of the snapshots and `myid` in the container; before the start, the official image's.
     pub fn data_dir(&self) -> &str {
-        self.made.variable("ZOO_DATA_DIR").unwrap_or("/data")
+        let official = || self.made.variable("ZOO_DATA_DIR").unwrap_or("/data");
+        self.directories().map_or_else(official, |directories| &directories.data)
     }
 
     /// File system of the transaction logs and its cost of fsync.
@@ -114,7 +179,7 @@ impl Member {
         }
         Err(format!(
             "Docker publishes port 2181 of the service `{}` under another number each time it starts: write \
-             `ports: [\"127.0.0.1:PORT:2181\"]` with a number",
+             `ports: [\"127.0.0.1:PORT:2181\"]` with a single number",
             self.made.service()
         ))
     }
@@ -162,5 +227,26 @@ impl Member {
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text).trim_end().replace('\n', "\n  ");
         format!("the end of the log of {}:\n  {text}", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_come_from_the_servers_configuration() {
+        let of = |data: &str, log: &str| Some(Directories { data: data.into(), log: log.into() });
+        for (configuration, found) in [
+            ("dataDir=/data\ndataLogDir=/datalog\ntickTime=2000\n", of("/data", "/datalog")),
+            (
+                "tickTime=2000\n dataDir = /bitnami/zookeeper/data\n",
+                of("/bitnami/zookeeper/data", "/bitnami/zookeeper/data"),
+            ),
+            ("dataDir=/d\ndataLogDir=\n", of("/d", "/d")),
+            ("#dataDir=/d\nclientPort=2181\n", None),
+        ] {
+            assert_eq!(Directories::parse(configuration), found, "{configuration}");
+        }
     }
 }

@@ -31,6 +31,10 @@ impl Processes for Compose {
         Ok(self.member(server)?.address())
     }
 
+    fn voters(&self) -> Vec<usize> {
+        self.voters.get().cloned().unwrap_or_else(|| (1..=self.servers()).collect())
+    }
+
     async fn awake(&self) -> Result<Vec<Numbered>, String> {
         let now = self.look().await?;
         let awake = self.members.iter().zip(now).filter(|(_, now)| now.state.running && !now.state.paused);

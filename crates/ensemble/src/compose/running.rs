@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 
 use super::docker::{
     Container, NO_COMPOSE, command, docker, find_compose, inspect, inspect_now, installed_compose, run,
@@ -33,6 +35,8 @@ pub struct Compose {
     pub(super) members: Vec<Member>,
     pub(super) project: Project,
     file: PathBuf,
+    /// Numbers of the servers that vote, known since the start.
+    pub(super) voters: OnceLock<Vec<usize>>,
     _ports: ClaimedPorts,
 }
 
@@ -55,9 +59,16 @@ impl Compose {
             .map_err(|error| Error::environment(format!("cannot note down a Compose project: {error}")))?;
         make(program, &path, &project, &ports).await?;
         let made = containers(&project).await.map_err(Error::environment)?;
+        if made.len() > MOST {
+            let file = file.display();
+            return Err(Error::usage(format!(
+                "{file} has {} services; {MOST} servers are the most",
+                made.len()
+            )));
+        }
         let members =
             Member::all_of(made).map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
-        Ok(Self { members, project, file: file.to_path_buf(), _ports: ports })
+        Ok(Self { members, project, file: file.to_path_buf(), voters: OnceLock::new(), _ports: ports })
     }
 
     /// Checks a Compose file without creating anything. Returns a reason if this machine cannot check it.
@@ -74,19 +85,45 @@ impl Compose {
 
     pub async fn start(&self) -> Result<(), Error> {
         let ids: Vec<&str> = self.members.iter().map(Member::id).collect();
-        let failed = |why| Error::environment(format!("{} did not start: {why}", self.file.display()));
+        let failed = |why: String| {
+            Error::environment(format!("{} did not start: {why}{}", self.file.display(), remedy(&why)))
+        };
         docker(&[&["start"], &ids[..]].concat()).await.map_err(failed)?;
+        self.learn_ports().await.map_err(failed)?;
         let addresses = self.addresses();
         let ready = state::become_whole(&addresses, Instant::now() + READY_WITHIN, || None);
         let why = tokio::select! {
             ready = ready => match ready {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.learn().await;
+                    return Ok(());
+                }
                 Err(why) => why,
             },
             why = self.until_one_ended() => why,
         };
         let tail = self.guilty().await.log_tail().await;
-        Err(failed(format!("{why}\n{tail}")))
+        Err(Error::environment(format!("{} did not start: {why}\n{tail}", self.file.display())))
+    }
+
+    async fn learn_ports(&self) -> Result<(), String> {
+        for (member, now) in self.members.iter().zip(self.look().await?) {
+            if let Some(binding) = now.binding() {
+                let _ = member.bound.set(binding.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Learns what only running servers show: where their data are, and which of them vote.
+    async fn learn(&self) {
+        join_all(self.members.iter().map(Member::find_directories)).await;
+        let _ = self.voters.set(state::voters(&self.addresses()).await);
+    }
+
+    /// Why the servers' transaction logs cannot be read, if they cannot.
+    pub fn without_logs(&self) -> Option<String> {
+        self.members.iter().find_map(|member| Some(format!("{}: {}", member.name(), member.without_logs()?)))
     }
 
     async fn until_one_ended(&self) -> String {
@@ -201,11 +238,12 @@ async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
     let count = services.lines().count();
-    if count > MOST {
+    // Before version 2, Compose lists services of inactive profiles, too.
+    if count > MOST && !std::fs::read_to_string(file).is_ok_and(|text| text.contains("profiles:")) {
         let file = file.display();
         return Err(Error::usage(format!("{file} has {count} services; {MOST} servers are the most")));
     }
-    Ok(count)
+    Ok(count.min(MOST))
 }
 
 async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPorts) -> Result<(), Error> {
@@ -216,21 +254,32 @@ async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPo
         match run(up).await {
             Ok(_) => return Ok(()),
             Err(why) if attempt < ATTEMPTS && why.contains(TAKEN) => attempt += 1,
-            Err(why) => return Err(not_made(&why)),
+            Err(why) => return Err(Error::environment(format!("{why}{}", remedy(&why)))),
         }
     }
 }
 
-fn not_made(why: &str) -> Error {
-    let said = why.to_lowercase();
-    let is_image = ["pull", "manifest", "registry", "image"].iter().any(|word| said.contains(word));
-    let help = if is_image {
+/// Words of Docker's errors, each with what to do.
+const REMEDIES: [(&[&str], &str); 3] = [
+    (
+        &["port is already allocated", "address already in use"],
+        "\nAnother process uses the port: write `ports: [\"2181\"]`, so that Docker chooses a free one",
+    ),
+    (
+        &["container name"],
+        "\nRemove `container_name` from the file, so that containers get names of their project",
+    ),
+    (
+        &["pull", "manifest", "registry", "image"],
         "\nIf the image cannot be had here, name another one with ZOOKEEPER_IMAGE=…, or make one from this machine's \
-         packages: scripts/base-image"
-    } else {
-        ""
-    };
-    Error::environment(format!("{why}{help}"))
+         packages: scripts/base-image",
+    ),
+];
+
+fn remedy(why: &str) -> &'static str {
+    let said = why.to_lowercase();
+    let fits = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    REMEDIES.iter().find(|(words, _)| fits(words)).map_or("", |(_, remedy)| remedy)
 }
 
 /// Variables that a Compose file may use so that any number of runs get along: host ports for each server,
@@ -291,5 +340,9 @@ impl Started for Compose {
 
     fn logs_at_hand(&self) -> Option<Logs> {
         None
+    }
+
+    fn has_logs(&self) -> bool {
+        self.without_logs().is_none()
     }
 }

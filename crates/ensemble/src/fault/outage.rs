@@ -113,7 +113,7 @@ async fn see_consequences(
         seen += "; its data are gone";
     }
     let fell = before.filter(|leader| servers.contains(&leader.server));
-    if let Some(before) = fell.filter(|_| reach.in_effect.leaves_a_majority_of(processes.servers())) {
+    if let Some(before) = fell.filter(|_| reach.in_effect.leaves_a_majority_of(&processes.voters())) {
         seen += "; ";
         seen += &eventually(COMES_BACK, || later_than(processes, before.epoch)).await?;
     }

@@ -182,8 +182,8 @@ impl InEffect {
         !locked(&self.counts).keys().any(Effect::breaks_a_link)
     }
 
-    /// Returns whether the faults leave a majority of `servers` that can commit.
-    pub fn leaves_a_majority_of(&self, servers: usize) -> bool {
+    /// Returns whether the faults leave a majority of `voters` that can commit.
+    pub fn leaves_a_majority_of(&self, voters: &[usize]) -> bool {
         let mut lost = BTreeSet::new();
         for effect in locked(&self.counts).keys() {
             match effect {
@@ -192,7 +192,7 @@ impl InEffect {
                 Effect::Cut(..) => return false,
             };
         }
-        2 * servers.saturating_sub(lost.len()) > servers
+        2 * voters.iter().filter(|server| !lost.contains(server)).count() > voters.len()
     }
 
     fn wanted(&self, server: usize) -> Wanted {
@@ -297,10 +297,13 @@ mod tests {
         let all = InEffect::default();
         all.add(Effect::Down(1));
         all.add(Effect::Still(1));
-        assert!(all.leaves_a_majority_of(3) && all.links_are_whole());
+        let (three, five) = ([1, 2, 3], [1, 2, 3, 4, 5]);
+        assert!(all.leaves_a_majority_of(&three) && all.links_are_whole());
         all.add(Effect::Off(2));
-        assert!(!all.leaves_a_majority_of(3) && all.leaves_a_majority_of(5) && !all.links_are_whole());
+        assert!(!all.leaves_a_majority_of(&three) && all.leaves_a_majority_of(&five));
+        assert!(all.leaves_a_majority_of(&[3, 4, 5]), "observers are down");
+        assert!(!all.links_are_whole());
         all.add(Effect::Cut(4, 5));
-        assert!(!all.leaves_a_majority_of(5));
+        assert!(!all.leaves_a_majority_of(&five));
     }
 }

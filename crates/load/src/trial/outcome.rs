@@ -21,8 +21,8 @@ use zklockbench_record::{
     Judged, Lives, Occurrences, Part, ServerCounters, Sessions, ShortHolds, Tally, Trial,
 };
 use zklockbench_scenario::{Load, Stop};
-use zklockbench_zk::Failure;
 use zklockbench_zk::keep_awake::Unread;
+use zklockbench_zk::{Failure, sessions_not_resumed};
 
 const SLOW_DISK: &str =
     "they came faster than the disk took them; use a faster one for --out, or a lower rate";
@@ -282,6 +282,7 @@ impl Conductor<'_> {
             negotiated_timeout_us: clock::micros(self.shared.negotiated()),
             expired: seen.expired,
             rejoined: seen.rejoined,
+            not_resumed: Some(sessions_not_resumed() - self.not_resumed_before).filter(|count| *count > 0),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::view::Cell;
 use zklockbench_core::measure::Outcome;
 use zklockbench_core::units::{counted, format_micros, number};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::{EnsembleInfo, HostInfo, LIMITED, Trial};
+use zklockbench_record::{EnsembleInfo, HostInfo, LIMITED, Trial, UNCOUNTED, WITHOUT_LOGS};
 
 pub(super) fn fact(name: &str, value: String) -> (String, Value) {
     (name.to_owned(), Value::from(value))
@@ -69,6 +69,9 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
              the locks."
         ));
     }
+    let missing =
+        ensemble.config.iter().filter(|(name, _)| [UNCOUNTED, WITHOUT_LOGS].contains(&name.as_str()));
+    limits.extend(missing.map(|(name, why)| format!("The {name} are {why}.")));
     let busiest = source.stored.trials.iter().map(|trial| trial.health.cpu_share).fold(0.0, f64::max);
     if busiest > 0.0 {
         limits.push(format!("The generator used up to {} of one core.", Value::Share(busiest).shown()));

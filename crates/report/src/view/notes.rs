@@ -171,7 +171,8 @@ impl View<'_> {
             .map(|one| format!("election: {of}: {}", told(one, trial.measured_us)));
         // Failed requests are expected in trials with faults.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
-        let said = errors.map(|text| format!("errors: {of}: {text}"));
+        let said = [("errors", errors), ("not resumed", trial.sessions.told_not_resumed())];
+        let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?)));
         let open = of_open_load(&of, trial);
         invalid
             .chain(partial)

@@ -6,7 +6,9 @@ use toml::Table;
 
 use super::{Cell, View};
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{cell_name, counted, distinct_sorted, format_micros, listed, percent, shown};
+use zklockbench_core::units::{
+    cell_name, counted, distinct_sorted, format_micros, grouped, listed, percent, shown,
+};
 use zklockbench_record::{EnsembleInfo, Floor, LIMITED, RunEnding, Trial};
 use zklockbench_results::{RunFile, StoredRun};
 
@@ -82,7 +84,23 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
         .chain(of_workers(stored))
         .chain(precision)
         .chain(run.floor.as_ref().and_then(no_floor))
+        .chain(granted(&stored.trials))
         .collect()
+}
+
+/// Session timeouts that servers, or clients of drivers, set otherwise than asked.
+fn granted(trials: &[Trial]) -> Vec<String> {
+    let differing = trials.iter().filter_map(|trial| Some((trial.granted_otherwise()?, trial)));
+    let told = |((asked, granted), trials): ((u64, u64), Vec<&Trial>)| {
+        let labels = distinct_sorted(trials.iter().map(|trial| trial.spec.strategy.label.as_str()));
+        format!(
+            "session timeout: asked {}, granted {} ({})",
+            format_micros(asked),
+            format_micros(granted),
+            listed(&labels)
+        )
+    };
+    grouped(differing).into_iter().map(told).collect()
 }
 
 /// The run's workers and hosts, and the handoffs that no single clock could time.

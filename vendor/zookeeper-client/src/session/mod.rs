@@ -6,6 +6,7 @@ mod types;
 mod watch;
 mod xid;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,13 @@ const UNASKED_AT_MOST: usize = 1_000;
 const REMOVED_AT_MOST: usize = 16;
 /// The longest path for which that is done, in bytes.
 const REMOVED_PATH_AT_MOST: usize = 4_096;
+
+static NOT_RESUMED: AtomicU64 = AtomicU64::new(0);
+
+/// How many sessions of this process ended because a server opened another one in place of resuming them.
+pub fn sessions_not_resumed() -> u64 {
+    NOT_RESUMED.load(Ordering::Relaxed)
+}
 
 #[derive(Default)]
 pub struct Builder {
@@ -511,6 +519,11 @@ impl Session {
                 "get readonly session {}, while is not allowed since readonly={}, old session readonly={}",
                 session_id, self.readonly, self.session.readonly
             )));
+        }
+        if self.session.id.0 != 0 && self.session.id != session_id {
+            // The server has opened another session, which has neither the ephemeral nodes nor the locks of this one.
+            NOT_RESUMED.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::SessionExpired);
         }
         if self.session.id != session_id {
             self.session.id = session_id;

@@ -1,0 +1,185 @@
+//! Ensembles as their owners have configured them: names with several addresses, limits on connections, other session timeouts,
+//! and servers that resume no session.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::hostile_servers::serve;
+use crate::support::ensemble;
+use crate::support::program::{Bench, eventually, stderr, went_through};
+use crate::support::skip::skipped;
+use zklockbench_ensemble::{Installation, Places, roles, spawn_mortal};
+
+const SCENARIO: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"20ms\"\n\
+                        duration = \"1s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
+
+/// A server with exactly this configuration.
+struct Server {
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(id: usize, configuration: &str) -> Self {
+        let dir = tempfile::tempdir_in(ensemble::fast_dir().unwrap_or_else(std::env::temp_dir)).unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("myid"), id.to_string()).unwrap();
+        let common =
+            format!("dataDir={}\nadmin.enableServer=false\npreAllocSize=1024\n", dir.path().display());
+        std::fs::write(path("zoo.cfg"), common + configuration).unwrap();
+        let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
+        let mut command = Command::new(installation.java);
+        command.args(["-Xmx128m", "-Dzookeeper.jmx.log4j.disable=true", "-cp", &installation.class_path]);
+        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(path("zoo.cfg"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child: spawn_mortal(command).unwrap(), _dir: dir }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve_at(addresses: &[String]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    eventually("all servers serve", Duration::from_secs(20), || {
+        runtime.block_on(roles(addresses)).iter().all(|role| role.state.is_ok())
+    });
+}
+
+fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+}
+
+/// A single server with these lines besides its port; returns its address, too.
+fn alone(lines: &str) -> (Server, String) {
+    let port = free_ports(1)[0];
+    let address = format!("127.0.0.1:{port}");
+    let server = Server::start(1, &format!("clientPortAddress=127.0.0.1\nclientPort={port}\n{lines}"));
+    serve_at(std::slice::from_ref(&address));
+    (server, address)
+}
+
+#[test]
+fn a_name_with_three_addresses_is_three_servers() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("only root can mount another /etc/hosts");
+        return;
+    }
+    // Given three servers behind one name, with the defaults of ZooKeeper's four-letter commands
+    let ports = free_ports(7);
+    let members: String = (1..=3)
+        .map(|id| format!("server.{id}=127.0.0.{id}:{}:{}\n", ports[2 * id - 1], ports[2 * id]))
+        .collect();
+    let common = format!("tickTime=500\ninitLimit=20\nsyncLimit=10\nclientPort={}\n{members}", ports[0]);
+    let start = |id| Server::start(id, &format!("{common}clientPortAddress=127.0.0.{id}\n"));
+    let _servers: Vec<Server> = (1..=3).map(start).collect();
+    let addresses: Vec<String> = (1..=3).map(|id| format!("127.0.0.{id}:{}", ports[0])).collect();
+    serve_at(&addresses);
+    let bench = Bench::with(SCENARIO);
+    std::fs::write(
+        bench.path("hosts"),
+        "127.0.0.1 localhost zk.test\n127.0.0.2 zk.test\n127.0.0.3 zk.test\n",
+    )
+    .unwrap();
+    // When the name is the connect string
+    let mount = "mount --bind \"$PWD/hosts\" /etc/hosts && exec \"$@\"";
+    let connect = format!(" zk.test:{}, ", ports[0]);
+    let connect = connect.as_str();
+    let program = env!("CARGO_BIN_EXE_zklockbench");
+    let words =
+        ["-m", "sh", "-c", mount, "sh", program, "run", "scenario.toml", "--no-floor", "--connect", connect];
+    let output = bench.command_of("unshare", &words).output().unwrap();
+    // Then sessions are on all three, and the run says what it could not know
+    went_through(&output);
+    let said = stderr(&output);
+    assert!(said.contains(&format!("3 servers: {} (", addresses[0])) && said.contains("(leader)"), "{said}");
+    assert!(said.contains("servers' own counters not available"), "{said}");
+    let stored = bench.stored();
+    assert_eq!(stored.run.ensemble.connect, addresses.join(","));
+    let listed: Vec<&String> = stored.run.ensemble.servers.iter().map(|server| &server.address).collect();
+    assert_eq!(listed, addresses.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
+    // Given a server with long ticks and few connections
+    let (_server, address) = alone("tickTime=60000\nmaxClientCnxns=12\n4lw.commands.whitelist=*\n");
+    let bench = Bench::with(&format!("{SCENARIO}session_timeout = \"5s\"\n"));
+    let run = format!("run scenario.toml --connect {address} --no-floor");
+    // When more contenders are asked for than it takes
+    let begin = Instant::now();
+    let (_, said) = bench.ends(3, &format!("{run} --contenders 13"));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{said}");
+    assert!(
+        said.contains("the servers take 12 of one host (maxClientCnxns: 12): raise maxClientCnxns"),
+        "{said}"
+    );
+    assert!(bench.results().is_empty());
+    // When few enough come
+    let output = bench.typed(&run).output().unwrap();
+    // Then the timeout that was granted is reported before the trials, and in the results
+    went_through(&output);
+    let said = stderr(&output);
+    let granted = "session timeout: asked 5 s, granted 2m";
+    assert!(said.contains(&format!("warning: {granted}; these servers grant 2m to 20m")), "{said}");
+    let (stored, dir) = (bench.stored(), bench.results().remove(0));
+    assert_eq!(stored.trials[0].granted_otherwise(), Some((5_000_000, 120_000_000)));
+    let told = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    assert!(told("summary.md").contains(granted), "{}", told("summary.md"));
+    assert!(told("summary.json").contains(granted));
+}
+
+/// A proxy behind which no session is resumed: whoever asks for it gets a new one.
+fn forgetful(server: &str) -> String {
+    let server = server.to_owned();
+    serve(move |client| {
+        let _ = forget(client, &server);
+    })
+}
+
+fn forget(mut client: TcpStream, server: &str) -> std::io::Result<()> {
+    let mut first = [0; 4];
+    client.read_exact(&mut first)?;
+    let mut server = TcpStream::connect(server)?;
+    server.write_all(&first)?;
+    if !first.is_ascii() || first[0] == 0 {
+        let mut connect = vec![0; u32::from_be_bytes(first) as usize];
+        client.read_exact(&mut connect)?;
+        // The session's id and password
+        connect[16..24].fill(0);
+        connect[28..44].fill(0);
+        server.write_all(&connect)?;
+    }
+    let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    });
+    let _ = std::io::copy(&mut server, &mut client);
+    client.shutdown(Shutdown::Both)
+}
+
+#[test]
+fn sessions_that_a_server_does_not_resume_end_and_are_counted() {
+    let (_server, address) = alone("tickTime=500\n4lw.commands.whitelist=*\n");
+    let reset = "[[fault]]\nkind = \"reset\"\ntarget = \"all\"\nat = \"1s\"\n";
+    let bench = Bench::with(&format!("{}session_timeout = \"2s\"\n{reset}", SCENARIO.replace("1s", "6s")));
+    let output = bench
+        .typed(&format!("run scenario.toml --connect {} --no-floor --allow-faults", forgetful(&address)))
+        .output()
+        .unwrap();
+    assert_ne!(output.status.code(), Some(1), "{}", stderr(&output));
+    let trial = &bench.stored().trials[0];
+    assert!(trial.faults[0].proved, "{:?}", trial.faults);
+    assert!(trial.sessions.not_resumed.is_some_and(|count| count >= 3), "{:?}", trial.sessions);
+    assert!(trial.sessions.rejoined >= 3, "{:?}", trial.sessions);
+    let summary = std::fs::read_to_string(bench.results()[0].join("summary.md")).unwrap();
+    assert!(summary.contains("not resumed after a lost connection"), "{summary}");
+}
