@@ -73,7 +73,7 @@ public class CuratorDriver {
 
     static void hello() {
         ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "curator 1.1")
-            .put("clock", "monotonic").put("tls", true);
+            .put("clock", "monotonic").put("tls", true).put("sasl", true);
         ready.putObject("inside").put("curator", version()).put("java", System.getProperty("java.version"));
         Locks.declare(ready.putObject("locks"));
         write(ready.toString());
@@ -196,6 +196,7 @@ public class CuratorDriver {
             keepToConnectString(builder);
             ZKClientConfig config = new ZKClientConfig();
             if (request.has("tls")) encrypt(config, request.path("tls"));
+            Sasl.identify(request);
             builder.zookeeperFactory((connect, session, watcher, readOnly) ->
                 new ZooKeeper(connect, session, watcher, readOnly, new ServersInOrder(connect), config));
             if (request.has("auth")) builder.authorization("digest", request.path("auth").asText().getBytes(StandardCharsets.UTF_8));
@@ -241,6 +242,7 @@ public class CuratorDriver {
             config.setProperty("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty");
             config.setProperty("zookeeper.ssl.trustStore.location", tls.path("ca").asText());
             config.setProperty("zookeeper.ssl.trustStore.type", "PEM");
+            if (tls.path("other_names").asBoolean()) config.setProperty("zookeeper.ssl.hostnameVerification", "false");
             if (tls.has("cert")) {
                 config.setProperty("zookeeper.ssl.keyStore.location", identity(tls));
                 config.setProperty("zookeeper.ssl.keyStore.type", "PEM");

@@ -73,7 +73,7 @@ public class RecipesDriver {
 
     static void hello() {
         ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "zookeeper-recipes 1");
-        ready.put("contenders", 1000).put("clock", "monotonic");
+        ready.put("contenders", 1000).put("clock", "monotonic").put("sasl", true);
         ready.putObject("inside").put("zookeeper", Version.getVersion()).put("java", System.getProperty("java.version"));
         ObjectNode lock = ready.putObject("locks").putObject("WriteLock");
         lock.put("summary", "ZooKeeper's own WriteLock, by its recipes themselves").putArray("modes").add("write");
@@ -139,6 +139,7 @@ public class RecipesDriver {
             int timeout = request.path("session_ms").asInt();
             try {
                 String connect = request.path("connect").asText();
+                Sasl.identify(request);
                 client = new ZooKeeper(connect, timeout, this::told, false, new ServersInOrder(connect));
                 if (request.has("auth")) client.addAuthInfo("digest", request.path("auth").asText().getBytes(StandardCharsets.UTF_8));
                 long until = now() + Math.max(timeout, 10_000) * 1_000L;

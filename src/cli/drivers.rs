@@ -4,6 +4,7 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
+use super::shared_args::AccessArgs;
 use zklockbench_core::catalog::fault::{Capability, FaultCard};
 use zklockbench_core::catalog::{LockCard, members};
 use zklockbench_core::error::Error;
@@ -144,14 +145,15 @@ pub fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
     scenario.strategies.iter().map(|one| one.name.as_str())
 }
 
-/// Refuses, before anything starts, drivers' locks that cannot encrypt connections.
-pub fn check_tls<'a>(
+/// Refuses, before anything starts, drivers' locks that cannot encrypt connections or authenticate.
+pub fn check_access<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
-    wants_tls: bool,
+    access: &AccessArgs,
 ) -> Result<(), Error> {
-    let unfit = used(names, driven).find_map(|(name, lock)| lock.unfit_for_tls(name));
-    unfit.filter(|_| wants_tls).map_or(Ok(()), |why| Err(Error::usage(why)))
+    let unfit =
+        |(name, lock): (&str, &DrivenLock)| lock.unfit_for(name, access.wants_tls(), access.sasl.is_some());
+    used(names, driven).find_map(unfit).map_or(Ok(()), |why| Err(Error::usage(why)))
 }
 
 /// Refuses features that a driver declares it cannot provide.
@@ -219,28 +221,30 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_without_encryption_is_refused_on_an_encrypted_ensemble() {
+    fn drivers_that_cannot_encrypt_or_authenticate_are_refused_where_that_is_needed() {
         // Given a driver that can, and one that does not declare it
-        let program = |name: &str, tls: bool| {
+        let program = |name: &str, can: bool| {
             let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });
-            let ready = serde_json::json!({ "t": "ready", "v": 1, "driver": name, "tls": tls, "locks": { "L": lock } });
+            let ready = serde_json::json!({ "t": "ready", "v": 1, "driver": name, "tls": can, "sasl": can, "locks": { "L": lock } });
             Program {
                 command: named(&format!("{name}=x")).unwrap(),
                 ready: serde_json::from_value(ready).unwrap(),
             }
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
-        let check = |name: &str, wants_tls| check_tls([name].into_iter(), &driven, wants_tls);
-        // Then it is refused with TLS only, also as one of two
-        assert!(
-            check("open:L", false).is_ok() && check("can:L", true).is_ok() && check("baton", true).is_ok()
-        );
-        for name in ["open:L", "can:L+open:L"] {
-            let refused = check(name, true).unwrap_err();
-            assert!(
-                refused.to_string().starts_with("`open:L` is a driver's lock, and its driver can't encrypt"),
-                "{refused}"
-            );
+        let check = |name: &str, access: &AccessArgs| check_access([name].into_iter(), &driven, access);
+        // Then it is refused with TLS and with SASL only, also as one of two
+        let none = AccessArgs::default();
+        let tls = AccessArgs { tls: true, ..none.clone() };
+        let sasl = AccessArgs { sasl: Some("bench".into()), ..none.clone() };
+        assert!(check("open:L", &none).is_ok());
+        for (access, expected) in [(&tls, "can't encrypt connections"), (&sasl, "can't authenticate by SASL")]
+        {
+            assert!(check("can:L", access).is_ok() && check("baton", access).is_ok());
+            for name in ["open:L", "can:L+open:L"] {
+                let refused = check(name, access).unwrap_err().to_string();
+                assert!(refused.starts_with("`open:L` is") && refused.contains(expected), "{refused}");
+            }
         }
     }
 

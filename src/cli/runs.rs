@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
 use super::run::sharing::Sharing;
-use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs, PlaceArgs};
+use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs, PlaceArgs, SASL_PASSWORD};
 use super::worker_args::JobArgs;
 use super::{drivers, output};
 use crate::run::series::RunPlace;
@@ -103,7 +103,11 @@ impl ReadyEnsemble {
             ("--tls-key", &access.tls_key),
         ]));
         command.args(access.tls.then_some("--tls"));
+        command.args(access.tls_server_name.iter().flat_map(|name| ["--tls-server-name", name]));
+        command.args(access.sasl.iter().flat_map(|name| ["--sasl", name]));
         command.envs(target.access.digest.as_ref().map(|identity| ("ZKLOCKBENCH_AUTH", identity.told())));
+        let password = target.access.sasl.as_ref().and_then(|sasl| Some(sasl.user()?.1.told()));
+        command.envs(password.map(|password| (SASL_PASSWORD, password)));
         self.sharing.pass_on(&mut command);
         without_extras(command)
     }

@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{as_a_word, parse_duration};
 use zklockbench_record::figures;
 use zklockbench_scenario::{Columns, Scenario, TimeUnit};
-use zklockbench_zk::{Access, Secret, TlsFiles};
+use zklockbench_zk::{Access, Sasl, Secret, Tls, TlsFiles};
 
 /// What `compare`, `ab` and `baseline check` compare, and how strictly.
 #[derive(Debug, Args)]
@@ -231,9 +232,12 @@ pub struct InstallArgs {
 /// Variable with identity and password.
 const IDENTITY: &str = "ZKLOCKBENCH_AUTH";
 static HAD_IDENTITY: AtomicBool = AtomicBool::new(false);
+/// Variable with the password of `--sasl`, which the command line has no option for.
+pub const SASL_PASSWORD: &str = "ZKLOCKBENCH_SASL_PASSWORD";
+static TAKEN_PASSWORD: OnceLock<Secret> = OnceLock::new();
 
-/// Removes the identity from the environment after the command line is read: otherwise every child process, such as a driver,
-/// would inherit it. Must be called before there are threads.
+/// Removes the secrets from the environment after the command line is read: otherwise every child process, such as a driver,
+/// would inherit them. Must be called before there are threads.
 #[allow(unsafe_code, reason = "no other way to shorten the environment of all children")]
 pub fn forget_identity() {
     if std::env::var_os(IDENTITY).is_some() {
@@ -241,9 +245,15 @@ pub fn forget_identity() {
         // SAFETY: no other thread has been started that could read the environment.
         unsafe { std::env::remove_var(IDENTITY) };
     }
+    if let Some(password) = std::env::var_os(SASL_PASSWORD) {
+        // Set once, here. What is not UTF-8 counts as no password.
+        let _ = TAKEN_PASSWORD.set(Secret::from(password.into_string().unwrap_or_default()));
+        // SAFETY: as above.
+        unsafe { std::env::remove_var(SASL_PASSWORD) };
+    }
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
     /// Digest identity; created nodes are restricted to it. It shows up in the process list; --auth-file and the
@@ -254,6 +264,13 @@ pub struct AccessArgs {
     /// Digest identity from the first line of a file
     #[arg(long, value_name = "FILE", conflicts_with = "auth")]
     pub auth_file: Option<PathBuf>,
+    /// SASL identity by DIGEST-MD5; its password comes from ZKLOCKBENCH_SASL_PASSWORD or --sasl-password-file. For Kerberos
+    /// give gssapi, or gssapi:SERVICE
+    #[arg(long, value_name = "USER")]
+    pub sasl: Option<String>,
+    /// Password of the SASL user from the first line of a file
+    #[arg(long, value_name = "FILE", requires = "sasl")]
+    pub sasl_password_file: Option<PathBuf>,
     /// Use TLS, trusting the system's certificate authorities (or $SSL_CERT_FILE) unless --tls-ca is given
     #[arg(long)]
     pub tls: bool,
@@ -266,39 +283,61 @@ pub struct AccessArgs {
     /// Client key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Name that the servers' certificates must have, instead of the host in --connect; implies --tls
+    #[arg(long, value_name = "NAME")]
+    pub tls_server_name: Option<String>,
 }
 
 impl AccessArgs {
     pub fn wants_tls(&self) -> bool {
-        self.tls || self.tls_ca.is_some() || self.tls_cert.is_some()
+        self.tls || self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
     pub fn is_any(&self) -> bool {
-        self.auth.is_some() || self.auth_file.is_some() || self.wants_tls()
+        self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some() || self.wants_tls()
     }
 
     /// Reads the files. `unnamed` is the address if only a scenario names it. An identity is sent only to addresses of the
     /// command line, because a scenario may come from anywhere, and every listener sees the password.
     pub fn access(&self, unnamed: Option<&str>) -> Result<Access, Error> {
-        let files =
-            TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
         let digest = match &self.auth_file {
             Some(file) => Some(Secret::read(file)?),
             None => self.auth.clone(),
         };
-        if let (Some(_), Some(connect)) = (&digest, unnamed) {
-            let source = match (&self.auth_file, HAD_IDENTITY.load(Ordering::Relaxed)) {
-                (None, true) => IDENTITY,
-                (None, false) => "--auth",
-                (Some(_), _) => "--auth-file",
-            };
+        if let (Some(source), Some(connect)) = (self.source_of_identity(), unnamed) {
             return Err(Error::usage(format!(
                 "the identity of {source} goes only to an address that the command line names, and {connect} is named by \
                  the scenario alone: if you trust it, add --connect {}",
                 as_a_word(connect)
             )));
         }
-        Access::new(digest, self.wants_tls().then_some(&files))
+        let sasl = self.sasl.as_ref().map(|name| Sasl::named(name, || self.sasl_password())).transpose()?;
+        let files =
+            TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
+        let tls = self.wants_tls().then(|| Tls::read(&files, self.tls_server_name.as_deref())).transpose()?;
+        Access::new(digest, sasl, tls)
+    }
+
+    pub fn wants_kerberos(&self) -> bool {
+        let mechanism = self.sasl.as_ref().and_then(|name| name.split(':').next());
+        mechanism.is_some_and(|mechanism| mechanism.eq_ignore_ascii_case("gssapi"))
+    }
+
+    fn source_of_identity(&self) -> Option<&'static str> {
+        match (&self.auth_file, &self.auth, &self.sasl) {
+            (Some(_), _, _) => Some("--auth-file"),
+            (None, Some(_), _) if HAD_IDENTITY.load(Ordering::Relaxed) => Some(IDENTITY),
+            (None, Some(_), _) => Some("--auth"),
+            (None, None, Some(_)) => Some("--sasl"),
+            (None, None, None) => None,
+        }
+    }
+
+    fn sasl_password(&self) -> Result<Option<Secret>, Error> {
+        match &self.sasl_password_file {
+            Some(file) => Secret::read(file).map(Some),
+            None => Ok(TAKEN_PASSWORD.get().cloned()),
+        }
     }
 }
 

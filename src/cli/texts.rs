@@ -60,9 +60,13 @@ _zklockbench_files() {
 complete -F _zklockbench_files -o nosort -o filenames -o bashdefault -o default zklockbench
 "#;
 
-const VARIABLES: [(&str, &str); 10] = [
+const VARIABLES: [(&str, &str); 11] = [
     ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home names one."),
     ("ZKLOCKBENCH_AUTH", "Digest identity, as --auth takes it: USER:PASSWORD."),
+    (
+        "ZKLOCKBENCH_SASL_PASSWORD",
+        "Password of the user of --sasl, unless --sasl-password-file names a file.",
+    ),
     (
         "ZKLOCKBENCH_COLD, ZKLOCKBENCH_NO_FLOOR, ZKLOCKBENCH_NO_CHARTS",
         "Set to 1: same as --cold, --no-floor and --no-charts.",

@@ -778,7 +778,12 @@ fn an_identity_is_removed_from_the_environment_of_drivers() {
         (format!("run scenario.toml --connect {} --driver {}", ensemble::shared(), as_a_word(&spy)), 2),
         (format!("strategies --driver {}", as_a_word(&spy)), 2),
     ] {
-        let output = bench.typed(&typed).env("ZKLOCKBENCH_AUTH", "bench:hunter2").output().unwrap();
+        let output = bench
+            .typed(&typed)
+            .env("ZKLOCKBENCH_AUTH", "bench:hunter2")
+            .env("ZKLOCKBENCH_SASL_PASSWORD", "hunter2")
+            .output()
+            .unwrap();
         let environment = std::fs::read_to_string(bench.path("environment")).unwrap();
         assert!(environment.contains("ZKLOCKBENCH_DRIVER=1"), "{environment}");
         assert!(!environment.contains("hunter2"), "{environment}");

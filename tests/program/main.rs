@@ -39,6 +39,7 @@ mod report_page;
 mod resumed_runs;
 mod rootless;
 mod run_endings;
+mod security;
 mod session_expiry;
 mod shaken_ensemble;
 mod shared_ensemble;

@@ -23,6 +23,7 @@ pub mod ranked;
 pub mod records;
 pub mod rehearsal;
 pub mod run_dirs;
+pub mod secured;
 pub mod sessions;
 pub mod shown;
 pub mod skip;

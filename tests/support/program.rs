@@ -73,6 +73,7 @@ impl Bench {
         command.env("ZKLOCKBENCH_ALLOW_SATURATION", "1");
         command.env("ZKLOCKBENCH_NO_CHARTS", "1");
         command.env_remove("ZOOKEEPER_HOME").env_remove("ZKLOCKBENCH_AUTH").env("NO_COLOR", "1");
+        command.env_remove("ZKLOCKBENCH_SASL_PASSWORD");
         command
     }
 
@@ -248,7 +249,7 @@ impl Watched {
     }
 }
 
-fn walk(directory: &Path) -> Vec<PathBuf> {
+pub fn walk(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }

@@ -144,7 +144,7 @@ pub fn uninterrupted() -> Course<'static> {
 /// The only trial of a scenario, on servers with readable logs, below a root of this name, with this identity
 /// if any.
 pub async fn run_one_below(local: &Arc<Local>, lines: &str, name: &str, digest: Option<Secret>) -> Trial {
-    let (name, access) = (Some(name.to_owned()), Access { digest, tls: None });
+    let (name, access) = (Some(name.to_owned()), Access { digest, ..Access::default() });
     only(run_in(&Setting { name, access, ..Setting::breaking(local) }, &plan(lines), known).await)
 }
 

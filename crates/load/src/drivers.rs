@@ -17,7 +17,7 @@ use zklockbench_core::units::counted;
 use zklockbench_locks::Entry;
 use zklockbench_locks::driver::Processes;
 use zklockbench_scenario::{DriverProcesses, TrialSpec};
-use zklockbench_zk::Target;
+use zklockbench_zk::{Access, Target};
 
 /// Faults that hit a contender's whole process, so that few contenders should share one.
 const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
@@ -43,7 +43,13 @@ impl Drivers {
         let all = (0..members(entry.card.name).count()).map(|place| {
             let (entry, params) = zklockbench_locks::member_of(entry, &spec.strategy.params, place);
             let Some(lock) = zklockbench_locks::driven(entry.card.name) else { return Ok(None) };
-            if let Some(why) = lock.unfit_for_tls(entry.card.name).filter(|_| target.access.tls.is_some()) {
+            let Access { tls, sasl, .. } = &target.access;
+            if let Some(why) = lock.unfit_for(entry.card.name, tls.is_some(), sasl.is_some()) {
+                return Err(Error::usage(why));
+            }
+            if sasl.as_ref().is_some_and(|sasl| sasl.user().is_none()) {
+                let why =
+                    "drivers authenticate by digest-md5 only: leave --sasl gssapi or the drivers' locks out";
                 return Err(Error::usage(why));
             }
             let wanted = lock.wanted(&params, count_of(spec, lock.program.ready.contenders));

@@ -96,7 +96,9 @@ impl Environment {
     /// separate addresses, the effect of a fault on a contender's connections outlasts its session.
     fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
         let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
-        (0..contenders).map(|contender| Ok(self.target.on(&proxy.connect_for(contender)?))).collect()
+        let through =
+            |contender| Ok::<_, Error>(self.target.through(&proxy.connect_for(contender)?, &self.servers));
+        (0..contenders).map(through).collect()
     }
 
     pub fn slice(&self) -> Slice {

@@ -120,7 +120,7 @@ struct Probe {
 impl Probe {
     async fn open(&self) -> Result<Client, Error> {
         let client = workspace::open(&self.target).await?;
-        let has_identity = self.target.access.digest.is_some();
+        let has_identity = self.target.access.has_identity();
         let acls = if has_identity { Acls::creator_all() } else { Acls::anyone_all() };
         let top = CreateMode::Persistent.with_acls(Acls::anyone_all());
         match client.create(WORKERS_TOP, &[], &top).await {

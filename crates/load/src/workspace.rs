@@ -212,7 +212,7 @@ impl Workspace {
     }
 
     fn acls(&self, path: &str) -> Acls<'static> {
-        let owned = self.target.access.digest.is_some() && path != TOP;
+        let owned = self.target.access.has_identity() && path != TOP;
         if owned { Acls::creator_all() } else { Acls::anyone_all() }
     }
 }
@@ -246,12 +246,21 @@ pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, Client
 }
 
 pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
-    let failure = Failure::from(error);
-    let help = match (&failure, &target.access.digest) {
-        (Failure::NoAuth, None) => ": pass the identity that owns it with --auth or --auth-file",
-        (Failure::NoAuth, Some(_)) => ": it belongs to an identity other than that of --auth",
+    let access = &target.access;
+    let help = match &error {
+        ClientError::NoAuth if !access.has_identity() => {
+            ": pass the identity that owns it with --auth, --auth-file or --sasl"
+        }
+        ClientError::NoAuth if access.sasl.is_some() => {
+            ": it belongs to an identity other than that of --sasl"
+        }
+        ClientError::NoAuth => ": it belongs to an identity other than that of --auth",
+        ClientError::InvalidAcl if access.sasl.is_some() => {
+            ": the servers' zoo.cfg needs the line authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+        }
         _ => "",
     };
+    let failure = Failure::from(error);
     Error::environment(format!("cannot {what} {path} on {}: {failure}{help}", target.connect))
 }
 
@@ -302,14 +311,31 @@ async fn opened(
     opening: impl Future<Output = Result<Client, Failure>>,
     within: Duration,
 ) -> Result<Client, Error> {
-    let why = match tokio::time::timeout(within, opening).await {
+    let failed =
+        |why: String| Err(Error::environment(format!("cannot open a session to {}: {why}", target.connect)));
+    let opened = tokio::select! {
+        opened = tokio::time::timeout(within, opening) => opened,
+        why = no_tls(target) => return failed(why),
+    };
+    let why = match opened {
         Ok(Ok(client)) => return Ok(client),
+        Ok(Err(failure @ Failure::NotAuthenticated(_))) => return failed(failure.to_string()),
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("no session within {within:?}"),
     };
     let seen = reach::why_no_session(target).await;
     let seen = seen.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");
-    Err(Error::environment(format!("cannot open a session to {}: {why}. {seen}", target.connect)))
+    failed(format!("{why}. {seen}"))
+}
+
+/// Waits until TLS has proved impossible with every server; the client library would try again until its deadline.
+async fn no_tls(target: &Target) -> String {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    tokio::time::sleep(PATIENCE).await;
+    match reach::why_no_tls(target).await {
+        Some(why) => why,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until a request outside the load may be sent, if the load is limited.
@@ -490,11 +516,12 @@ mod tests {
     #[test]
     fn refusal_for_lack_of_rights_names_the_option() {
         let message_for = |digest: Option<Secret>| {
-            let target = Target { connect: "zk:1".into(), access: Access { digest, tls: None } };
+            let access = Access { digest, ..Access::default() };
+            let target = Target { connect: "zk:1".into(), access };
             refused(&target, "list", "/zklockbench/x", ClientError::NoAuth).to_string()
         };
         let expected = "cannot list /zklockbench/x on zk:1: not authorized: pass the identity that owns it with \
-                        --auth or --auth-file";
+                        --auth, --auth-file or --sasl";
         assert_eq!(message_for(None), expected);
         assert!(
             message_for(Some(Secret::from("a:b".to_owned())))

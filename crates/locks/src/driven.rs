@@ -47,14 +47,17 @@ pub struct DrivenLock {
 }
 
 impl DrivenLock {
-    /// Why the driver can't be used on encrypted connections; `None` if it can. `name` is the card's, which users know.
-    pub fn unfit_for_tls(&self, name: &str) -> Option<String> {
-        (!self.program.ready.tls).then(|| {
-            format!(
-                "`{name}` is a driver's lock, and its driver can't encrypt connections, as it says: go without TLS, or \
-                 without it"
-            )
-        })
+    /// Why the driver can't be used with TLS or SASL; `None` if it can. `name` is the card's, which users know.
+    pub fn unfit_for(&self, name: &str, wants_tls: bool, wants_sasl: bool) -> Option<String> {
+        let ready = &self.program.ready;
+        let (what, without) = match () {
+            () if wants_tls && !ready.tls => ("encrypt connections", "TLS"),
+            () if wants_sasl && !ready.sasl => ("authenticate by SASL", "--sasl"),
+            () => return None,
+        };
+        Some(format!(
+            "`{name}` is a driver's lock, and its driver can't {what}, as it says: go without {without}, or without it"
+        ))
     }
 
     /// Settings of the driver for a trial whose contenders are spread over `processes`.

@@ -1,68 +1,14 @@
-//! Opening sessions: connect string, chroot, digest authentication, TLS, and the choice of a session's
-//! server.
+//! Opening sessions: connect string, chroot, credentials, and the choice of a session's server.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zookeeper_client::{Client, Connector, TlsOptions};
+use zookeeper_client::{Client, Connector};
 
+use super::access::Access;
 use super::inner::Observed;
 use super::session::Session;
 use super::whose::{self, Password, SessionKey};
 use super::{Failure, reactor};
-use zklockbench_core::error::Error;
-
-/// PEM files for TLS.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificate authority that signed the servers' certificates; `None` for the system's authorities.
-    pub ca: Option<PathBuf>,
-    /// Client certificate, if servers require one.
-    pub cert: Option<PathBuf>,
-    pub key: Option<PathBuf>,
-}
-
-/// TLS options from files that were read and validated.
-#[derive(Debug, Clone)]
-pub struct Tls {
-    options: TlsOptions,
-    /// The files; `ca` is the one in use.
-    pub files: TlsFiles,
-}
-
-/// A string that no output shows.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-impl Secret {
-    /// The secret itself, for a destination that other users cannot read.
-    pub fn told(&self) -> &str {
-        &self.0
-    }
-
-    pub fn drawn() -> Self {
-        Self(format!("zklockbench:{}", uuid::Uuid::new_v4()))
-    }
-
-    pub fn read(file: &Path) -> Result<Self, Error> {
-        let text = read(file)?;
-        Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
-    }
-}
 
 /// Maximum length of a server's reply in bytes. The longest reply in a run is a list of children with names
 /// of about 60 bytes. This limit allows 250,000 contenders in one queue. Java clients accept 1 MiB unless
@@ -70,78 +16,6 @@ impl Secret {
 const LONGEST_FRAME: usize = 16 << 20;
 /// Time after which an attempt to expire a session is repeated.
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
-
-/// Credentials of the suite for an ensemble.
-#[derive(Debug, Clone, Default)]
-pub struct Access {
-    /// `user:password` of digest authentication; nodes are then created for this identity only.
-    pub digest: Option<Secret>,
-    pub tls: Option<Tls>,
-}
-
-impl Access {
-    /// Reads the TLS files, if any. No error shows an identity.
-    pub fn new(digest: Option<Secret>, files: Option<&TlsFiles>) -> Result<Self, Error> {
-        let is_whole =
-            |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
-        if !digest.as_ref().is_none_or(is_whole) {
-            return Err(Error::usage(
-                "--auth needs USER:PASSWORD (and so does the first line of --auth-file)",
-            ));
-        }
-        Ok(Self { digest, tls: files.map(tls).transpose()? })
-    }
-}
-
-fn tls(files: &TlsFiles) -> Result<Tls, Error> {
-    // The client library trusts no authority by default.
-    let system = || system_authorities(std::env::var_os(AUTHORITIES), &SYSTEM_AUTHORITIES.map(Path::new));
-    let ca = files.ca.clone().map_or_else(system, Ok)?;
-    let options = TlsOptions::default().with_pem_ca(&read(&ca)?).map_err(|error| not_pem(&ca, &error))?;
-    let options = match (&files.cert, &files.key) {
-        (Some(cert), Some(key)) => {
-            options.with_pem_identity(&read(cert)?, &read(key)?).map_err(|error| not_pem(cert, &error))?
-        }
-        (None, None) => options,
-        _ => {
-            return Err(Error::usage("a client certificate needs its key; give both or neither"));
-        }
-    };
-    Ok(Tls { options, files: TlsFiles { ca: Some(ca), ..files.clone() } })
-}
-
-/// Environment variable with the file of certificate authorities.
-const AUTHORITIES: &str = "SSL_CERT_FILE";
-/// Their usual files: Debian and derivatives, Fedora and derivatives, SUSE; Alpine, BSD and macOS.
-const SYSTEM_AUTHORITIES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
-/// The file with the authorities that this system trusts.
-fn system_authorities(variable: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
-    if let Some(file) = variable.filter(|file| !file.is_empty()).map(PathBuf::from) {
-        let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is no file", file.display()));
-        return if file.is_file() { Ok(file) } else { Err(missing()) };
-    }
-    places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {
-        let names: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
-        Error::usage(format!(
-            "no system certificate authorities ({}): name a file with --tls-ca",
-            names.join(", ")
-        ))
-    })
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
-}
-
-fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
-    Error::usage(format!("{}: not usable as PEM: {error}", path.display()))
-}
 
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -159,6 +33,14 @@ impl Target {
     /// The same chroot on other servers.
     pub fn on(&self, servers: &str) -> Self {
         Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
+    }
+
+    /// The same chroot through proxies, each of which stands for the server at its position.
+    pub fn through(&self, proxies: &str, servers: &[String]) -> Self {
+        let proxied: Vec<&str> = proxies.split(',').collect();
+        let tls = self.access.tls.as_ref().map(|tls| tls.behind(&proxied, servers));
+        let on = self.on(proxies);
+        Self { access: Access { tls, ..on.access }, ..on }
     }
 
     /// Opens a session on the server at that position of the connect string (modulo their number), if it serves. With a random
@@ -203,7 +85,7 @@ impl Target {
         let client = reactor::timeout(deadline, connecting)
             .await
             .ok_or_else(|| Failure::NotConnected(format!("no session within {deadline:?}")))??;
-        Ok(Session::new(client, observed, self.access.digest.is_some()))
+        Ok(Session::new(client, observed, self.access.has_identity()))
     }
 
     /// Expires a session from outside: another connection takes it over and closes it. Returns when a server has confirmed the
@@ -274,7 +156,10 @@ impl Target {
         let mut connector =
             Client::connector().with_max_frame_length(LONGEST_FRAME).with_spawn(reactor::spawn_for_client);
         if let Some(digest) = &self.access.digest {
-            connector = connector.with_auth("digest", digest.0.as_bytes());
+            connector = connector.with_auth("digest", digest.told().as_bytes());
+        }
+        if let Some(sasl) = &self.access.sasl {
+            connector = connector.with_sasl(sasl.options());
         }
         match &self.access.tls {
             Some(tls) => connector.with_tls(tls.options.clone()),
@@ -285,17 +170,11 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
-    #[test]
-    fn identity_is_hidden_in_errors_and_debug_output() {
-        let wrong = Access::new(Some(Secret("hunter2".into())), None).unwrap_err().to_string();
-        assert!(wrong.starts_with("--auth needs USER:PASSWORD") && !wrong.contains("hunter2"), "{wrong}");
-        assert!(Access::new(Some(Secret(":hunter2".into())), None).is_err());
-        let access = Access::new(Some(Secret("bench:hunter2".into())), None).unwrap();
-        let target = Target { connect: "zk:1".into(), access };
-        assert!(!format!("{target:?}").contains("hunter2"), "{target:?}");
-    }
+    use super::*;
+    use crate::{Sasl, Secret, Tls, TlsFiles};
 
     #[test]
     fn connect_from_puts_the_requested_server_first() {
@@ -330,19 +209,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn secret_is_read_from_the_first_line_of_a_file() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "bench:hunter2\n").unwrap();
-        assert!(Secret::read(file.path()).unwrap() == Secret("bench:hunter2".into()));
-        let missing = Secret::read(Path::new("/no/such/file")).unwrap_err().to_string();
-        assert!(missing.contains("/no/such/file"), "{missing}");
-    }
-
     #[tokio::test]
     async fn tls_without_a_ca_file_trusts_the_systems_authorities() {
-        match Access::new(None, Some(&TlsFiles::default())) {
-            Ok(access) => {
+        match Tls::read(&TlsFiles::default(), None) {
+            Ok(tls) => {
+                let access = Access { tls: Some(tls), ..Access::default() };
                 let target = Target { connect: "127.0.0.1:1".into(), access };
                 let failure = target.client(Duration::from_millis(300)).await.unwrap_err();
                 // Without any, the library fails with "bad arguments: no tls ca"
@@ -352,19 +223,59 @@ mod tests {
         }
     }
 
-    #[test]
-    fn authorities_come_from_the_variable_or_the_first_existing_file() {
-        let place = tempfile::tempdir().unwrap();
-        let (missing, there) = (place.path().join("missing.pem"), place.path().join("there.pem"));
-        std::fs::write(&there, "").unwrap();
-        let found = |variable: Option<&Path>, places: &[&Path]| {
-            system_authorities(variable.map(|file| file.as_os_str().to_owned()), places)
+    /// Failure of a session whose server grants it and answers the first SASL token with this error and token.
+    async fn sasl_failure(error: i32, token: Option<&[u8]>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let sasl = Sasl::DigestMd5 { user: "bench".into(), password: Secret::from("hunter2".to_owned()) };
+        let access = Access { sasl: Some(sasl), ..Access::default() };
+        let target = Target { connect: listener.local_addr().unwrap().to_string(), access };
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            frame(&mut stream).await;
+            let granted = [
+                &[0; 4][..],
+                &10_000_i32.to_be_bytes(),
+                &7_i64.to_be_bytes(),
+                &16_i32.to_be_bytes(),
+                &[0; 17],
+            ];
+            answer(&mut stream, &granted.concat()).await;
+            let asked = frame(&mut stream).await;
+            let (length, token) = token.map_or((-1, &[][..]), |token| (token.len() as i32, token));
+            let reply = [&asked[..4], &[0; 8], &error.to_be_bytes(), &length.to_be_bytes(), token];
+            answer(&mut stream, &reply.concat()).await;
+            frame(&mut stream).await;
+            std::future::pending::<()>().await;
         };
-        assert_eq!(found(None, &[&missing, &there]).unwrap(), there);
-        assert_eq!(found(Some(&there), &[]).unwrap(), there);
-        let error = found(Some(&missing), &[&there]).unwrap_err().to_string();
-        assert!(error.contains("SSL_CERT_FILE") && error.contains("missing.pem"), "{error}");
-        let error = found(None, &[&missing]).unwrap_err().to_string();
-        assert!(error.contains("missing.pem") && error.contains("--tls-ca"), "{error}");
+        tokio::select! {
+            failed = target.client(Duration::from_secs(10)) => failed.unwrap_err().to_string(),
+            () = serving => unreachable!(),
+        }
+    }
+
+    async fn frame(stream: &mut TcpStream) -> Vec<u8> {
+        let length = stream.read_u32().await.unwrap_or(0);
+        let mut frame = vec![0; length as usize];
+        stream.read_exact(&mut frame).await.map(|_| frame).unwrap_or_default()
+    }
+
+    async fn answer(stream: &mut TcpStream, body: &[u8]) {
+        let frame = [&u32::try_from(body.len()).unwrap().to_be_bytes(), body].concat();
+        stream.write_all(&frame).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn sasl_failure_names_its_cause() {
+        let realms = br#"realm="a\\\\b",realm="c",nonce="n",charset=utf-8,algorithm=md5-sess"#;
+        for (error, token, expected) in [
+            (-115, None, "do not accept this SASL mechanism"),
+            (-124, None, "do not accept this SASL mechanism"),
+            (0, None, "have no SASL"),
+            (0, Some(&realms[..]), "SASL failed: "),
+            (0, Some(b"\xff"), "SASL failed: "),
+        ] {
+            let failure = sasl_failure(error, token).await;
+            assert!(failure.contains(expected), "{error}, {token:?}: {failure}");
+        }
     }
 }

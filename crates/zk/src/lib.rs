@@ -1,5 +1,6 @@
 //! The only interface to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
 
+mod access;
 pub mod admin;
 mod alarm;
 mod caught_up;
@@ -12,22 +13,26 @@ mod inner;
 pub mod keep_awake;
 mod multi;
 mod notification;
+mod pem;
 pub mod reach;
 pub mod reactor;
 mod session;
 pub mod throttle;
+mod tls;
 mod whose;
 mod wire;
 
-use zookeeper_client::Error as ClientError;
+use zookeeper_client::{Error as ClientError, SaslFailure};
 
+pub use access::{Access, Sasl, Secret};
 pub use caught_up::{CaughtUp, Onlooker};
-pub use connect::{Access, Secret, Target, Tls, TlsFiles};
+pub use connect::Target;
 pub use directories::directories;
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use multi::{Counted, Op, why_not_counting};
 pub use notification::{Arm, EventKind, Notification, sequence_of};
 pub use session::{Created, NodeStat, Session};
+pub use tls::{Tls, TlsFiles};
 pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session};
 pub use zookeeper_client::{CreateMode as NodeKind, Names, SessionState, sessions_not_resumed};
 
@@ -44,6 +49,9 @@ pub enum Failure {
     /// The session has no watch on that node.
     #[error("no watch")]
     NoWatch,
+    /// The servers do not accept the session's identity.
+    #[error("{0}")]
+    NotAuthenticated(String),
     /// Another negative answer of the server.
     #[error("refused: {0}")]
     Refused(String),
@@ -98,13 +106,21 @@ impl Failure {
                 | Self::NoReply
                 | Self::SessionExpired
                 | Self::NotConnected(_)
+                | Self::NotAuthenticated(_)
                 | Self::DriverEnded(_)
                 | Self::DriverInDoubt(_)
         )
     }
 
     pub fn session_survives(&self) -> bool {
-        !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply | Self::DriverEnded(_))
+        !matches!(
+            self,
+            Self::SessionExpired
+                | Self::NotConnected(_)
+                | Self::NotAuthenticated(_)
+                | Self::NoReply
+                | Self::DriverEnded(_)
+        )
     }
 
     pub fn kind(&self) -> &'static str {
@@ -114,6 +130,7 @@ impl Failure {
             Self::NotEmpty => "not empty",
             Self::NoAuth => "not authorized",
             Self::NoWatch => "no watch",
+            Self::NotAuthenticated(_) => "not authenticated",
             Self::Refused(_) => "refused",
             Self::ConnectionLoss => "connection loss",
             Self::ReplyTooLong { .. } => "reply too long",
@@ -138,6 +155,7 @@ impl From<ClientError> for Failure {
             ClientError::NoAuth | ClientError::AuthFailed => Self::NoAuth,
             ClientError::NoWatcher => Self::NoWatch,
             ClientError::SessionExpired | ClientError::SessionMoved => Self::SessionExpired,
+            ClientError::Sasl(why) => Self::NotAuthenticated(not_authenticated(&why)),
             ClientError::ClientClosed | ClientError::NoHosts | ClientError::Timeout => {
                 Self::NotConnected(error.to_string())
             }
@@ -153,6 +171,25 @@ impl From<ClientError> for Failure {
             other => Self::Refused(other.to_string()),
         }
     }
+}
+
+/// Cause and remedy of a failed authentication.
+fn not_authenticated(why: &SaslFailure) -> String {
+    match why {
+        SaslFailure::Required => {
+            "the servers require authentication: name a SASL user with --sasl, and set ZKLOCKBENCH_SASL_PASSWORD"
+        }
+        SaslFailure::NotOffered => {
+            "the servers have no SASL: drop --sasl, or start them with a JAAS file that has a section `Server`"
+        }
+        SaslFailure::Mechanism => {
+            "the servers do not accept this SASL mechanism: for digest-md5 their JAAS file needs the DigestLoginModule; \
+             for Kerberos use --sasl gssapi"
+        }
+        SaslFailure::Identity => "the servers reject the user or the password of --sasl",
+        other => return format!("SASL failed: {other}"),
+    }
+    .to_owned()
 }
 
 #[cfg(test)]

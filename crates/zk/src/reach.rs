@@ -3,21 +3,20 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, Error as TlsError, RootCertStore,
-};
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError, ClientConnection, Error as TlsError};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::admin;
-use super::connect::{Target, TlsFiles};
+use super::connect::Target;
+use super::pem::wrong_dates;
+use super::tls::Tls;
 use zklockbench_core::connect::Connect;
 use zklockbench_core::units::listed;
 
@@ -85,17 +84,28 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
         return Some(why);
     }
     let checks = addresses.iter().map(|address| async move {
-        let wrong = match &target.access.tls {
-            Some(tls) => {
-                let (address, files) = (address.clone(), tls.files.clone());
-                tokio::task::spawn_blocking(move || complaint(&address, &files)).await.ok()?
-            }
-            None => in_plain_text(address).await,
-        };
-        wrong.map(|wrong| format!("{address} {wrong}"))
+        match &target.access.tls {
+            Some(tls) => with_tls(address, tls).await,
+            None => in_plain_text(address).await.map(|wrong| format!("{address} {wrong}")),
+        }
     });
     let wrong: Vec<String> = join_all(checks).await.into_iter().flatten().collect();
     (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+/// Why TLS works with none of the servers, if so. Waiting does not help.
+pub async fn why_no_tls(target: &Target) -> Option<String> {
+    let tls = target.access.tls.as_ref()?;
+    let addresses = Connect::parse(&target.connect).ok()?.addresses;
+    let wrong: Option<Vec<String>> =
+        join_all(addresses.iter().map(|address| with_tls(address, tls))).await.into_iter().collect();
+    wrong.map(|wrong| wrong.join("; "))
+}
+
+async fn with_tls(address: &str, tls: &Tls) -> Option<String> {
+    let (at, tls) = (address.to_owned(), tls.clone());
+    let wrong = tokio::task::spawn_blocking(move || complaint(&at, &tls)).await.ok()??;
+    Some(format!("{address} {wrong}"))
 }
 
 /// The problem with a server that should accept plain text.
@@ -162,14 +172,20 @@ const STEP: Duration = Duration::from_secs(2);
 /// The problem with TLS at an address, found by a separate handshake. It covers the port's reaction and the
 /// certificates that a session would present. The text continues a sentence that starts with the address;
 /// `None` if nothing wrong was found. Blocks for some seconds at most.
-fn complaint(address: &str, files: &TlsFiles) -> Option<String> {
-    let (host, _) = address.rsplit_once(':')?;
-    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).ok()?;
-    let mut connection = ClientConnection::new(Arc::new(config(files)?), name).ok()?;
+fn complaint(address: &str, tls: &Tls) -> Option<String> {
+    let host = address.rsplit_once(':')?.0.trim_matches(['[', ']']);
+    let named = tls.server_name.clone().map_or_else(|| ServerName::try_from(host.to_owned()), Ok);
+    let Ok(name) = named else {
+        return Some(
+            "has an invalid host name: name the one in its certificate with --tls-server-name".to_owned(),
+        );
+    };
+    let host = name.to_str().into_owned();
+    let mut connection = ClientConnection::new(Arc::clone(&tls.config), name).ok()?;
     let mut stream = TcpStream::connect_timeout(&address.to_socket_addrs().ok()?.next()?, STEP).ok()?;
     stream.set_read_timeout(Some(STEP)).ok()?;
     let answered = converse(&mut connection, &mut stream);
-    in_words(&answered.err()?, host, files.cert.is_some())
+    in_words(&answered.err()?, tls, &host)
 }
 
 /// A server that requires a certificate may report its absence only after the handshake.
@@ -188,24 +204,13 @@ fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Re
     }
 }
 
-fn config(files: &TlsFiles) -> Option<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_file_iter(files.ca.as_ref()?).ok()?.flatten());
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().ok()?.with_root_certificates(roots);
-    let (Some(cert), Some(key)) = (&files.cert, &files.key) else {
-        return Some(builder.with_no_client_auth());
-    };
-    let chain = CertificateDer::pem_file_iter(cert).ok()?.flatten().collect();
-    builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).ok()?).ok()
-}
-
 fn tls_error(error: &io::Error) -> Option<&TlsError> {
     error.get_ref()?.downcast_ref()
 }
 
-fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<String> {
+fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
     const NOT_TLS: &str = "does not speak TLS: drop --tls, or use the port that does";
+    let shown = |file: &Option<PathBuf>| file.as_deref().unwrap_or(Path::new("")).display().to_string();
     let Some(error) = tls_error(error) else {
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
         // A server whose own TLS cannot work closes the connection, as a server without TLS does.
@@ -214,16 +219,15 @@ fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<St
     };
     Some(match error {
         TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),
-        TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "has a certificate from an untrusted authority: name the authority with --tls-ca".to_owned()
-        }
-        TlsError::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => format!("has a certificate that is not for `{host}`: connect by a name in it"),
-        TlsError::InvalidCertificate(why) => format!("has an unacceptable certificate: {why}"),
-        TlsError::AlertReceived(_) if shows_certificate => {
-            format!("rejects the client certificate: {error}")
-        }
+        TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => format!(
+            "has a certificate from an untrusted authority: name the authority with --tls-ca (it is not in {})",
+            shown(&tls.files.ca)
+        ),
+        TlsError::InvalidCertificate(why) => rejected(why, host),
+        TlsError::AlertReceived(_) if tls.files.cert.is_some() => format!(
+            "rejects the client certificate {} ({error}): its trust store needs the authority of this certificate",
+            shown(&tls.files.cert)
+        ),
         TlsError::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::BadCertificate
@@ -233,18 +237,64 @@ fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<St
     })
 }
 
+/// Complaint about a server's certificate, whose name should be `host`.
+fn rejected(why: &CertificateError, host: &str) -> String {
+    let kind = if host.parse::<IpAddr>().is_ok() { "ip" } else { "dns" };
+    let new = format!(
+        "make another one with `keytool -genkeypair -alias zk -keyalg RSA -dname CN={host} -ext san={kind}:{host} \
+         -storetype PKCS12 -keystore keystore.p12`"
+    );
+    match (why, why.to_string().as_str()) {
+        (CertificateError::NotValidForNameContext { presented, .. }, _) => match &of_hosts(presented)[..] {
+            [] => format!("has a certificate without a subject alternative name: {new}"),
+            names @ [first, ..] => format!(
+                "has a certificate for {}, not for `{host}`: connect by a name in it, or add --tls-server-name {first}",
+                listed(names)
+            ),
+        },
+        (CertificateError::NotValidForName, _) => {
+            format!(
+                "has a certificate that is not for `{host}`: connect by a name in it, or name it with --tls-server-name"
+            )
+        }
+        (_, "CaUsedAsEndEntity") => {
+            format!(
+                "uses the certificate of an authority (CA:TRUE) as its own, which TLS does not allow: {new}"
+            )
+        }
+        (_, "UnsupportedCertVersion") => {
+            format!("has a certificate of X.509 version 1, which has no names: {new}")
+        }
+        (why, text) => match wrong_dates(why) {
+            Some(dates) => format!("has a wrong certificate: {dates}"),
+            None => format!("has an unacceptable certificate: {text}"),
+        },
+    }
+}
+
+/// Host names and addresses among a certificate's names, each of which looks like `DnsName("zk1")` or `IpAddress(127.0.0.1)`.
+fn of_hosts(presented: &[String]) -> Vec<&str> {
+    let all = presented.iter().filter_map(|name| {
+        let rest = name.strip_prefix("DnsName(").or_else(|| name.strip_prefix("IpAddress("))?;
+        Some(rest.strip_suffix(')')?.trim_matches('"'))
+    });
+    all.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::path::{Path, PathBuf};
     use std::thread::JoinHandle;
 
+    use rustls::crypto::ring;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use rustls::server::WebPkiClientVerifier;
-    use rustls::{ServerConfig, ServerConnection};
+    use rustls::{RootCertStore, ServerConfig, ServerConnection};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::Access;
+    use crate::{Access, TlsFiles};
 
     #[tokio::test]
     async fn addresses_of_this_host_are_recognised_by_resolution() {
@@ -329,8 +379,8 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/tls").join(name)
     }
 
-    fn trusting(ca: &str) -> TlsFiles {
-        TlsFiles { ca: Some(pem(ca)), cert: None, key: None }
+    fn trusting(ca: &str) -> Tls {
+        Tls::read(&TlsFiles { ca: Some(pem(ca)), ..TlsFiles::default() }, None).unwrap()
     }
 
     /// A TLS server for one connection, with or without client authentication.

@@ -355,10 +355,10 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     if !measures {
         return Ok(());
     }
-    let (place, wants_tls) = (args.place.scenario("plan")?, args.opening.access.wants_tls());
+    let (place, access) = (args.place.scenario("plan")?, &args.opening.access);
     let driven = DrivenLocks::registered();
-    drivers::check_tls(strategies.iter().map(|label| name_in(label)), driven, wants_tls)?;
-    Needs::of(scenario).check(&place, driven, &args.generator, &args.opening.access)
+    drivers::check_access(strategies.iter().map(|label| name_in(label)), driven, access)?;
+    Needs::of(scenario).check(&place, driven, &args.generator, access)
 }
 
 /// The load in the order of a strategy's queue, and the evidence on the strategy.

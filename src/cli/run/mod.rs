@@ -387,7 +387,9 @@ impl RunInProgress {
             self.progress.note("the first trial begins");
         }
         // Each of several workers would see only its own part of the traffic.
-        let counts = environment.rendezvous.is_none() && self.args.generator.counting.counts(self.scenario());
+        // With TLS there is nothing to read.
+        let is_readable = environment.rendezvous.is_none() && environment.target.access.tls.is_none();
+        let counts = is_readable && self.args.generator.counting.counts(self.scenario());
         if counts {
             self.progress.note(COUNTS);
         }

@@ -234,6 +234,9 @@ impl Servers {
             _ if args.access.wants_tls() => {
                 Err(Error::usage("TLS needs an existing ensemble: add --connect"))
             }
+            _ if args.access.sasl.is_some() => {
+                Err(Error::usage("--sasl needs an existing ensemble: add --connect"))
+            }
             EnsembleChoice::Compose(file) => {
                 progress.note(&format!("creating the containers of {}", file.display()));
                 let compose = Compose::create(file).await?;
@@ -408,12 +411,21 @@ impl Needs {
                  them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",
             ));
         }
-        if self.0.contains(&Capability::Proxies) && access.wants_tls() {
+        let reads =
+            |choice: &&FaultChoice| fault::find(&choice.kind).is_some_and(|entry| entry.card.reads_requests);
+        if let Some(choice) = scenario.faults.iter().find(reads).filter(|_| access.wants_tls()) {
+            return Err(Error::usage(format!(
+                "the fault `{}` has to read requests, which TLS encrypts: leave the fault or TLS out",
+                choice.kind
+            )));
+        }
+        if self.0.contains(&Capability::Proxies) && access.wants_kerberos() {
             return Err(Error::usage(
-                "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
+                "Kerberos needs the servers' names, and faults of connections put a proxy in between: leave the faults or \
+                 --sasl gssapi out",
             ));
         }
-        drivers::check_tls(drivers::names(scenario), driven, access.wants_tls())
+        drivers::check_access(drivers::names(scenario), driven, access)
     }
 }
 

@@ -55,6 +55,10 @@ pub enum Error {
     #[error("authentication failed")]
     AuthFailed,
 
+    /// The server wants SASL that the client does not offer, or refuses what it offers.
+    #[error("{0}")]
+    Sasl(SaslFailure),
+
     #[error("session moved")]
     SessionMoved,
 
@@ -104,6 +108,27 @@ pub enum Error {
     Custom(CustomError),
 }
 
+/// Why SASL failed.
+#[non_exhaustive]
+#[derive(Error, Clone, Debug, PartialEq, Eq)]
+pub enum SaslFailure {
+    #[error("server requires authentication")]
+    Required,
+
+    #[error("server has no SASL")]
+    NotOffered,
+
+    #[error("server does not accept SASL mechanism")]
+    Mechanism,
+
+    #[error("server rejects SASL identity")]
+    Identity,
+
+    /// The client can't go on with the server's challenge.
+    #[error("{0}")]
+    Challenge(String),
+}
+
 #[derive(Error, Clone, Debug)]
 pub struct CustomError {
     message: Option<Arc<Cow<'static, str>>>,
@@ -138,7 +163,7 @@ impl Eq for CustomError {}
 
 impl Error {
     pub(crate) fn is_terminated(&self) -> bool {
-        matches!(self, Self::NoHosts | Self::SessionExpired | Self::AuthFailed | Self::ClientClosed)
+        matches!(self, Self::NoHosts | Self::SessionExpired | Self::AuthFailed | Self::Sasl(_) | Self::ClientClosed)
     }
 
     pub(crate) fn has_no_data_change(&self) -> bool {

@@ -45,7 +45,7 @@ mod tls;
 mod util;
 
 pub use self::acl::{Acl, Acls, AuthId, AuthUser, Permission};
-pub use self::error::Error;
+pub use self::error::{Error, SaslFailure};
 pub use self::names::Names;
 pub use self::session::sessions_not_resumed;
 #[cfg(feature = "tls")]

@@ -30,6 +30,8 @@ pub struct FaultCard {
     pub ends: Ends,
     /// Capability of the ensemble or the suite that the fault requires.
     pub needs: Capability,
+    /// Whether the proxy must understand the requests that pass, which it cannot with TLS.
+    pub reads_requests: bool,
     pub least_servers: usize,
     /// Whether no server serves during the fault. Sessions with a shorter timeout may then expire although
     /// the fault does not target them.
@@ -51,6 +53,7 @@ impl FaultCard {
         default_target: "holder",
         ends: Ends::ByItself,
         needs: Capability::Contenders,
+        reads_requests: false,
         least_servers: 1,
         stops_service: false,
         needs_key: None,

@@ -18,6 +18,7 @@ scenario hits every lock. `list` is a request for children with or without a wat
 one.
 Proof: the reply has arrived in the proxy and reports success; the connection is gone.
 Ends by itself, with that one request. If the contender sends none within 30 s, it is not proved.
+With TLS the proxy cannot read requests, so the fault is refused.
 
 A correct lock: after a `create` it must find out whether its node exists, or let it end with its session: a node
 that no contender knows about (an orphan) blocks the queue for as long as the session lives. After a `delete` it
@@ -26,6 +27,7 @@ After a `list` or a `watch` it reads again.",
     refuses: &["all"],
     default_target: "any",
     ends: Ends::ByItself,
+    reads_requests: true,
     params: &[Param { doc: "Which request loses its reply.", ..REQUEST }],
     ..FaultCard::CONNECTIONS
 };

@@ -16,6 +16,7 @@ this one and closes the connection. The session lives on. The kinds are those of
 tell the two faults apart: both are a lost connection.
 Proof: the proxy has kept the request; the connection is gone.
 Ends by itself, with that one request. If the contender sends none within 30 s, it is not proved.
+With TLS the proxy cannot read requests, so the fault is refused.
 
 A correct lock: after a `delete` or a release's `multi` it must send the request again or end its session; otherwise
 its node stays and blocks the queue for as long as the session lives. After a `create` it must not believe that it
@@ -23,6 +24,7 @@ has a node. After a `list` or a `watch` it reads again.",
     refuses: &["all"],
     default_target: "any",
     ends: Ends::ByItself,
+    reads_requests: true,
     params: &[Param { default: "delete", doc: "Which request is lost.", ..REQUEST }],
     ..FaultCard::CONNECTIONS
 };

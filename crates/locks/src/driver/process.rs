@@ -627,6 +627,7 @@ mod tests {
                 connect: connect.clone(),
                 auth: None,
                 tls: None,
+                sasl: None,
                 session_ms: 1,
                 lock: "L".into(),
                 parameters: Parameters::new(),

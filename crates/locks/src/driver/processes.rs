@@ -16,14 +16,14 @@ use tokio::sync::watch;
 use super::DriverCommand;
 use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process};
 use super::protocol::{
-    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
-    session_id,
+    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedSasl, WantedTls,
+    password_bytes, session_id,
 };
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::gate::{Gate, Movement};
-use zklockbench_zk::{Failure, ForeignSession, SessionKey, SessionState, Target, TlsFiles};
+use zklockbench_zk::{Failure, ForeignSession, Sasl, SessionKey, SessionState, Target, Tls};
 
 /// Most distinct failures reported for one trial.
 const WORDS_KEPT: usize = 5;
@@ -236,7 +236,8 @@ impl Processes {
             c: number,
             connect: target.connect_from(contender),
             auth: target.access.digest.as_ref().map(|identity| identity.told().to_owned()),
-            tls: target.access.tls.as_ref().map(|tls| files_of(&tls.files)),
+            tls: target.access.tls.as_ref().map(wanted_tls),
+            sasl: target.access.sasl.as_ref().and_then(wanted_sasl),
             session_ms: clock::millis(session_timeout),
             lock: self.wanted.lock.clone(),
             parameters: self.wanted.parameters.clone(),
@@ -476,13 +477,20 @@ fn done(answer: Answer) -> Result<Done, Failure> {
 }
 
 /// The files as absolute paths, because the driver may work in another directory.
-fn files_of(files: &TlsFiles) -> WantedTls {
+fn wanted_tls(tls: &Tls) -> WantedTls {
+    let files = &tls.files;
     let whole = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
     WantedTls {
         ca: files.ca.as_ref().map(whole).unwrap_or_default(),
         cert: files.cert.as_ref().map(whole),
         key: files.key.as_ref().map(whole),
+        other_names: tls.has_other_names,
     }
+}
+
+fn wanted_sasl(sasl: &Sasl) -> Option<WantedSasl> {
+    let (user, password) = sasl.user()?;
+    Some(WantedSasl { mechanism: "DIGEST-MD5", user: user.to_owned(), password: password.told().to_owned() })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Messages between the suite and a driver: JSON lines, version 1. `docs/testing-your-client.md` is the specification.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use schemars::{JsonSchema, schema_for};
@@ -36,6 +37,9 @@ pub enum Request {
         /// Files for TLS; without them, the connection is not encrypted.
         #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<WantedTls>,
+        /// The identity to prove by SASL.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sasl: Option<WantedSasl>,
         session_ms: u64,
         /// One of the locks of `ready`.
         lock: String,
@@ -80,6 +84,24 @@ pub struct WantedTls {
     pub cert: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
+    /// Whether the hosts in `connect` are not the names in the servers' certificates: check only their authority then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub other_names: bool,
+}
+
+/// Identity for SASL.
+#[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WantedSasl {
+    /// `DIGEST-MD5`.
+    pub mechanism: &'static str,
+    pub user: String,
+    pub password: String,
+}
+
+impl fmt::Debug for WantedSasl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WantedSasl").field("mechanism", &self.mechanism).field("user", &self.user).finish()
+    }
 }
 
 /// As what a contender asks for a lock.
@@ -108,6 +130,9 @@ pub struct Ready {
     /// Whether its connections can be encrypted.
     #[serde(default)]
     pub tls: bool,
+    /// Whether it can authenticate by SASL's DIGEST-MD5.
+    #[serde(default)]
+    pub sasl: bool,
     /// Its locks by name.
     pub locks: BTreeMap<String, Abilities>,
     /// How many contenders one process takes.

@@ -75,14 +75,17 @@ impl SaslInitiator for SaslOptions {
 pub struct SaslSession {
     output: Vec<u8>,
     session: Session,
+    /// Whether the server has sent a challenge.
+    challenged: bool,
     finished: bool,
 }
 
 impl SaslSession {
     fn new(session: Session) -> Result<Self> {
-        let mut session = Self { session, output: Default::default(), finished: false };
+        let mut session = Self { session, output: Default::default(), challenged: false, finished: false };
         if session.session.are_we_first() {
             session.step(Default::default())?;
+            session.challenged = false;
         }
         Ok(session)
     }
@@ -95,10 +98,19 @@ impl SaslSession {
         &self.output
     }
 
+    pub fn is_challenged(&self) -> bool {
+        self.challenged
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
     pub fn step(&mut self, challenge: &[u8]) -> Result<Option<&[u8]>> {
         if self.finished {
             return Err(Error::UnexpectedError(format!("SASL {} session already finished", self.name())));
         }
+        self.challenged = true;
         self.output.clear();
         match self.session.step(Some(challenge), &mut self.output).map_err(Error::other)? {
             State::Running => Ok(Some(&self.output)),

@@ -36,7 +36,7 @@ use self::watch::WatchManager;
 pub use self::watch::{OneshotReceiver, PersistentReceiver, WatchReceiver};
 use crate::deadline::Deadline;
 use crate::endpoint::IterableEndpoints;
-use crate::error::Error;
+use crate::error::{Error, SaslFailure};
 use crate::proto::{ConnectRequest, ConnectResponse, ErrorCode, OpCode, PredefinedXid, ReplyHeader};
 use crate::record;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
@@ -308,7 +308,7 @@ impl Session {
             | Error::Timeout
             | Error::FrameTooLong { .. }
             | Error::Misconduct { .. } => SessionState::Expired,
-            Error::AuthFailed => SessionState::AuthFailed,
+            Error::AuthFailed | Error::Sasl(_) => SessionState::AuthFailed,
             _ => SessionState::Closed,
         };
         self.change_state(state);
@@ -317,7 +317,7 @@ impl Session {
     fn resolve_serve_error(&mut self, err: &Error) {
         let state = match err {
             Error::SessionExpired | Error::SessionMoved => SessionState::Expired,
-            Error::AuthFailed => SessionState::AuthFailed,
+            Error::AuthFailed | Error::Sasl(_) => SessionState::AuthFailed,
             Error::ClientClosed => SessionState::Closed,
             _ => SessionState::Disconnected,
         };
@@ -422,8 +422,13 @@ impl Session {
                     return Err(Error::UnexpectedError("got sasl response while no client sasl session".to_string()));
                 };
                 match record::deserialize::<Option<&[u8]>>(&mut body)? {
+                    // A server without SASL accepts any token, and authenticates no client.
+                    None if !sasl.is_finished() => return Err(Error::Sasl(SaslFailure::NotOffered)),
                     None => depot.complete_sasl(),
-                    Some(challenge) => match sasl.step(challenge)? {
+                    Some(challenge) => match sasl
+                        .step(challenge)
+                        .map_err(|err| Error::Sasl(SaslFailure::Challenge(err.to_string())))?
+                    {
                         None => depot.complete_sasl(),
                         Some(response) => depot.push_sasl(response),
                     },
@@ -447,7 +452,7 @@ impl Session {
         } else if header.err == ErrorCode::AuthFailed as i32
             || header.err == ErrorCode::SessionClosedRequireSaslAuth as i32
         {
-            return Err(Error::AuthFailed);
+            return Err(self.authentication_failure(header.err));
         }
         if header.xid == PredefinedXid::Notification as i32 {
             self.handle_notification(header.zxid, body, depot)?;
@@ -463,6 +468,20 @@ impl Session {
         self.last_zxid = self.last_zxid.max(header.zxid);
         let operation = depot.pop_request(header.xid)?;
         self.handle_session_reply(operation, header.zxid, header.err, body, depot)
+    }
+
+    fn authentication_failure(&self, code: i32) -> Error {
+        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+        if let Some(sasl) = self.sasl_session.as_ref().filter(|sasl| !sasl.is_finished()) {
+            return Error::Sasl(match sasl.is_challenged() {
+                true => SaslFailure::Identity,
+                false => SaslFailure::Mechanism,
+            });
+        }
+        match code == ErrorCode::SessionClosedRequireSaslAuth as i32 {
+            true => Error::Sasl(SaslFailure::Required),
+            false => Error::AuthFailed,
+        }
     }
 
     fn calc_tick_timeout(&self, session_timeout: Duration) -> Duration {

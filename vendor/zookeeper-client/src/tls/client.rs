@@ -8,7 +8,14 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::TlsConnector;
 use tracing::warn;
 
-use super::{NoHostnameVerificationServerCertVerifier, TlsCerts, TlsClientOptions, TlsDynamicCerts, TlsInnerCerts};
+use super::{
+    NoHostnameVerificationServerCertVerifier,
+    ServerNames,
+    TlsCerts,
+    TlsClientOptions,
+    TlsDynamicCerts,
+    TlsInnerCerts,
+};
 use crate::client::Result;
 use crate::error::Error;
 
@@ -90,6 +97,7 @@ impl TlsInnerClient {
 #[derive(Clone)]
 pub(crate) struct TlsClient {
     inner: TlsInnerClient,
+    pub(super) server_names: Option<ServerNames>,
 }
 
 impl TlsClient {
@@ -115,7 +123,7 @@ impl TlsClient {
                 TlsDynamicConnector::new(options).map(TlsInnerClient::Dynamic)?
             },
         };
-        Ok(Self { inner })
+        Ok(Self { inner, server_names: None })
     }
 
     fn create_config(options: TlsClientOptions<TlsCerts>) -> Result<Arc<ClientConfig>> {
@@ -165,7 +173,13 @@ impl TlsClient {
     pub async fn connect(&self, host: &str, port: u16) -> std::io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
-        let domain = ServerName::try_from(host).unwrap().to_owned();
+        let named = self.server_names.as_ref().and_then(|names| names(host, port));
+        let domain = match named {
+            Some(name) => name,
+            None => ServerName::try_from(host)
+                .map_err(|err| std::io::Error::new(std::io::ErrorKind::InvalidInput, err))?
+                .to_owned(),
+        };
         self.inner.connect(domain, stream).await
     }
 }

@@ -3,7 +3,7 @@ use std::sync::{Arc, RwLock};
 use derive_where::derive_where;
 use ignore_result::Ignore;
 use rustls::pki_types::pem::{self, PemObject, SectionKind};
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use rustls::RootCertStore;
 
 use super::TlsClient;
@@ -236,13 +236,19 @@ impl TlsDynamicCerts {
     }
 }
 
+/// Names of servers by host and port; `None` for the host itself.
+pub(crate) type ServerNames = Arc<dyn Fn(&str, u16) -> Option<ServerName<'static>> + Send + Sync>;
+
 /// Options for tls connection.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
+#[derive_where(Debug)]
 pub struct TlsOptions {
     ca: Option<TlsCa>,
     identity: Option<TlsIdentity>,
     certs: Option<TlsCertsOptions>,
     hostname_verification: bool,
+    #[derive_where(skip)]
+    server_names: Option<ServerNames>,
     #[cfg(all(feature = "fips", not(feature = "fips-only")))]
     fips: bool,
 }
@@ -268,6 +274,7 @@ impl TlsOptions {
             identity: None,
             certs: None,
             hostname_verification: true,
+            server_names: None,
             #[cfg(all(feature = "fips", not(feature = "fips-only")))]
             fips: false,
         }
@@ -279,6 +286,15 @@ impl TlsOptions {
     /// This exposes risk to man-in-the-middle attacks.
     pub unsafe fn with_no_hostname_verification(mut self) -> Self {
         self.hostname_verification = false;
+        self
+    }
+
+    /// Specifies names that certificates of servers must have, for addresses other than these names.
+    pub fn with_server_names(
+        mut self,
+        names: impl Fn(&str, u16) -> Option<ServerName<'static>> + Send + Sync + 'static,
+    ) -> Self {
+        self.server_names = Some(Arc::new(names));
         self
     }
 
@@ -358,8 +374,11 @@ impl TlsOptions {
     }
 
     pub(crate) fn into_client(self) -> Result<TlsClient> {
+        let server_names = self.server_names.clone();
         let options = self.into_client_options()?;
-        TlsClient::new(options)
+        let mut client = TlsClient::new(options)?;
+        client.server_names = server_names;
+        Ok(client)
     }
 }
 

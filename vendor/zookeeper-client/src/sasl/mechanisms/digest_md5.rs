@@ -136,7 +136,9 @@ impl<'a> Parser<'a> {
                     self.skip_lws_char(',');
                     return Ok(Some((value, Quoted)));
                 }
-                j = i + 2;
+                // Past the backslash and what it quotes.
+                j += i + 1;
+                j += self.s[j..].chars().next().map_or(1, char::len_utf8);
             }
             return Err(DigestError::new_parse(format!("no quoted value \"{}", self.s)));
         }
@@ -377,7 +379,7 @@ impl DigestSession {
     fn gen_nonce() -> [u8; 32] {
         let r = fastrand::u128(0..u128::MAX);
         let mut buf = [0; 32];
-        write!(buf.as_mut_slice(), "{r:x}").unwrap();
+        write!(buf.as_mut_slice(), "{r:032x}").unwrap();
         buf
     }
 }
@@ -449,6 +451,7 @@ impl Authentication for DigestSession {
                     password: password.as_slice(),
                 };
                 let response = context.client_response();
+                let username = username.replace('\\', r"\\").replace('"', r#"\""#);
                 write!(writer,
                     r#"username="{username}",realm="{realm}",nonce="{nonce}",cnonce="{}",nc=00000001,qop=auth,digest-uri="zookeeper/zk-sasl-md5",response={},charset="utf-8""#,
                     unsafe { std::str::from_utf8_unchecked(cnonce.as_slice()) },

@@ -1,0 +1,197 @@
+//! Credentials for an ensemble.
+
+use std::fmt;
+use std::path::Path;
+
+use zookeeper_client::SaslOptions;
+
+use super::tls::Tls;
+use zklockbench_core::error::Error;
+
+/// A string that no output shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// The secret itself, for a destination that other users cannot read.
+    pub fn told(&self) -> &str {
+        &self.0
+    }
+
+    pub fn drawn() -> Self {
+        Self(format!("zklockbench:{}", uuid::Uuid::new_v4()))
+    }
+
+    /// Reads the first line of a file.
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Error::usage(format!("{}: {error}", file.display())))?;
+        Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
+    }
+}
+
+/// Credentials of the suite for an ensemble.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// `user:password` of digest authentication.
+    pub digest: Option<Secret>,
+    pub sasl: Option<Sasl>,
+    pub tls: Option<Tls>,
+}
+
+impl Access {
+    /// No error shows an identity.
+    pub fn new(digest: Option<Secret>, sasl: Option<Sasl>, tls: Option<Tls>) -> Result<Self, Error> {
+        let is_whole =
+            |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
+        if !digest.as_ref().is_none_or(is_whole) {
+            return Err(Error::usage(
+                "--auth needs USER:PASSWORD (and so does the first line of --auth-file)",
+            ));
+        }
+        Ok(Self { digest, sasl, tls })
+    }
+
+    /// Whether sessions have an identity; created nodes are then restricted to it.
+    pub fn has_identity(&self) -> bool {
+        self.digest.is_some() || self.sasl.is_some()
+    }
+}
+
+/// Identity that sessions prove by SASL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sasl {
+    DigestMd5 {
+        user: String,
+        password: Secret,
+    },
+    /// Kerberos, with the ticket of the user who runs the suite.
+    #[cfg(feature = "gssapi")]
+    Gssapi {
+        /// First part of the servers' principal.
+        service: String,
+    },
+}
+
+impl Sasl {
+    /// `name` is `USER`, `digest-md5:USER`, `gssapi` or `gssapi:SERVICE`. No error shows it, because it may contain a password by
+    /// mistake.
+    pub fn named(
+        name: &str,
+        password: impl FnOnce() -> Result<Option<Secret>, Error>,
+    ) -> Result<Self, Error> {
+        let (mechanism, rest) = name.split_once(':').unwrap_or(("", name));
+        match (mechanism.to_ascii_lowercase().as_str(), rest) {
+            ("gssapi", service) => Self::gssapi(service),
+            ("", "gssapi" | "GSSAPI") => Self::gssapi(""),
+            ("" | "digest-md5", user) if !user.is_empty() && !user.contains(':') => match password()? {
+                Some(password) if !password.0.is_empty() => {
+                    Ok(Self::DigestMd5 { user: user.to_owned(), password })
+                }
+                _ => Err(Error::usage(
+                    "--sasl needs a password: set ZKLOCKBENCH_SASL_PASSWORD, or name a file with --sasl-password-file",
+                )),
+            },
+            _ => Err(Error::usage(
+                "--sasl needs USER, digest-md5:USER, gssapi or gssapi:SERVICE; a password belongs in \
+                 ZKLOCKBENCH_SASL_PASSWORD or in a file (--sasl-password-file)",
+            )),
+        }
+    }
+
+    #[cfg(feature = "gssapi")]
+    fn gssapi(service: &str) -> Result<Self, Error> {
+        let service = if service.is_empty() { "zookeeper" } else { service };
+        Ok(Self::Gssapi { service: service.to_owned() })
+    }
+
+    #[cfg(not(feature = "gssapi"))]
+    fn gssapi(_: &str) -> Result<Self, Error> {
+        Err(Error::usage(
+            "this build has no GSSAPI (Kerberos): install libkrb5-dev and libclang-dev, and build it with \
+             `cargo build --release --features gssapi`",
+        ))
+    }
+
+    /// User and password, for clients that the suite starts; `None` for Kerberos.
+    pub fn user(&self) -> Option<(&str, &Secret)> {
+        match self {
+            Self::DigestMd5 { user, password } => Some((user, password)),
+            #[cfg(feature = "gssapi")]
+            Self::Gssapi { .. } => None,
+        }
+    }
+
+    pub(super) fn options(&self) -> SaslOptions {
+        match self {
+            Self::DigestMd5 { user, password } => {
+                SaslOptions::digest_md5(user.clone(), password.0.clone()).into()
+            }
+            #[cfg(feature = "gssapi")]
+            Self::Gssapi { service } => SaslOptions::gssapi().with_username(service.clone()).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+
+    #[test]
+    fn identity_is_hidden_in_errors_and_debug_output() {
+        let wrong = Access::new(Some(Secret("hunter2".into())), None, None).unwrap_err().to_string();
+        assert!(wrong.starts_with("--auth needs USER:PASSWORD") && !wrong.contains("hunter2"), "{wrong}");
+        assert!(Access::new(Some(Secret(":hunter2".into())), None, None).is_err());
+        let sasl = Sasl::named("bench", || Ok(Some(Secret("hunter2".into())))).unwrap();
+        let access = Access::new(Some(Secret("bench:hunter2".into())), Some(sasl), None).unwrap();
+        let target = Target { connect: "zk:1".into(), access };
+        assert!(!format!("{target:?}").contains("hunter2"), "{target:?}");
+    }
+
+    #[test]
+    fn secret_is_read_from_the_first_line_of_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "bench:hunter2\r\n").unwrap();
+        assert!(Secret::read(file.path()).unwrap() == Secret("bench:hunter2".into()));
+        let missing = Secret::read(Path::new("/no/such/file")).unwrap_err().to_string();
+        assert!(missing.contains("/no/such/file"), "{missing}");
+    }
+
+    #[test]
+    fn sasl_identity_is_a_user_and_optionally_a_mechanism() {
+        let named = |name: &str, password: &str| {
+            Sasl::named(name, || Ok(Some(Secret(password.into())))).map_err(|error| error.to_string())
+        };
+        let bench = Sasl::DigestMd5 { user: "bench".into(), password: Secret("hunter2".into()) };
+        for name in ["bench", "digest-md5:bench", "DIGEST-MD5:bench"] {
+            assert_eq!(named(name, "hunter2"), Ok(bench.clone()), "{name}");
+        }
+        for (name, password, expected) in [
+            ("bench", "", "--sasl needs a password"),
+            ("", "hunter2", "--sasl needs USER"),
+            ("bench:secret", "hunter2", "--sasl needs USER"),
+            ("digest-md5:", "hunter2", "--sasl needs USER"),
+            ("digest-md5:bench:secret", "hunter2", "--sasl needs USER"),
+            ("plain:bench", "hunter2", "--sasl needs USER"),
+        ] {
+            let error = named(name, password).unwrap_err();
+            assert!(error.starts_with(expected) && !error.contains("secret"), "{name}: {error}");
+        }
+        if cfg!(not(feature = "gssapi")) {
+            assert!(named("gssapi", "").unwrap_err().contains("--features gssapi"));
+        }
+    }
+}

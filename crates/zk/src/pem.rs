@@ -1,0 +1,376 @@
+//! PEM files for TLS. Any other format is refused with the command that converts it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{CertificateError, Error as TlsError, InconsistentKeys, RootCertStore};
+
+use zklockbench_core::error::Error;
+use zklockbench_core::units::as_a_word;
+
+/// Longest file that is read: forty times all public authorities.
+const LONGEST: u64 = 8 << 20;
+
+/// Purpose of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Authority,
+    /// The client's own certificate.
+    Certificate,
+    /// Key of the client's certificate.
+    Key,
+}
+
+impl Role {
+    fn option(self) -> &'static str {
+        match self {
+            Self::Authority => "--tls-ca",
+            Self::Certificate => "--tls-cert",
+            Self::Key => "--tls-key",
+        }
+    }
+
+    /// Name of the converted file in a suggested command.
+    fn converted(self) -> &'static str {
+        match self {
+            Self::Authority => "ca.pem",
+            Self::Certificate => "client.pem",
+            Self::Key => "client.key",
+        }
+    }
+}
+
+/// Text of a file that contains what its role needs.
+#[derive(Debug)]
+pub struct Pem {
+    path: PathBuf,
+    role: Role,
+    pub text: String,
+}
+
+impl Pem {
+    /// Reads a file. Line ends of Windows, a byte order mark and text around the sections do not matter.
+    pub fn read(path: &Path, role: Role) -> Result<Self, Error> {
+        let bytes = bytes_of(path).map_err(|why| Error::usage(format!("{}: {why}", path.display())))?;
+        let refused = |why: &str| Err(Error::usage(format!("{} {why}", path.display())));
+        if let Some(format) = Format::of(&bytes) {
+            return refused(&format.advice(path, role));
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.trim_start_matches('\u{feff}').split(['\n', '\r']).map(str::trim);
+        let text = lines.filter(|line| !line.is_empty()).fold(String::new(), |text, line| text + line + "\n");
+        match missing(path, role, &text) {
+            Some(why) => refused(&why),
+            None => Ok(Self { path: path.to_path_buf(), role, text }),
+        }
+    }
+
+    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, Error> {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(self.text.as_bytes()).collect();
+        all.map_err(|error| self.damaged(&error))
+    }
+
+    pub fn private_key(&self) -> Result<PrivateKeyDer<'static>, Error> {
+        PrivateKeyDer::from_pem_slice(self.text.as_bytes()).map_err(|error| self.damaged(&error))
+    }
+
+    fn damaged(&self, error: &PemError) -> Error {
+        self.refused(&format!("it is damaged ({error}); copy it again"))
+    }
+
+    /// The file cannot be used in its role.
+    pub fn refused(&self, why: &str) -> Error {
+        Error::usage(format!("{} cannot be used for {}: {why}", self.path.display(), self.role.option()))
+    }
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    // A pipe, as of `<(…)` in a shell, has no length.
+    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    match bytes.len() as u64 {
+        0 => Err("is empty".into()),
+        length if length > LONGEST => Err(format!("is longer than {} MiB: not a PEM file", LONGEST >> 20)),
+        _ => Ok(bytes),
+    }
+}
+
+/// A format other than PEM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// Java's keystore.
+    Jks,
+    Pkcs12,
+    Pkcs7,
+    DerCertificate,
+    DerKey,
+    /// Text with two bytes for each letter, as some tools of Windows write it.
+    Utf16,
+}
+
+impl Format {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0xfe, 0xed, 0xfe, 0xed, ..] | [0xce, 0xce, 0xce, 0xce, ..] => Some(Self::Jks),
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(Self::Utf16),
+            // A sequence whose length takes several bytes.
+            [0x30, 0x80..=0x84, ..] => Some(Self::in_der(value(bytes))),
+            _ => None,
+        }
+    }
+
+    /// Format of a sequence with these contents.
+    fn in_der(contents: &[u8]) -> Self {
+        match contents {
+            [0x02, 0x01, 0x03, ..] => Self::Pkcs12,
+            [0x02, 0x01, 0x00 | 0x01, ..] => Self::DerKey,
+            [0x06, ..] => Self::Pkcs7,
+            // An encrypted key begins with its algorithm.
+            [0x30, ..] if value(contents).first() == Some(&0x06) => Self::DerKey,
+            _ => Self::DerCertificate,
+        }
+    }
+
+    /// Description of the file, and the command that converts it.
+    fn advice(self, path: &Path, role: Role) -> String {
+        let (option, out) = (role.option(), role.converted());
+        let file = as_a_word(&path.display().to_string());
+        let (what, command) = match (self, role) {
+            (Self::DerKey, Role::Authority | Role::Certificate) => {
+                return format!(
+                    "contains a private key instead of a certificate: {option} needs a certificate"
+                );
+            }
+            (Self::DerCertificate | Self::Pkcs7, Role::Key) => {
+                return format!("contains a certificate instead of a private key: {option} needs the key");
+            }
+            (Self::Jks, Role::Authority) => {
+                ("a Java keystore (JKS)", format!("keytool -list -rfc -keystore {file} > {out}"))
+            }
+            (Self::Jks, _) => (
+                "a Java keystore (JKS)",
+                format!(
+                    "keytool -importkeystore -noprompt -srckeystore {file} -destkeystore client.p12 -deststoretype PKCS12 && \
+                     openssl pkcs12 -in client.p12 {} -out {out}",
+                    of_pkcs12(role)
+                ),
+            ),
+            (Self::Pkcs12, _) => {
+                ("a PKCS#12 store", format!("openssl pkcs12 -in {file} {} -out {out}", of_pkcs12(role)))
+            }
+            (Self::Pkcs7, _) => {
+                ("in PKCS#7", format!("openssl pkcs7 -inform DER -print_certs -in {file} -out {out}"))
+            }
+            (Self::DerCertificate, _) => {
+                ("in DER", format!("openssl x509 -inform DER -in {file} -out {out}"))
+            }
+            (Self::DerKey, _) => ("in DER", format!("openssl pkey -inform DER -in {file} -out {out}")),
+            (Self::Utf16, _) => ("in UTF-16", format!("iconv -f UTF-16 -t UTF-8 {file} > {out}")),
+        };
+        format!("is {what}, and {option} needs PEM: convert it with `{command}`")
+    }
+}
+
+/// Options of `openssl pkcs12` that select what the role needs.
+fn of_pkcs12(role: Role) -> &'static str {
+    match role {
+        Role::Authority => "-nokeys",
+        Role::Certificate => "-clcerts -nokeys",
+        Role::Key => "-nocerts -nodes",
+    }
+}
+
+/// Contents of the DER value at the beginning of these bytes; empty if its length is not there.
+fn value(bytes: &[u8]) -> &[u8] {
+    let length_bytes = match bytes.get(1) {
+        Some(long @ 0x80..) => usize::from(long & 0x7f),
+        _ => 0,
+    };
+    bytes.get(2 + length_bytes..).unwrap_or_default()
+}
+
+/// Why the text has nothing for its role, if it has nothing.
+fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
+    let (option, out) = (role.option(), role.converted());
+    let file = as_a_word(&path.display().to_string());
+    let begin = |line: &str| Some(line.strip_prefix("-----BEGIN ")?.strip_suffix("-----")?.to_owned());
+    let labels: Vec<String> = text.lines().filter_map(begin).collect();
+    let has = |wanted: &str| labels.iter().any(|label| label == wanted);
+    let has_any = |part: &str| labels.iter().any(|label| label.ends_with(part));
+    let is_encrypted = has("ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED");
+    Some(match role {
+        Role::Authority | Role::Certificate if has("CERTIFICATE") => return None,
+        Role::Key if is_encrypted => format!(
+            "is encrypted with a passphrase, and {option} needs a plain key: decrypt it with \
+             `openssl pkey -in {file} -out {out}`"
+        ),
+        Role::Key if ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"].iter().any(|key| has(key)) => {
+            return None;
+        }
+        Role::Key if has("OPENSSH PRIVATE KEY") => {
+            format!("is a key of OpenSSH: convert a copy of it with `ssh-keygen -p -m PKCS8 -f {file}`")
+        }
+        Role::Key if has_any("CERTIFICATE") => {
+            format!("contains a certificate instead of a private key: {option} needs the key")
+        }
+        Role::Authority | Role::Certificate if has_any("PRIVATE KEY") => {
+            format!("contains a private key instead of a certificate: {option} needs a certificate")
+        }
+        Role::Authority | Role::Certificate if has_any("CERTIFICATE REQUEST") => {
+            format!("is a request for a certificate: {option} needs the certificate that an authority signed")
+        }
+        Role::Authority | Role::Certificate if has("PKCS7") => {
+            format!("is in PKCS#7: convert it with `openssl pkcs7 -print_certs -in {file} -out {out}`")
+        }
+        Role::Authority | Role::Certificate if has("TRUSTED CERTIFICATE") || has("X509 CERTIFICATE") => {
+            format!(
+                "has a section that only OpenSSL reads: convert it with `openssl x509 -in {file} -out {out}`"
+            )
+        }
+        _ if labels.is_empty() => {
+            let label = if role == Role::Key { "PRIVATE KEY" } else { "CERTIFICATE" };
+            format!("is not PEM: it has no line `-----BEGIN {label}-----`")
+        }
+        _ => {
+            let what = if role == Role::Key { "private key" } else { "certificate" };
+            format!("has no {what}, but a section `{}`: {option} needs one", labels[0])
+        }
+    })
+}
+
+/// The key does not fit the certificate, or TLS cannot use one of them.
+pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
+    match error {
+        TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            let [cert, key] = [cert, key].map(|pem| as_a_word(&pem.path.display().to_string()));
+            Error::usage(format!(
+                "the key in {key} does not belong to the first certificate in {cert}: compare \
+                 `openssl pkey -in {key} -pubout` and `openssl x509 -in {cert} -noout -pubkey`"
+            ))
+        }
+        TlsError::InvalidCertificate(why) => cert.refused(&why.to_string()),
+        other => key.refused(&format!(
+            "{other}; TLS needs RSA with 2048 bits or more, ECDSA (P-256, P-384) or Ed25519"
+        )),
+    }
+}
+
+/// Refuses a certificate that every server would reject.
+pub fn check_client_certificate(
+    cert: &Pem,
+    chain: &[CertificateDer<'static>],
+    roots: Arc<RootCertStore>,
+) -> Result<(), Error> {
+    let provider = Arc::new(ring::default_provider());
+    let Ok(verifier) = WebPkiClientVerifier::builder_with_provider(roots, provider).build() else {
+        return Ok(());
+    };
+    let Some((own, others)) = chain.split_first() else { return Ok(()) };
+    match verifier.verify_client_cert(own, others, UnixTime::now()) {
+        Err(TlsError::InvalidCertificate(why)) => {
+            wrong_dates(&why).or_else(|| wrong_purpose(&why)).map_or(Ok(()), |why| Err(cert.refused(&why)))
+        }
+        // Which authorities the servers trust is not known here.
+        _ => Ok(()),
+    }
+}
+
+fn wrong_purpose(why: &CertificateError) -> Option<String> {
+    let is_wrong =
+        matches!(why, CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. });
+    is_wrong.then(|| "it is not for clients (extended key usage clientAuth)".to_owned())
+}
+
+/// Complaint about a certificate outside its dates.
+pub fn wrong_dates(why: &CertificateError) -> Option<String> {
+    let date =
+        |time: &UnixTime| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(time.as_secs()));
+    Some(match why {
+        CertificateError::Expired => "it has expired: renew it".to_owned(),
+        CertificateError::ExpiredContext { not_after, .. } => {
+            format!("it expired on {}: renew it", date(not_after))
+        }
+        CertificateError::NotValidYet => "it is not valid yet: check the clock of this host".to_owned(),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            format!("it is not valid before {}: check the clock of this host", date(not_before))
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(contents: &[u8], role: Role) -> String {
+        let file = tempfile::NamedTempFile::with_suffix(".bin").unwrap();
+        std::fs::write(file.path(), contents).unwrap();
+        match Pem::read(file.path(), role) {
+            Ok(pem) => pem.private_key().map(drop).or(pem.certificates().map(drop)).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn files_in_other_formats_are_refused_with_what_to_do() {
+        const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+        const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
+        for (contents, role, expected) in [
+            (&b""[..], Role::Authority, "is empty"),
+            (b"hello\n", Role::Authority, "is not PEM: it has no line `-----BEGIN CERTIFICATE-----`"),
+            (b"0 s:CN = zk1\n", Role::Key, "is not PEM: it has no line `-----BEGIN PRIVATE KEY-----`"),
+            (b"\xff\xfe-\0-\0", Role::Key, "iconv -f UTF-16"),
+            (b"\xfe\xed\xfe\xed\0\0\0\x02", Role::Authority, "keytool -list -rfc -keystore "),
+            (b"\xfe\xed\xfe\xed\0\0\0\x02", Role::Key, "-nocerts -nodes -out client.key"),
+            (b"\x30\x82\x01\x00\x02\x01\x03", Role::Certificate, "-clcerts -nokeys -out client.pem"),
+            (b"\x30\x82\x01\x00\x02\x01\x00", Role::Key, "openssl pkey -inform DER"),
+            (b"\x30\x82\x01\x00\x02\x01\x00", Role::Authority, "a private key instead of a certificate"),
+            (b"\x30\x82\x01\x00\x30\x40\x06\x09", Role::Key, "openssl pkey -inform DER"),
+            (b"\x30\x82\x01\x00\x30\x82\x01\x00\xa0\x03", Role::Authority, "openssl x509 -inform DER"),
+            (b"\x30\x82\x01\x00\x06\x09", Role::Authority, "openssl pkcs7 -inform DER"),
+            (b"\x30\x84", Role::Authority, "in DER"),
+            (CERTIFICATE, Role::Key, "a certificate instead of a private key"),
+            (KEY, Role::Certificate, "a private key instead of a certificate"),
+            (&CERTIFICATE[..34], Role::Certificate, "it is damaged"),
+            (b"-----BEGIN CERTIFICATE REQUEST-----\n", Role::Certificate, "is a request for a certificate"),
+            (b"-----BEGIN OPENSSH PRIVATE KEY-----\n", Role::Key, "ssh-keygen -p -m PKCS8"),
+            (b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n", Role::Key, "decrypt it with `openssl pkey"),
+            (b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n", Role::Key, "decrypt it with"),
+            (b"-----BEGIN DH PARAMETERS-----\n", Role::Key, "but a section `DH PARAMETERS`"),
+        ] {
+            let refusal = refusal(contents, role);
+            assert!(refusal.contains(expected), "{role:?}: {refusal}");
+            assert!(refusal.contains(".bin"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn line_ends_indentation_and_other_text_do_not_matter() {
+        let ca =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/support/tls/ca.pem"));
+        let ca = ca.unwrap();
+        let whole = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            Pem::read(file.path(), Role::Authority).unwrap().certificates().unwrap()
+        };
+        let expected = whole(&ca);
+        assert_eq!(expected.len(), 1);
+        for text in [
+            ca.replace('\n', "\r\n"),
+            ca.replace('\n', "\r"),
+            ca.replace('\n', "\n    "),
+            format!("\u{feff}{ca}"),
+            format!("Alias name: ca\nEntry type: trustedCertEntry\n\n{ca}\n\n*****\n"),
+        ] {
+            assert_eq!(whole(&text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Map;
+import javax.security.auth.login.AppConfigurationEntry;
+import javax.security.auth.login.AppConfigurationEntry.LoginModuleControlFlag;
+import javax.security.auth.login.Configuration;
+
+/** The SASL identity of all clients of this process, without a JAAS file: the password stays in memory. */
+final class Sasl {
+    private Sasl() {}
+
+    /** Takes the identity of an `open`, if it has one. Must be called before the client is made. */
+    static synchronized void identify(JsonNode open) {
+        JsonNode sasl = open.path("sasl");
+        if (sasl.isMissingNode()) return;
+        var login = new AppConfigurationEntry("org.apache.zookeeper.server.auth.DigestLoginModule",
+            LoginModuleControlFlag.REQUIRED,
+            Map.of("username", sasl.path("user").asText(), "password", sasl.path("password").asText()));
+        Configuration.setConfiguration(new Configuration() {
+            @Override
+            public AppConfigurationEntry[] getAppConfigurationEntry(String section) {
+                return section.equals("Client") ? new AppConfigurationEntry[] {login} : null;
+            }
+        });
+    }
+}

@@ -1,0 +1,290 @@
+//! Ensembles that authenticate clients by SASL, or encrypt connections by TLS.
+
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use crate::support::program::{Bench, stderr, walk, went_through};
+use crate::support::secured::{self, Secured, handshakes, tool};
+use crate::support::{ensemble, foreign};
+
+const PASSWORD: &str = "hunter2";
+/// Longest time until a failed start is explained, on a busy host.
+const EXPLAINED_WITHIN: Duration = Duration::from_secs(10);
+
+fn with_password(bench: &Bench, words: &[&str], password: Option<&str>) -> Output {
+    let mut command = bench.command(words);
+    command.envs(password.map(|password| ("ZKLOCKBENCH_SASL_PASSWORD", password)));
+    command.output().unwrap()
+}
+
+fn assert_secret_is_in_no_file_of(directory: &Path) {
+    for file in walk(directory).into_iter().filter(|path| path.is_file()) {
+        let contents = std::fs::read(&file).unwrap();
+        let found = contents.windows(PASSWORD.len()).any(|part| part == PASSWORD.as_bytes());
+        assert!(!found, "the password is in {}", file.display());
+    }
+}
+
+/// Faults of the run, each with whether it was proved, and how.
+fn faults(bench: &Bench) -> Vec<(String, bool, String)> {
+    let stored = bench.stored();
+    let faults = stored.trials.iter().flat_map(|trial| &trial.faults);
+    faults.map(|fault| (fault.label.clone(), fault.proved, fault.proof.clone())).collect()
+}
+
+#[test]
+fn sessions_of_the_suite_and_of_drivers_authenticate_by_sasl() {
+    let bench = Bench::new();
+    let server = secured::with_sasl(&bench.path("server"));
+    let drivers: Vec<String> =
+        [foreign::kazoo(), foreign::curator(&bench.path("cache"))].into_iter().flatten().collect();
+    let locks = ["\"kazoo:Lock\"", "\"curator:InterProcessMutex\""];
+    let driven = locks.iter().filter(|lock| drivers.iter().any(|driver| driver[..5] == lock[1..6]));
+    let strategies: Vec<&str> = ["\"predecessor-watch\""].into_iter().chain(driven.copied()).collect();
+    bench.scenario(&format!(
+        "name = \"x\"\nstrategies = [{}]\ncontenders = 3\nhold = \"5ms\"\nduration = \"3s\"\nwarm_up = \"0s\"\n\
+         repetitions = 1\nsession_timeout = \"4s\"\n\
+         [[fault]]\nkind = \"expire\"\ntarget = \"any\"\nat = \"1s\"\n\
+         [[fault]]\nkind = \"reset\"\ntarget = \"all\"\nat = \"2s\"\n",
+        strategies.join(", ")
+    ));
+    let mut words =
+        vec!["run", "scenario.toml", "--connect", &server.address, "--allow-faults", "--no-progress"];
+    words.extend(["--counting", "never", "--sasl", "bench"]);
+    words.extend(drivers.iter().flat_map(|driver| ["--driver", driver]));
+    let output = with_password(&bench, &words, Some(PASSWORD));
+    went_through(&output);
+    let stored = bench.stored();
+    assert_eq!(stored.trials.len(), strategies.len());
+    for trial in &stored.trials {
+        assert!(trial.measured.acquired() > 10, "{}: {:?}", trial.spec.strategy.name, trial.errors);
+    }
+    assert!(faults(&bench).iter().all(|(_, proved, _)| *proved), "{:?}", faults(&bench));
+    assert_secret_is_in_no_file_of(&bench.path("results"));
+    // And nothing is left, as another command with the password from a file sees.
+    std::fs::write(bench.path("password"), format!("{PASSWORD}\n")).unwrap();
+    let words = [
+        "clean",
+        "--connect",
+        &server.address,
+        "--sasl",
+        "digest-md5:bench",
+        "--sasl-password-file",
+        "password",
+    ];
+    let output = bench.output(&words);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn failed_sasl_names_the_cause_and_the_remedy() {
+    let bench = Bench::new();
+    let server = secured::with_sasl(&bench.path("server"));
+    let without = ensemble::shared();
+    for (connect, sasl, password, code, expected) in [
+        (&*server.address, None, None, 3, "name a SASL user with --sasl, and set ZKLOCKBENCH_SASL_PASSWORD"),
+        (&server.address, Some("bench"), Some("guess"), 3, "reject the user or the password of --sasl"),
+        (&server.address, Some("nobody"), Some(PASSWORD), 3, "reject the user or the password of --sasl"),
+        (without, Some("bench"), Some(PASSWORD), 3, "have no SASL: drop --sasl"),
+        (&server.address, Some("bench"), None, 2, "--sasl needs a password"),
+        (&server.address, Some("bench:hunter2"), None, 2, "a password belongs in ZKLOCKBENCH_SASL_PASSWORD"),
+    ] {
+        let begun = Instant::now();
+        let mut words = vec!["clean", "--connect", connect];
+        words.extend(sasl.iter().flat_map(|name| ["--sasl", name]));
+        let output = with_password(&bench, &words, password);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{sasl:?}: {said}");
+        assert!(said.contains(expected) && !said.contains(PASSWORD), "{sasl:?}: {said}");
+        assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}: {said}", begun.elapsed());
+    }
+}
+
+#[test]
+fn sasl_password_goes_only_to_an_ensemble_of_the_command_line() {
+    let bench = Bench::with(&format!(
+        "name = \"x\"\nstrategies = [\"predecessor-watch\"]\n[ensemble]\nconnect = \"{}\"\n",
+        ensemble::shared()
+    ));
+    let output = with_password(&bench, &["run", "scenario.toml", "--sasl", "bench"], Some(PASSWORD));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the identity of --sasl goes only to"), "{}", stderr(&output));
+}
+
+/// A server's key store for the name zk1.test, the same certificate in a Java trust store, and a client's key store.
+fn make_stores(directory: &Path) {
+    let keytool =
+        "keytool -keyalg RSA -keysize 2048 -validity 365 -storepass changeit -keypass changeit -genkeypair";
+    let line = format!(
+        "{keytool} -alias zk -dname CN=zk1.test -ext san=dns:zk1.test -storetype PKCS12 -keystore server.p12"
+    );
+    tool(directory, &line, "");
+    tool(directory, &format!("{keytool} -alias me -dname CN=me -storetype JKS -keystore client.jks"), "");
+    tool(directory, "openssl pkcs12 -in server.p12 -nokeys -passin pass:changeit -out zk.pem", "");
+    tool(
+        directory,
+        "keytool -importcert -noprompt -alias zk -file zk.pem -storetype JKS -keystore trust.jks -storepass changeit",
+        "",
+    );
+    tool(
+        directory,
+        "keytool -exportcert -rfc -alias me -keystore client.jks -storepass changeit > me.pem",
+        "",
+    );
+}
+
+/// Runs the command between backquotes in a message, with the stores' password.
+fn follow(directory: &Path, said: &str) {
+    let advice = said.split('`').nth(1).unwrap_or_else(|| panic!("no command in: {said}"));
+    let line = advice
+        .replace("-importkeystore ", "-importkeystore -srcstorepass changeit -deststorepass changeit ")
+        .replace("openssl pkcs12 ", "openssl pkcs12 -passin pass:changeit ");
+    tool(directory, &line, "changeit\n");
+}
+
+fn tls_words<'a>(server: &'a Secured, ca: &'a str, cert: &'a str, key: &'a str) -> Vec<&'a str> {
+    vec!["--connect", &server.address, "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key]
+}
+
+#[test]
+fn java_stores_are_refused_with_commands_that_convert_them() {
+    let bench = Bench::new();
+    make_stores(bench.dir.path());
+    let server = secured::with_tls(&bench.path("server"), &bench.path("server.p12"), &bench.path("me.pem"));
+    let refused = |ca, cert, key, file: &str| {
+        let output = bench.output(&[vec!["clean"], tls_words(&server, ca, cert, key)].concat());
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains(&format!("{file} is a")), "{said}");
+        follow(bench.dir.path(), &said);
+    };
+    refused("trust.jks", "client.jks", "client.jks", "trust.jks");
+    refused("ca.pem", "client.jks", "client.jks", "client.jks");
+    refused("ca.pem", "client.pem", "client.p12", "client.p12");
+    // Then the files are right, but the certificate is for another name.
+    let words = tls_words(&server, "ca.pem", "client.pem", "client.key");
+    let begun = Instant::now();
+    let output = bench.output(&[vec!["clean"], words.clone()].concat());
+    let said = stderr(&output);
+    assert!(
+        said.contains("for zk1.test, not for `127.0.0.1`") && said.contains("--tls-server-name zk1.test"),
+        "{said}"
+    );
+    assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}", begun.elapsed());
+    // With that name, a run works, and faults of connections that need not read them are proved.
+    bench.scenario(
+        "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"5ms\"\nduration = \"4s\"\n\
+         warm_up = \"0s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n\
+         [[fault]]\nkind = \"delay\"\nlatency = \"10ms\"\nat = \"500ms\"\nduration = \"500ms\"\n\
+         [[fault]]\nkind = \"reset\"\ntarget = \"all\"\nat = \"1500ms\"\n\
+         [[fault]]\nkind = \"stall\"\ntarget = \"any\"\nat = \"2s\"\nduration = \"300ms\"\n\
+         [[fault]]\nkind = \"refuse\"\ntarget = \"any\"\nat = \"3s\"\nduration = \"300ms\"\n",
+    );
+    let named = [
+        vec!["run", "scenario.toml", "--allow-faults", "--no-progress"],
+        words,
+        vec!["--tls-server-name", "zk1.test"],
+    ];
+    went_through(&bench.output(&named.concat()));
+    let faults = faults(&bench);
+    assert!(faults.len() == 4 && faults.iter().all(|(_, proved, _)| *proved), "{faults:?}");
+}
+
+#[test]
+fn faults_that_read_requests_are_refused_with_tls() {
+    let bench = Bench::with(
+        "name = \"x\"\nstrategies = [\"predecessor-watch\"]\n[[fault]]\nkind = \"drop-reply\"\nat = \"1s\"\n",
+    );
+    let said = bench.refuses("run scenario.toml --connect 127.0.0.1:1 --tls --allow-faults");
+    assert!(said.contains("`drop-reply` has to read requests, which TLS encrypts"), "{said}");
+}
+
+#[test]
+fn client_keys_and_certificates_that_no_server_accepts_are_refused_at_once() {
+    let bench = Bench::new();
+    let here = bench.dir.path();
+    let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me";
+    tool(
+        here,
+        &format!("{new} -keyout mine.key -out mine.pem && {new} -keyout other.key -out other.pem"),
+        "",
+    );
+    tool(here, "openssl pkey -aes256 -in mine.key -passout pass:x -out encrypted.key", "");
+    tool(here, "openssl x509 -in mine.pem -outform DER -out mine.der", "");
+    let keytool =
+        "keytool -genkeypair -keyalg EC -dname CN=me -startdate -3d -validity 1 -storepass changeit";
+    tool(here, &format!("{keytool} -alias me -keystore expired.p12 -storetype PKCS12"), "");
+    tool(here, "openssl pkcs12 -in expired.p12 -nodes -passin pass:changeit -out expired.pem", "");
+    for (ca, cert, key, expected) in [
+        (
+            "mine.der",
+            "mine.pem",
+            "mine.key",
+            "mine.der is in DER, and --tls-ca needs PEM: convert it with `openssl x509",
+        ),
+        ("mine.pem", "mine.pem", "encrypted.key", "encrypted.key is encrypted with a passphrase"),
+        (
+            "mine.pem",
+            "mine.pem",
+            "other.key",
+            "the key in other.key does not belong to the first certificate in mine.pem",
+        ),
+        ("mine.pem", "mine.key", "mine.key", "mine.key contains a private key instead of a certificate"),
+        (
+            "mine.pem",
+            "expired.pem",
+            "expired.pem",
+            "expired.pem cannot be used for --tls-cert: it expired on ",
+        ),
+        ("mine.key", "mine.pem", "mine.key", "mine.key contains a private key instead of a certificate"),
+        ("no.pem", "mine.pem", "mine.key", "no.pem: No such file"),
+    ] {
+        let files = format!("--tls-ca {ca} --tls-cert {cert} --tls-key {key}");
+        let said = bench.refuses(&format!("clean --connect 127.0.0.1:1 {files}"));
+        assert!(said.contains(expected), "{files}: {said}");
+    }
+}
+
+#[test]
+fn server_certificates_that_tls_rejects_are_named_with_the_remedy() {
+    let bench = Bench::new();
+    let here = bench.dir.path();
+    let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=127.0.0.1";
+    let own = "-addext basicConstraints=critical,CA:FALSE";
+    tool(
+        here,
+        &format!("{new} -addext subjectAltName=IP:127.0.0.1 -keyout authority.pem -out - >> authority.pem"),
+        "",
+    );
+    tool(here, &format!("{new} {own} -keyout nameless.pem -out - >> nameless.pem"), "");
+    tool(
+        here,
+        &format!("{new} {own} -addext subjectAltName=DNS:zk1,DNS:zk2 -keyout named.pem -out - >> named.pem"),
+        "",
+    );
+    let keytool =
+        "keytool -genkeypair -keyalg EC -dname CN=zk -startdate -3d -validity 1 -storepass changeit";
+    tool(here, &format!("{keytool} -alias zk -ext san=ip:127.0.0.1 -keystore old.p12 -storetype PKCS12"), "");
+    tool(here, "openssl pkcs12 -in old.p12 -nodes -passin pass:changeit -out expired.pem", "");
+    let explains = |file: &str, expected: &str| {
+        let server = handshakes(here, file);
+        let begun = Instant::now();
+        let output = bench.output(&["clean", "--connect", &server.address, "--tls-ca", file]);
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(3) && said.contains(expected), "{file}: {said}");
+        assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}: {said}", begun.elapsed());
+    };
+    std::thread::scope(|scope| {
+        for (file, expected) in [
+            ("authority.pem", "uses the certificate of an authority (CA:TRUE) as its own"),
+            (
+                "nameless.pem",
+                "has a certificate without a subject alternative name: make another one with `keytool",
+            ),
+            ("named.pem", "has a certificate for zk1 and zk2, not for `127.0.0.1`"),
+            ("expired.pem", "has a wrong certificate: it expired on "),
+        ] {
+            scope.spawn(move || explains(file, expected));
+        }
+    });
+}

@@ -1,0 +1,111 @@
+//! A real server with a configuration of its own: SASL, TLS.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use zklockbench_ensemble::{Installation, Places, spawn_mortal};
+
+use super::foreign::Bounded;
+
+/// Longest time in which a server starts on a busy host.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+pub struct Secured {
+    /// `host:port` for clients.
+    pub address: String,
+    _process: Bounded,
+}
+
+/// A free port at this moment.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Starts a single server that keeps its files in `directory` and serves clients on `port`, and waits until it listens.
+pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> Secured {
+    super::calm::wait();
+    std::fs::create_dir_all(directory.join("data")).unwrap();
+    let text = format!(
+        "tickTime=500\ndataDir={}\nmaxClientCnxns=0\nmaxSessionTimeout=600000\nadmin.enableServer=false\n\
+         preAllocSize=1024\n4lw.commands.whitelist=*\n{config}\n",
+        directory.join("data").display()
+    );
+    std::fs::write(directory.join("zoo.cfg"), text).unwrap();
+    let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
+    let log = std::fs::File::create(directory.join("server.log")).unwrap();
+    let mut command = Command::new(&installation.java);
+    command.args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]).args(properties);
+    command.args(["-cp", &installation.class_path, "org.apache.zookeeper.server.quorum.QuorumPeerMain"]);
+    command.arg(directory.join("zoo.cfg")).current_dir(directory);
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    let process = Bounded(spawn_mortal(command).unwrap());
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let log = || std::fs::read_to_string(directory.join("server.log")).unwrap_or_default();
+        assert!(begun.elapsed() < STARTS_WITHIN, "the server does not listen: {}", log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Secured { address: format!("127.0.0.1:{port}"), _process: process }
+}
+
+/// Starts a server that serves only clients that authenticate by SASL, as `bench` with the password `hunter2`.
+pub fn with_sasl(directory: &Path) -> Secured {
+    let (port, jaas) = (free_port(), directory.join("jaas.conf"));
+    std::fs::create_dir_all(directory).unwrap();
+    std::fs::write(
+        &jaas,
+        "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required user_bench=\"hunter2\";\n};\n",
+    )
+    .unwrap();
+    let config = format!(
+        "clientPort={port}\nclientPortAddress=127.0.0.1\nsessionRequireClientSASLAuth=true\n\
+         authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
+    );
+    start(directory, port, &config, &[&format!("-Djava.security.auth.login.config={}", jaas.display())])
+}
+
+/// Starts a server that serves only clients with a certificate, by TLS. The key store is PKCS#12 with the password `changeit`, the
+/// trust store is PEM.
+pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secured {
+    let port = free_port();
+    let config = format!(
+        "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
+         serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+         ssl.keyStore.location={}\nssl.keyStore.password=changeit\nssl.trustStore.location={}\nssl.clientAuth=need\n",
+        key_store.display(),
+        trust_store.display()
+    );
+    start(directory, port, &config, &[])
+}
+
+/// Runs a line of keytool or openssl in a directory, with these answers to its questions.
+#[track_caller]
+pub fn tool(directory: &Path, line: &str, answers: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(directory).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A tool that asks nothing may have ended.
+    let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&said));
+}
+
+/// A TLS server of openssl that shows the certificate and key of this file.
+pub fn handshakes(directory: &Path, file: &str) -> Secured {
+    let address = format!("127.0.0.1:{}", free_port());
+    let mut command = Command::new("openssl");
+    command.args(["s_server", "-quiet", "-accept", &address, "-cert", file, "-key", file]);
+    // It ends with its input.
+    command.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let process = Bounded(command.spawn().unwrap());
+    let begun = Instant::now();
+    while TcpStream::connect(&address).is_err() {
+        assert!(begun.elapsed() < STARTS_WITHIN, "openssl does not listen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Secured { address, _process: process }
+}
