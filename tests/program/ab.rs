@@ -26,39 +26,6 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 }
 
 #[test]
-fn incomparable_sides_are_refused_before_anything_starts() {
-    let bench = Bench::with(SHORT);
-    let cases: [(&[&str], &str); 12] = [
-        (&["--a", "hold"], "--a hold: not understood; write --a KEY=VALUE"),
-        (&["--b", "hodl=5ms"], "hold"),
-        (&["--b", "hold=5 parsecs"], "parsecs"),
-        (&["--b", "strategies=[\"baton\", \"polling\"]"], "A has 1 strategy and B 2 strategies"),
-        (&["--a", "repetitions=3"], "--blocks"),
-        (&["--until", "0%"], "--until"),
-        (&["--blocks", "0"], "--blocks"),
-        (&["--until", "3%", "--blocks", "20", "--blocks-at-most", "10"], "raise it, or lower"),
-        (&["--figure", "wiat.p99"], "did you mean `wait`?"),
-        (&["--b-program", "/nowhere/zklockbench"], "--b-program /nowhere/zklockbench: cannot be started"),
-        (&["--b-program", "/bin/echo"], "it is not zklockbench"),
-        (&["--b-connect", "zk1:1", "--b-zookeeper-home", "/opt"], "cannot be used with"),
-    ];
-    for (words, told) in cases {
-        let output = bench.output(&[&["ab", "scenario.toml"], words].concat());
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains(told), "{words:?}: {said}");
-    }
-    // Given a scenario that breaks servers
-    let breaking = format!(
-        "{SHORT}[[fault]]\nkind = \"pause\"\ntarget = \"leader\"\nat = \"100ms\"\nduration = \"100ms\"\n"
-    );
-    std::fs::write(bench.path("breaking.toml"), breaking).unwrap();
-    let said = bench.refuses("ab breaking.toml --set ensemble.servers=3 --b hold=3ms");
-    assert!(said.contains("breaks servers, which all blocks share"), "{said}");
-    assert!(bench.results().is_empty());
-}
-
-#[test]
 fn two_blocks_are_measured_stored_and_inconclusive() {
     // Given sides of which one takes ten times as long
     let bench = Bench::with(SHORT);

@@ -74,22 +74,6 @@ fn an_interrupted_calibration_leaves_no_node_and_no_result() {
     assert_eq!(std::fs::read_dir(bench.path("results")).unwrap().count(), 0);
 }
 
-#[test]
-fn conflicting_options_are_refused_before_anything_starts() {
-    let bench = Bench::new();
-    for (wrong, told) in [
-        (["--servers", "4"], "4"),
-        (["--connect", "zk1:port"], "zk1:port"),
-        (["--budget", "10"], "no unit"),
-        (["--budget", "2h"], "1s to 1h"),
-    ] {
-        let output = bench.output(&["calibrate", wrong[0], wrong[1]]);
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(told), "{wrong:?}: {}", stderr(&output));
-    }
-    assert!(bench.results().is_empty());
-}
-
 const CONTENDED: &str = "name = \"floored\"
 strategies = [\"predecessor-watch\"]
 contenders = [1, 3]

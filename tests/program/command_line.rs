@@ -56,32 +56,6 @@ fn arguments_that_are_not_utf_8_are_usage_errors_in_every_command() {
 }
 
 #[test]
-fn validate_reads_the_files_named_by_its_options() {
-    let bench = Bench::with("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n");
-    let connect = "validate scenario.toml --connect zk1:2181,zk2:2181";
-    for (hosts, complaint) in [
-        (None, "hosts.toml: "),
-        (Some("[hosts.server-3]\n"), "is no server"),
-        (Some("[hosts.server-1]\nkill = \"true\"\n"), "has `kill` and no `start`"),
-        (Some("hosts = 1\n"), "hosts.toml: "),
-    ] {
-        hosts.into_iter().for_each(|text| std::fs::write(bench.path("hosts.toml"), text).unwrap());
-        let said = bench.refuses(&format!("{connect} --hosts hosts.toml"));
-        assert!(said.contains(complaint), "{said}");
-    }
-    std::fs::write(bench.path("hosts.toml"), "[hosts.server-1]\nkill = \"true\"\nstart = \"true\"\n")
-        .unwrap();
-    bench.shows(&format!("{connect} --hosts hosts.toml"));
-    let said = bench.refuses("validate scenario.toml --compose compose.yaml");
-    assert!(said.contains("compose.yaml: there is no such Compose file"), "{said}");
-    std::fs::write(bench.path("compose.yaml"), "services: [nonsense\n").unwrap();
-    let output = bench.typed("validate scenario.toml --compose compose.yaml").output().unwrap();
-    let said = stderr(&output);
-    let is_refused = output.status.code() == Some(2) && said.contains("compose.yaml: ");
-    assert!(is_refused || said.contains("cannot be checked"), "{said}");
-}
-
-#[test]
 fn every_command_has_a_manual_page_and_all_can_be_written_at_once() {
     let bench = Bench::new();
     assert!(bench.shows("man run").contains("\\-\\-contenders"));
@@ -99,19 +73,6 @@ fn colours_follow_the_option_and_the_version_names_its_commit() {
     assert_eq!(["always", "never", "auto"].map(coloured), [true, false, false]);
     let version = bench.shows("--version");
     assert!(version.starts_with(concat!("zklockbench ", env!("CARGO_PKG_VERSION"))), "{version}");
-}
-
-#[test]
-fn every_mistake_in_a_scenario_is_reported_with_position_and_nearest_name() {
-    let bench = Bench::with(BROKEN);
-    for command in ["validate", "run"] {
-        let said = bench.refuses(&format!("{command} scenario.toml"));
-        for line in 2..=5 {
-            assert!(said.contains(&format!("scenario.toml:{line}:")), "line {line} is missing in:\n{said}");
-        }
-        assert!(said.contains("polling") && said.contains("hold"), "{said}");
-    }
-    assert!(bench.results().is_empty());
 }
 
 #[test]
@@ -145,24 +106,6 @@ fn a_scenario_that_is_not_utf_8_is_refused_with_the_position_of_its_first_bad_by
 
 /// The least that a scenario says.
 const LEAST: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n";
-
-#[test]
-fn a_mistake_on_the_command_line_is_reported_with_a_suggestion() {
-    let bench = Bench::with(LEAST);
-    let cases: [(&str, &[&str]); 7] = [
-        ("validate scenario.toml --contenders 0", &["command line:1:1", "--contenders [0]"]),
-        ("man rum", &["did you mean `run`?"]),
-        ("strategies poling", &["did you mean `polling`"]),
-        ("faults kil", &["did you mean `kill`"]),
-        ("run nowhere.toml", &["nowhere.toml"]),
-        ("run x.toml --fast", &["--fast"]),
-        ("validate quick --set ensemble.servers=[1,3,5]", &["write one of 1, 3, 5, without brackets"]),
-    ];
-    for (typed, parts) in cases {
-        let said = bench.refuses(typed);
-        assert!(parts.iter().all(|part| said.contains(part)), "{typed}: {said}");
-    }
-}
 
 #[test]
 fn a_plan_shows_every_trial_and_its_duration() {
@@ -209,23 +152,6 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     let said = bench.refuses("run scenario.toml");
     assert!(said.contains("trace.csv line 4: its time is before"), "{said}");
     assert!(said.contains("scenario.toml:6:"), "{said}");
-}
-
-#[test]
-fn impossible_paths_are_usage_errors_that_name_the_option() {
-    let bench = Bench::with(LEAST);
-    for (option, place) in [("--out", "scenario.toml"), ("--data-dir", "nowhere/deep")] {
-        let said = bench.refuses(&format!("run scenario.toml {option} {place}"));
-        assert!(said.contains(option) && said.contains(place), "{said}");
-        assert!(!said.contains("os error"), "{said}");
-    }
-    assert!(!bench.path("nowhere").exists() && bench.results().is_empty());
-}
-
-#[test]
-fn a_wrong_identity_is_not_printed() {
-    let said = Bench::new().refuses("clean --connect 127.0.0.1:1 --auth hunter2");
-    assert!(said.contains("--auth needs USER:PASSWORD") && !said.contains("hunter2"), "{said}");
 }
 
 /// A list for people: no line wider than a terminal of 80 columns, and a row for each name.
@@ -276,13 +202,11 @@ fn a_scenario_may_come_from_standard_input() {
 }
 
 #[test]
-fn an_option_without_effect_is_noted_and_an_invalid_file_is_reported_once() {
+fn an_option_without_effect_is_noted() {
     let bench = Bench::new();
     let (_, said) = bench.ends(0, "validate quick --set 'strategies=[\"curator-mutex\", \"baton\"]'");
     assert!(said.contains("note: `poll_interval` of quick is ignored"), "{said}");
     bench.shows("validate three-strategies --duration 5s --set hold=30ms");
-    let said = bench.refuses(concat!("validate '", env!("CARGO_MANIFEST_DIR"), "/README.md'"));
-    assert!(said.contains("this is not a scenario") && said.contains("1 mistake;"), "{said}");
 }
 
 #[test]
@@ -297,17 +221,6 @@ fn every_fault_has_one_line_and_a_description_as_text_and_json() {
     for part in ["Source: Jepsen", "Servers: at least 3", "Parameter shape (minority or majority or"] {
         assert!(one.contains(part), "{part} is missing in:\n{one}");
     }
-}
-
-#[test]
-fn a_foreign_ensemble_is_never_disturbed_unasked() {
-    let bench = Bench::new();
-    let fault = "[[fault]]\nkind = \"reset\"\nat = \"1s\"\n";
-    bench.scenario(&(LEAST.replace("\"1s\"", "\"5s\"") + fault));
-    let said = bench.refuses("run scenario.toml --connect 127.0.0.1:1");
-    assert!(said.contains("--allow-faults"), "{said}");
-    assert!(bench.results().is_empty());
-    bench.shows("validate scenario.toml --set fault=[]");
 }
 
 #[test]

@@ -25,17 +25,7 @@ const ONE_SERVER: &str = "contenders = 5\nhold = \"3ms\"\nduration = \"2s\"\nwar
 
 const NOT_COUNTED: [&str; 2] = ["--counting", "never"];
 
-/// A driver that grants whatever it is asked for.
-const LIAR: &str = r#"
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["t"] == "hello":
-        told = {"t": "ready", "v": 1, "driver": "liar", "locks": {"Lock": {"timeout": "none", "cancel": "none"}}}
-    else:
-        told = {"id": asked["id"], "ok": {"session": hex(asked.get("c", 0) + 1)}}
-    print(json.dumps(told), flush=True)
-"#;
+const LIAR: &str = include_str!("../data/drivers/liar.py");
 
 /// The driver that drivers/README.md shows.
 pub fn documented() -> String {
@@ -220,22 +210,7 @@ fn a_queue_lock_in_a_shell_script_holds_even_when_a_holder_loses_its_session() {
     assert!(bench.stored().trials[0].longest_recovery_us().is_some(), "{}", stderr(&output));
 }
 
-/// Its sessions last 20 s, and it answers its third release after 17 s, as a client does whose server has dropped the request.
-const SLOW_TO_NOTICE: &str = r#"
-import json, sys, threading
-releases = 0
-for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["t"] == "hello":
-        told = {"t": "ready", "v": 1, "driver": "slow", "locks": {"Lock": {"timeout": "none", "cancel": "none"}}}
-    else:
-        told = {"id": asked["id"], "ok": {"session": hex(asked.get("c", 0) + 1), "session_ms": 20000}}
-    releases += asked["t"] == "release"
-    if asked["t"] == "release" and releases == 3:
-        threading.Timer(17, print, [json.dumps(told)], {"flush": True}).start()
-    else:
-        print(json.dumps(told), flush=True)
-"#;
+const SLOW_TO_NOTICE: &str = include_str!("../data/drivers/slow_to_notice.py");
 
 #[test]
 #[ignore = "long: it waits for a reply for 17 s"]
@@ -344,40 +319,7 @@ fn a_driver_that_grants_without_a_lock_is_violated() {
     assert!(bench.stored().trials[0].is_violated());
 }
 
-/// A driver whose acquires leave their nodes behind when they time out. The tenth release of its first contender deletes nothing.
-const LEAVES_NODES: &str = r#"
-import sys
-sys.path.insert(0, "DRIVERS/python")
-import contenders
-from kazoo.client import KazooClient
-
-READY = {"driver": "leaves nodes", "locks": {"Lock": {"timeout": "emulated", "cancel": "emulated"}}}
-
-class LeavesNodes(contenders.Contender):
-    def open(self, request):
-        self.releases = 0
-        auth = [("digest", request["auth"])] if "auth" in request else None
-        self.client = KazooClient(request["connect"], timeout=request["session_ms"] / 1000, auth_data=auth)
-        self.client.start()
-        session, password = self.client.client_id
-        return {"session": hex(session & (1 << 64) - 1), "password": password.hex()}
-
-    def acquire(self, on, deadline):
-        self.node = self.client.create(f"{on}/n-", ephemeral=True, sequence=True)
-        while min(self.client.get_children(on)) != self.node.rsplit("/", 1)[1]:
-            self.pause(0.005, deadline)
-        return {}
-
-    def release(self, on):
-        self.releases += 1
-        if self.number != 0 or self.releases != 10:
-            self.client.delete(self.node)
-
-    def close(self):
-        self.client.stop()
-
-contenders.serve(READY, LeavesNodes)
-"#;
+const LEAVES_NODES: &str = include_str!("../data/drivers/leaves_nodes.py");
 
 #[test]
 fn a_lock_that_serves_no_contender_is_stuck_although_acquires_time_out() {
@@ -520,40 +462,7 @@ fn a_driver_killed_by_a_fault_has_not_failed() {
     held_unless_the_host_was_busy(&output, &trials);
 }
 
-/// A lock that has nothing to do with ZooKeeper: a file's, which the kernel frees when its process ends.
-const FILES: &str = r#"
-import fcntl, json, os, queue, sys, threading
-output = threading.Lock()
-
-def say(message):
-    with output:
-        print(json.dumps(message), flush=True)
-
-def contender(requests):
-    held = None
-    while True:
-        request = requests.get()
-        if request["t"] == "acquire":
-            held = os.open(os.path.join(sys.argv[1], request["on"].replace("/", "_")), os.O_CREAT | os.O_RDWR)
-            fcntl.flock(held, fcntl.LOCK_EX)
-        elif request["t"] == "release":
-            os.close(held)
-        say({"id": request["id"], "ok": {}})
-
-contenders = {}
-for line in sys.stdin:
-    request = json.loads(line)
-    if request["t"] == "hello":
-        lock = {"timeout": "none", "cancel": "none"}
-        say({"t": "ready", "v": 1, "driver": "files 1", "system": "files", "locks": {"Flock": lock}})
-    elif request["t"] == "echo":
-        say({"id": request["id"], "ok": {}})
-    else:
-        if request["t"] == "open":
-            contenders[request["c"]] = queue.Queue()
-            threading.Thread(target=contender, args=(contenders[request["c"]],), daemon=True).start()
-        contenders[request["c"]].put(request)
-"#;
+const FILES: &str = include_str!("../data/drivers/files.py");
 
 #[test]
 fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() {
@@ -695,32 +604,7 @@ fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
     assert!(stderr(&refused).contains("`many` is no number of processes"), "{}", stderr(&refused));
 }
 
-/// Takes encrypted connections and passes on what comes by them: host, port, certificate, key.
-const ENCRYPTS: &str = r#"
-import asyncio, ssl, sys
-
-async def pump(reader, writer):
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    writer.close()
-
-async def serve(reader, writer):
-    from_server, to_server = await asyncio.open_connection(sys.argv[1], int(sys.argv[2]))
-    await asyncio.gather(pump(reader, to_server), pump(from_server, writer))
-
-async def main():
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(sys.argv[3], sys.argv[4])
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-asyncio.run(main())
-"#;
+const ENCRYPTS: &str = include_str!("../data/drivers/encrypts.py");
 
 #[test]
 #[ignore = "long: servers and virtual machines started again and again"]

@@ -141,14 +141,6 @@ fn an_unreachable_ensemble_is_reported_at_once() {
 }
 
 #[test]
-fn a_wrong_connect_string_is_a_usage_error() {
-    let bench = Bench::new();
-    let output = run(&bench, "zk1:port", &[]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("port"), "{}", stderr(&output));
-}
-
-#[test]
 fn an_impossible_connect_string_ends_the_program_at_once() {
     let bench = Bench::new();
     // As long as one argument may be

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::program::{Answers, Bench, stderr};
+use crate::support::program::{Bench, stderr};
 
 fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
     let words = [&["explore", "--json", "--data-dir", "data"], words].concat();

@@ -115,19 +115,3 @@ fn a_pipeline_passes_with_a_warning_without_a_comparable_baseline() {
         assert!(said.contains("a slower one against"), "{said}");
     }
 }
-
-#[test]
-fn an_impossible_gate_is_reported_before_anything_starts() {
-    let bench = Bench::new();
-    for (more, said) in [
-        (vec!["--gate", "wait.p99 < 50"], "--gate:1:12"),
-        (vec!["--gate", "wait.p99 of baton < 50ms"], "the scenario has no strategy `baton`"),
-        (vec!["--gate", "wait.p99 not regressed by 5% against baseline"], "needs a baseline"),
-        (vec!["--baseline", "absent"], "there is no baseline store at absent"),
-    ] {
-        let refused = run(&bench, &more);
-        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
-        assert!(!bench.path("results").exists());
-    }
-}

@@ -1,16 +1,15 @@
 //! `zklockbench check` from outside, and histories written as a run writes them.
 
+use crate::support::answered::answered;
 use crate::support::depth;
 use crate::support::records;
 use crate::support::run_dirs;
 use crate::support::story;
 use std::cmp::Reverse;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use crate::support::program::{Bench, stderr, stdout};
-use serde_json::Value;
 use zklockbench_record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What};
 use zklockbench_results::history::{HistoryReader, HistoryWriter};
 
@@ -24,190 +23,68 @@ const HELD: &str = "mutex complete
     30 w1/2 release invoke
     31 w1/2 release ok deleted_zxid=4";
 
-impl Bench {
-    fn history(&self, story: &str) -> PathBuf {
-        let path = self.path("history.jsonl");
-        std::fs::write(&path, story::lines(story)).unwrap();
-        path
-    }
+/// The evidence asked for here: these histories are too short for the default.
+const LITTLE: &str = "--evidence 0.5@100%";
 
-    fn check(&self, path: &std::path::Path, options: &[&str]) -> (Option<i32>, String, String) {
-        // These histories are too short for the default.
-        let typed = ["check", path.to_str().unwrap(), "--evidence", "0.5@100%"];
-        let output = self.output(&[&typed[..], options].concat());
-        (output.status.code(), stdout(&output), stderr(&output))
-    }
+const CHECKS: &str = include_str!("snapshots/program__history_check__checks.snap");
+
+/// The answer to a history, told as a story, and to the options for it after a `$`.
+fn checked(case: &str) -> String {
+    let (history, options) = case.split_once("$ check").unwrap();
+    let bench = Bench::new();
+    std::fs::write(bench.path("history.jsonl"), story::lines(history)).unwrap();
+    bench.told(&bench.typed(&format!("check history.jsonl {}", options.trim())).output().unwrap())
 }
 
 #[test]
-fn a_held_history_exits_with_0_and_names_its_lock() {
-    let bench = Bench::new();
-    let (code, out, err) = bench.check(&bench.history(HELD), &["--all"]);
-    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
-    assert!(out.contains("8 events of 2 contenders on 1 clock"), "{out}");
-    assert!(out.starts_with("verdict: held\n"), "{out}");
-    let row = out.lines().find(|line| line.starts_with("lock ") && line.contains("mutex")).unwrap();
-    let row: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(row, ["lock", "mutex", "2", "1", "0", "0", "0", "-", "0", "-", "-", "0"]);
-}
-
-#[test]
-fn a_history_of_two_acquisitions_is_unknown_unless_less_evidence_is_asked_for() {
-    let bench = Bench::new();
-    let history = bench.history(HELD);
-    let output = bench.output(&["check", history.to_str().unwrap()]);
-    let out = stdout(&output);
-    assert_eq!(output.status.code(), Some(4), "{out}");
-    assert!(out.contains("1 of 2 acquisitions checked, 0.99@100% needs 5"), "{out}");
-    assert!(
-        out.contains("a lock that errs at every acquisition would have been caught with probability 0.63")
-    );
+fn each_history_is_checked_as_recorded() {
+    insta::assert_snapshot!("checks", answered(CHECKS, checked));
 }
 
 #[test]
 fn the_verdict_on_a_history_has_a_page() {
     let bench = Bench::new();
-    let page = bench.path("page.html");
-    let (code, out, err) = bench.check(&bench.history(HELD), &["--html", page.to_str().unwrap()]);
-    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
-    let page = std::fs::read_to_string(page).unwrap();
+    std::fs::write(bench.path("history.jsonl"), story::lines(HELD)).unwrap();
+    bench.ends(0, &format!("check history.jsonl {LITTLE} --html page.html"));
+    let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
     assert!(page.contains("<strong>Verdict</strong> held</li>"), "{page}");
     assert!(page.contains("What was seen of each lock"), "{page}");
     assert!(page.contains("longest together") && page.contains(">mutex<"), "{page}");
 }
 
 #[test]
-fn a_violated_history_exits_with_1_and_shows_the_lines_of_the_two_holders_alone() {
-    let bench = Bench::new();
-    let early = HELD.replace("22 w1/2 acquire ok", "12 w1/2 acquire ok");
-    let mut events: Vec<&str> = early.lines().collect();
-    let entry = events.remove(6);
-    events.insert(4, entry);
-    let (code, out, _) = bench.check(&bench.history(&events.join("\n")), &[]);
-    assert_eq!(code, Some(1), "{out}");
-    assert!(
-        out.contains("violation, lock: contender 2 of `w1` entered at 12 µs while contender 1 of `w1`"),
-        "{out}"
-    );
-    let excerpt = out.split("violation, lock").nth(1).unwrap().split("\n\n").next().unwrap();
-    let lines: Vec<&str> =
-        excerpt.lines().filter_map(|line| line.trim().strip_prefix("line ")?.split(':').next()).collect();
-    assert_eq!(lines, ["3", "5", "6"], "{out}");
-    assert!(
-        out.contains(
-            "verdict: violated\n  lock: entries while another was inside whose session was alive: 1"
+fn runs_are_judged_again_by_their_trials_and_histories() {
+    let violated =
+        HELD.replace("20 w1/1 release invoke", "13 w1/2 acquire ok token=2 zxid=3\n20 w1/1 release invoke");
+    let violated = violated.replace("22 w1/2 acquire ok token=2 zxid=3", "");
+    let [sound, mut alone, mut zombies] = [(); 3].map(|()| records::trial(0));
+    alone.spec.contenders = 1;
+    zombies.excused.zombies = 147;
+    let mut said = String::new();
+    for (what, trials, history) in [
+        ("sound", vec![sound.clone()], None),
+        ("with a violation", vec![sound.clone(), records::trial_with_a_violation(1)], None),
+        ("with zombies", vec![zombies], None),
+        ("recorded as held, though it has one contender only", vec![alone], None),
+        ("recorded as held, and so its history", vec![sound.clone()], Some(HELD)),
+        (
+            "recorded as held, with digests that say so, beside a violated history",
+            vec![sound],
+            Some(&*violated),
         ),
-        "{out}"
-    );
-}
-
-#[test]
-fn zombies_violate_when_the_check_is_strict() {
-    let bench = Bench::new();
-    let zombie = HELD
-        .replace("20 w1/1 release invoke", "12 w1/1 session suspended\n13 w1/2 acquire ok token=2 zxid=2");
-    let zombie = zombie.replace("21 w1/1 release ok deleted_zxid=3", "20 w1/1 release invoke");
-    let zombie = zombie.replace("22 w1/2 acquire ok token=2 zxid=3", "21 w1/1 release fail state=expired");
-    let path = bench.history(&zombie);
-    assert_eq!(bench.check(&path, &[]).0, Some(0), "{:?}", bench.check(&path, &[]));
-    let (code, out, _) = bench.check(&path, &["--strict"]);
-    assert_eq!(code, Some(1), "{out}");
-    assert!(out.contains("lock: entries while a zombie was inside: 1"), "{out}");
-}
-
-#[test]
-fn a_contradictory_history_exits_with_2_and_names_the_line() {
-    let bench = Bench::new();
-    let path = bench.history(&format!("{HELD}\n40 w1/1 release invoke"));
-    let (code, out, err) = bench.check(&path, &["--json"]);
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &told["error"]["kind"], &told["verdict"]), (Some(2), &"usage".into(), &Value::Null));
-    assert!(
-        err.contains("history.jsonl:10: contender 1 of `w1`, lock `lock`: release is called by"),
-        "{err}"
-    );
-    let (code, _, err) = bench.check(&bench.path("nowhere.jsonl"), &[]);
-    assert_eq!(code, Some(2));
-    assert!(err.contains("there is no file") && err.contains("nowhere.jsonl"), "{err}");
-}
-
-#[test]
-fn json_output_equals_the_text() {
-    let bench = Bench::new();
-    let (code, out, _) =
-        bench.check(&bench.history(&HELD.replace("token=2 zxid=3", "token=2 zxid=2")), &["--json"]);
-    let judged: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &judged["verdict"], &judged["exit_code"]), (Some(1), &"violated".into(), &1.into()));
-    assert_eq!(judged["locks"][0]["order"]["too_early"], 1, "{out}");
-    let lines = judged["findings"][0]["lines"].as_array().unwrap();
-    let numbers: Vec<&Value> = lines.iter().map(|line| &line["line"]).collect();
-    assert_eq!(numbers, [3, 6, 7], "{out}");
-    let shown: Value = serde_json::from_str(lines[1]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(shown["deleted_zxid"], 3);
-}
-
-#[test]
-fn the_trials_of_a_run_are_rejudged() {
-    let bench = Bench::new();
-    let sound = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
-    let (code, out, _) = bench.check(&sound, &[]);
-    assert_eq!(code, Some(0), "{out}");
-    assert!(out.contains("trials: 1; held 1, violated 0, unknown 0"), "{out}");
-    let broken =
-        run_dirs::publish(bench.dir.path(), &[records::trial(0), records::trial_with_a_violation(1)]);
-    let (code, out, _) = bench.check(&broken, &["--json"]);
-    let judged: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &judged["trials"][1]["verdict"]), (Some(1), &"violated".into()), "{out}");
-    assert_eq!(judged["changed"], serde_json::json!([]), "{out}");
-}
-
-#[test]
-fn a_verdict_contradicted_by_its_evidence_is_an_error() {
-    let bench = Bench::new();
-    // Given a trial that was recorded as held, though it has one contender only
-    let mut trial = records::trial(0);
-    trial.spec.contenders = 1;
-    let (code, out, err) = bench.check(&run_dirs::publish(bench.dir.path(), &[trial]), &[]);
-    assert_eq!(code, Some(2), "{out}");
-    assert!(out.contains("1 contender): recorded as held, now unknown"), "{out}");
-    assert!(err.contains("the recorded verdicts do not follow from the recorded facts"), "{err}");
-}
-
-#[test]
-fn a_run_whose_record_was_changed_is_violated_by_its_history() {
-    let bench = Bench::new();
-    // Given a run that was recorded as held, with digests that say so, beside a history that shows a violation
-    let run = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
-    let early = HELD
-        .replace("22 w1/2 acquire ok token=2 zxid=3", "")
-        .replace("20 w1/1 release invoke", "13 w1/2 acquire ok token=2 zxid=3\n20 w1/1 release invoke");
-    let history = run.join("trials/000.history.jsonl");
-    std::fs::write(&history, story::lines(&early)).unwrap();
-    let (code, out, err) = bench.check(&run, &[]);
-    assert_eq!(code, Some(1), "{out}{err}");
-    assert!(out.starts_with("verdict: violated\n"), "{out}");
-    assert!(out.contains("its history shows 1 violation, its record none"), "{out}");
-    let (_, out, _) = bench.check(&run, &["--json"]);
-    let judged: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(
-        (&judged["verdict"], judged["histories_differ"].as_array().unwrap().len()),
-        (&"violated".into(), 1)
-    );
-    // And beside one that shows none, it is held
-    std::fs::write(&history, story::lines(HELD)).unwrap();
-    assert_eq!(bench.check(&run, &[]).0, Some(0));
-}
-
-#[test]
-fn zombies_violate_a_strict_check_of_a_run() {
-    let bench = Bench::new();
-    let mut trial = records::trial(0);
-    trial.excused.zombies = 147;
-    let run = run_dirs::publish(bench.dir.path(), &[trial]);
-    assert_eq!(bench.check(&run, &[]).0, Some(0));
-    let (code, out, _) = bench.check(&run, &["--strict"]);
-    assert_eq!(code, Some(1), "{out}");
-    assert!(out.contains("147 entries while a holder without a live session was inside"), "{out}");
+    ] {
+        let bench = Bench::new();
+        let run = run_dirs::publish(bench.dir.path(), &trials);
+        if let Some(history) = history {
+            std::fs::write(run.join("trials/000.history.jsonl"), story::lines(history)).unwrap();
+        }
+        for options in ["", "--strict", "--json"] {
+            let output =
+                bench.typed(&format!("check {} {LITTLE} {options}", run.display())).output().unwrap();
+            said += &format!("## {what} {options}\n\n{}\n\n", bench.told(&output));
+        }
+    }
+    insta::assert_snapshot!("runs", said);
 }
 
 /// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
@@ -218,8 +95,7 @@ fn the_example_in_the_docs_equals_the_output() {
     let history = text.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let bench = Bench::new();
     std::fs::write(bench.path("history.jsonl"), history).unwrap();
-    let (code, out, err) = bench.check("history.jsonl".as_ref(), &[]);
-    assert_eq!(code, Some(0), "{err}");
+    let (out, _) = bench.ends(0, &format!("check history.jsonl {LITTLE}"));
     let (begin, end) = ("<!-- output: begin -->\n", "<!-- output: end -->");
     let (before, rest) = text.split_once(begin).unwrap();
     let fresh = format!("{before}{begin}```\n{out}```\n{end}{}", rest.split_once(end).unwrap().1);
@@ -294,8 +170,7 @@ fn a_history_whose_writer_was_dropped_is_marked_incomplete() {
     let mut writer = HistoryWriter::create(&path, &header()).unwrap();
     turns(50, |event| writer.write(event).unwrap());
     drop(writer);
-    let (code, out, _) = bench.check(&path, &[]);
-    assert_eq!(code, Some(4), "{out}");
+    let (out, _) = bench.ends(4, &format!("check history.jsonl {LITTLE}"));
     assert!(out.contains("the history says that it is incomplete"), "{out}");
     let taken = HistoryWriter::create(&path, &header()).unwrap_err();
     assert!(taken.to_string().contains("history.jsonl"), "{taken}");

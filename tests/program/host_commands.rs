@@ -130,21 +130,3 @@ fn server_faults_by_host_commands_are_proved_with_srvr_alone() {
         stored.run.overrides
     );
 }
-
-#[test]
-fn host_commands_without_effect_are_refused_or_leave_the_trial_unknown() {
-    let bench = Bench::with(SCENARIO);
-    let told = |hosts: &str| {
-        std::fs::write(bench.path("hosts.toml"), hosts).unwrap();
-        bench.refuses("run scenario.toml --connect 127.0.0.1:1 --hosts hosts.toml --allow-faults")
-    };
-    assert!(told("[hosts.server-1]\nkill = \"true\"\n").contains("has `kill` and no `start`"));
-    assert!(told("[hosts.server-2]\n").contains("[hosts.server-2] is no server"));
-    assert!(told("hosts = 3\n").contains("hosts.toml: "));
-    // And a partition takes networks that no command cuts
-    bench.scenario(
-        &SCENARIO
-            .replace("kind = \"pause\"\ntarget = \"follower\"", "kind = \"isolate\"\ntarget = \"follower\""),
-    );
-    assert!(told("[hosts.server-1]\n").contains("cut no links"));
-}

@@ -35,6 +35,7 @@ mod install_script;
 mod killed_suite;
 mod learn;
 mod plan;
+mod refusals;
 mod report_page;
 mod resumed_runs;
 mod rootless;

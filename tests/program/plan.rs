@@ -33,59 +33,6 @@ fn answered(output: &Output) -> Value {
 }
 
 #[test]
-fn wrong_questions_are_refused_before_anything_starts() {
-    let bench = Bench::new();
-    let example = example();
-    for (typed, says) in [
-        (
-            "plan --clients 4 --rate 5/s --hold 'mean 40ms p99 1s' --slo 'wait.p99<1s'",
-            "no log-normal distribution",
-        ),
-        ("plan --clients -4 --rate 5/s --hold 20ms --slo 'wait.p99<1s'", "-4"),
-        ("plan --clients 0 --rate 5/s --hold 20ms --slo 'wait.p99<1s'", "0 is not in"),
-        ("plan --clients 4 --rate -5/s --hold 20ms --slo 'wait.p99<1s'", "out of range"),
-        ("plan --clients 4 --rate 5/h --hold 20ms --slo 'wait.p99<1s'", "write e.g. 50/s"),
-        ("plan --clients 4 --rate 5/s --hold 0ms --slo 'wait.p99<1s'", "more than 0"),
-        ("plan --clients 4 --rate 5/s --hold 20 --slo 'wait.p99<1s'", "no unit"),
-        ("plan --clients 4 --rate 5/s --hold 20ms --slo 'handoff.p50<1s'", "does not predict handoff.p50"),
-        ("plan --clients 4 --rate 5/s --hold 20ms --slo fast", "--slo"),
-        (
-            "plan --clients 4 --rate 5/s --hold '{ gamma = 3 }' --slo 'wait.p99<1s'",
-            "`gamma` is not one of `fixed`, `uniform`",
-        ),
-        ("plan --clients 4 --rate 5/s --holds absent.csv --slo 'wait.p99<1s'", "absent.csv"),
-        ("plan --slo 'wait.p99<1s'", "--from-scenario"),
-        ("plan --from-scenario batch --slo 'wait.p99<1s'", "a plan is about a load that goes on"),
-        ("plan --from-scenario quick --rate 5/s --slo 'wait.p99<1s'", "cannot be used with"),
-    ] {
-        let told = bench.refuses(typed);
-        assert!(told.contains(says), "{typed}: {told}");
-    }
-    for (more, says) in [
-        ("--strategies predecesor-watch".to_owned(), "did you mean `predecessor-watch`"),
-        ("--strategies no-lock".to_owned(), "isn't exclusive"),
-        ("--from absent".to_owned(), "name a directory with results"),
-        ("--arrivals poison".to_owned(), "poisson"),
-        ("--round-trip 2s".to_owned(), "give 0.1ms to 1s"),
-        ("--servers 2".to_owned(), "is not one of 1, 3, 5"),
-        ("--locks 1,2,4".to_owned(), "reports how many locks would do"),
-        ("--popularity hot".to_owned(), "write uniform, zipf, or 'zipf 0.8'"),
-        (format!("--from '{example}' --servers 5"), "with --from nothing is measured"),
-        (
-            format!("--from '{example}' --round-trip 5ms"),
-            "nothing was added to its round trips, and the question adds 5 ms",
-        ),
-        ("--round-trip 5ms --connect 127.0.0.1:1".to_owned(), "--allow-faults"),
-    ] {
-        let told = bench.refuses(&format!("{QUESTION} {more}"));
-        assert!(told.contains(says), "{more}: {told}");
-    }
-    assert!(bench.results().is_empty());
-    // And where there is no ensemble, that is said
-    bench.ends(3, &format!("{QUESTION} --connect 127.0.0.1:1"));
-}
-
-#[test]
 fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();

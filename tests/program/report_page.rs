@@ -17,60 +17,7 @@ use crate::support::{plans, records, run_dirs};
 
 /// What looks at the page when it has been loaded, and writes down what it found. Keyboard events are those of a person
 /// who has no mouse.
-const PROBE: &str = r##"<script>
-const errors = [];
-addEventListener("error", (event) => errors.push(String(event.message)));
-addEventListener("securitypolicyviolation", (event) => errors.push(event.blockedURI + " " + event.violatedDirective));
-addEventListener("load", () => {
-  const shown = (one) => one.getClientRects().length > 0;
-  const charts = [...document.querySelectorAll("figure.chart")].map((figure) => {
-    const svg = figure.querySelector("svg[role=img]"), box = svg.getBoundingClientRect();
-    const marks = [...svg.querySelectorAll("polyline, polygon, rect")].filter(shown);
-    const broken = svg.outerHTML.includes("NaN");
-    const plot = figure.querySelector(".plot"), readout = figure.querySelector(".readout");
-    const data = figure.querySelector("script[type='application/json']");
-    let said = null;
-    if (data) {
-      plot.focus();
-      for (const key of ["ArrowRight", "ArrowRight"]) plot.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-      said = readout.textContent;
-    }
-    const axis = figure.querySelector("input.axis");
-    let axes = null;
-    if (axis) {
-      const seen = () => ["a", "b"].map((name) => getComputedStyle(svg.querySelector(".plot-" + name)).display !== "none").join();
-      const before = seen();
-      axis.click();
-      axes = [before, seen()];
-      axis.click();
-    }
-    return { id: figure.id, width: box.width, height: box.height, marks: marks.length, broken, said, axes };
-  });
-  const box = document.querySelector(".strategies input");
-  const drawn = 'figure .plot [stroke="#0072B2"], figure .plot [fill="#0072B2"], figure li.k0';
-  const lines = () => [...document.querySelectorAll(drawn)].filter(shown).length;
-  const before = lines();
-  box.click();
-  const after = lines();
-  box.click();
-  const table = document.querySelector("table.sortable"), button = table.querySelectorAll("th button")[1];
-  button.focus();
-  button.click();
-  button.click();
-  const sorted = [...table.tBodies[0].rows].map((row) => Number(row.cells[1].dataset.v));
-  const found = {
-    errors, charts, switched: [before, after], sorted,
-    focused: document.activeElement === button,
-    paper: getComputedStyle(document.body).backgroundColor,
-    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-    width: innerWidth,
-  };
-  const pre = document.createElement("pre");
-  pre.id = "probe";
-  pre.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(found))));
-  document.body.append(pre);
-});
-</script>"##;
+const PROBE: &str = include_str!("../data/probe.html");
 
 /// The program of the browser; `None` where there is none.
 fn browser() -> Option<&'static str> {
@@ -337,13 +284,4 @@ fn a_page_of_many_runs_takes_little_more_memory_than_of_one() {
     };
     let (one, several) = (resident(1), resident(6));
     assert!(several < one + one / 2, "{one} kB for one run, {several} kB for six");
-}
-
-#[test]
-fn a_report_names_unusable_inputs() {
-    let bench = Bench::new();
-    let said = bench.refuses("report data");
-    assert!(said.contains("is not a run directory"), "{said}");
-    let said = bench.refuses(&format!("report '{}' --output data", example("example").display()));
-    assert!(said.contains("name a file with --output"), "{said}");
 }

@@ -19,31 +19,6 @@ fn finished(directory: &Path) -> SweepFile {
 }
 
 #[test]
-fn wrong_sweeps_are_refused_before_anything_starts() {
-    let bench = Bench::with(SHORT);
-    for (typed, told) in [
-        ("scenario.toml", "--over"),
-        ("scenario.toml --over contenders=0..5", "give 1 to 10000"),
-        ("scenario.toml --over contenders=10..1", "write the smaller end first"),
-        ("scenario.toml --over threads=1..2", "there is no variable `threads`"),
-        ("scenario.toml --over rate=1..10", "the scenario's load is closed"),
-        ("scenario.toml --over servers=1,3 --connect zk:2181", "leave --connect and --compose out"),
-        ("scenario.toml --over locks=1..4 --over locks=2,3", "is given twice"),
-        ("scenario.toml --over contenders=1..4 --contenders 3", "it is what is swept"),
-        ("scenario.toml --over contenders=1..4 --objective 'wiat.p99 < 1s'", "did you mean `wait`?"),
-        ("scenario.toml --over contenders=1..4 --repetitions 3", "until it is precise enough"),
-        ("scenario.toml --over contenders=1..4 --budget 0s", "give 1s to"),
-        ("scenario.toml --over contenders=1..4 --strategies batton", "baton"),
-        ("scenario.toml --over locks=1..4 --contenders 1,2", "has 2 numbers of contenders"),
-        ("scenario.toml --over contenders=1..4 --resume nowhere", "it has no series.json"),
-    ] {
-        let said = bench.refuses(&format!("sweep {typed}"));
-        assert!(said.contains(told), "{typed}: {said}");
-    }
-    assert!(bench.results().is_empty());
-}
-
-#[test]
 fn a_series_with_a_link_in_place_of_a_folder_is_not_resumed() {
     let bench = Bench::with(SHORT);
     // Given what is left of a sweep that was stopped before its first run had ended

@@ -125,113 +125,116 @@ fn intervals_miss_the_truth_in_one_of_twenty_comparisons_that_stop_once_they_are
     assert!(missed <= 15 + 8, "{missed}");
 }
 
-#[test]
-fn the_metric_decides_which_direction_is_better() {
-    let blocks = |ratio: f64| {
-        (1..=8_u32).map(move |at| {
-            let a = 100.0 + f64::from(at);
-            answers(a, a * ratio + f64::from(at) / 1e3, a + f64::from(at) / 1e3)
-        })
+/// Eight blocks in which B is so many times A, by a little more in each.
+fn blocks(b: impl Fn(f64) -> f64, again: impl Fn(f64) -> f64) -> Vec<Answers> {
+    let block = |at: u32| {
+        let (a, more) = (100.0 + f64::from(at), f64::from(at) / 1e3);
+        answers(a, b(a) + more, again(a) + more)
     };
-    let found = |figure, ratio| judged(figure, blocks(ratio).collect()).verdict;
-    assert_eq!((found("throughput", 0.8), found("throughput", 1.3)), (Found::Regressed, Found::Improved));
-    assert_eq!((found("wait.p99", 0.8), found("wait.p99", 1.3)), (Found::Improved, Found::Regressed));
-    assert_eq!((found("hold.p50", 0.8), found("hold.p50", 1.0)), (Found::Differs, Found::Same));
+    (1..=8).map(block).collect()
+}
+
+fn times(ratio: f64) -> Vec<Answers> {
+    blocks(|a| a * (ratio + (a - 100.0) / 1e4), |a| a)
+}
+
+/// Blocks of equal sides, after something was changed.
+fn changed(blocks: u32, slower: f64, change: impl Fn(&mut [Answers])) -> Vec<Answers> {
+    let mut blocks = drifting(1, blocks, 0.01, slower);
+    change(&mut blocks);
+    blocks
+}
+
+/// Percentiles of so many samples in each run.
+fn sampled(samples: u64) -> Vec<Answers> {
+    let sampled = |answer: Answer| answer.map(|reading| Reading { samples: Some(samples), ..reading });
+    let block = |Answers { a, b, again }| Answers { a: sampled(a), b: sampled(b), again: sampled(again) };
+    times(1.0).into_iter().map(block).collect()
+}
+
+fn described(found: &Comparison) -> String {
+    let Comparison { verdict, regression, pairs, pairs_needed, ratio, why, .. } = found;
+    let ratio =
+        ratio.map(|of| format!("{:.3} ({:.3} to {:.3})", of.value, of.low, of.high)).unwrap_or_default();
+    let needed = pairs_needed.map(|needed| format!(", needs {needed}")).unwrap_or_default();
+    let why = why.as_deref().unwrap_or("-");
+    format!("{verdict:?}, {regression:?}, {ratio} of {pairs} pairs{needed}: {why}\n")
 }
 
 #[test]
-fn a_difference_within_the_margin_is_no_regression_and_one_near_it_is_inconclusive() {
-    let blocks = |ratio: f64| {
-        (1..=8_u32).map(move |at| {
-            let a = 100.0 + f64::from(at);
-            answers(a, a * (ratio + f64::from(at) / 1e4), a + f64::from(at) / 1e3)
-        })
+fn each_set_of_blocks_is_judged_as_recorded() {
+    let mut said = String::new();
+    let mut add = |name: &str, found: Vec<Comparison>| {
+        let conclusion = Conclusion::of(&found);
+        said += &format!("{name}: {conclusion:?}\n{}", found.iter().map(described).collect::<String>());
     };
-    let found = |ratio| judged("wait.p50", blocks(ratio).collect());
-    assert_eq!(found(1.03).verdict, Found::Same);
-    let about = found(1.0497);
-    assert_eq!(about.verdict, Found::Inconclusive);
-    assert_eq!(about.regression, Regression::Unknown);
-    assert!(about.why.unwrap().starts_with("the interval over 8 pairs reaches across the margin of 5 %"));
-    assert_eq!(found(1.06).verdict, Found::Regressed);
-}
-
-#[test]
-fn too_few_pairs_report_how_many_are_needed() {
-    let few = judged("wait.p50", drifting(1, 3, 0.01, 2.0));
-    assert_eq!(few.verdict, Found::Inconclusive);
-    let why = few.why.unwrap();
-    assert!(why.starts_with("3 pairs can't decide 1 comparison; needs about 6 pairs"), "{why}");
-    // Given eight pairs, which can decide six comparisons, and seven of those
-    let questions = vec![question("wait.p50"); 7];
-    let blocks: Vec<_> = (1..).zip(drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; 7])).collect();
-    let all = compare(&questions, &blocks, 8, &terms());
-    assert!(all.iter().all(|one| one.verdict == Found::Inconclusive), "{all:?}");
-    assert_eq!((all[0].pairs_needed, all[0].regression), (Some(9), Regression::Unknown));
-    assert!(compare(&questions[..6], &blocks, 8, &terms()).iter().all(|one| one.verdict == Found::Regressed));
-}
-
-#[test]
-fn a_run_without_results_is_never_green_and_a_regression_stays_one() {
-    let lacking = |slower: f64| {
-        let mut blocks = drifting(1, 24, 0.01, slower);
-        blocks[2].b = spoiled();
-        judged("wait.p50", blocks)
-    };
-    for slower in [1.0, 0.5] {
-        let found = lacking(slower);
-        assert_eq!((found.verdict, found.pairs), (Found::Inconclusive, 23), "{found:?}");
-        assert_eq!(
-            found.why.as_deref(),
-            Some("1 of 24 pairs are missing: in block 3 B gave none: its trial is invalid (late)")
+    for (figure, ratio) in [
+        ("throughput", 0.8),
+        ("throughput", 1.3),
+        ("wait.p99", 0.8),
+        ("wait.p99", 1.3),
+        ("hold.p50", 0.8),
+        ("hold.p50", 1.0),
+        ("wait.p50", 1.03),
+        ("wait.p50", 1.0497),
+        ("wait.p50", 1.06),
+    ] {
+        add(&format!("{figure} times {ratio}"), vec![judged(figure, times(ratio))]);
+    }
+    let lost = |at: usize| move |blocks: &mut [Answers]| blocks[at].b = spoiled();
+    let late = |blocks: &mut [Answers]| blocks[0].a = Err(Silence::Spoiled("late".into()));
+    let unknown = Answers { b: Err(Silence::Unknown("not measured".into())), ..answers(1.0, 1.0, 1.0) };
+    for (name, blocks) in [
+        ("three pairs, twice as long", drifting(1, 3, 0.01, 2.0)),
+        ("a side that differs from itself", blocks(|a| 1.5 * a, |a| 1.4 * a)),
+        ("equal, and B lost one", changed(24, 1.0, lost(2))),
+        ("faster, and B lost one", changed(24, 0.5, lost(2))),
+        ("slower, and B lost one", changed(24, 1.5, lost(2))),
+        ("six, and A lost one", changed(6, 1.5, late)),
+        ("no pair at all", vec![unknown; 8]),
+        ("no block", Vec::new()),
+    ] {
+        add(name, vec![judged("wait.p50", blocks)]);
+    }
+    add("999 samples a run", vec![judged("wait.p99", sampled(999))]);
+    add("1,000 samples a run", vec![judged("wait.p99", sampled(1_000))]);
+    type Spoil = fn(&mut [Answers]);
+    let spoils: [(&str, Spoil); 4] = [
+        ("A lost one", |blocks| blocks[2].a = spoiled()),
+        ("both lost one", |blocks| (blocks[2].b, blocks[7].again) = (spoiled(), spoiled())),
+        ("B lost one", |blocks| blocks[2].b = spoiled()),
+        ("A lost three", |blocks| [1, 4, 9].into_iter().for_each(|at| blocks[at].a = spoiled())),
+    ];
+    for (name, spoil) in spoils {
+        add(
+            &format!("{name} of 26, of which 24 were asked for"),
+            vec![judged_of("wait.p50", changed(26, 1.0, spoil), 24)],
         );
     }
-    assert_eq!(lacking(1.5).verdict, Found::Regressed);
-    // And where the others are too few, both is said
-    let mut few = drifting(1, 6, 0.01, 1.5);
-    few[0].a = Err(Silence::Spoiled("late".into()));
-    let why = judged("wait.p50", few).why.unwrap();
-    let expected =
-        "1 of 6 pairs are missing: in block 1 A gave none: late; as for the rest, 5 pairs can't decide";
-    assert!(why.starts_with(expected), "{why}");
-    // And when no block has a pair, that is what is said
-    let none = Answers { b: Err(Silence::Unknown("not measured".into())), ..answers(1.0, 1.0, 1.0) };
-    let found = judged("wait.p50", vec![none; 8]);
-    assert_eq!((found.verdict, found.ratio), (Found::NotMeasured, None));
-    assert!(found.why.unwrap().ends_with("in block 1 B gave none: not measured"));
-    assert_eq!(judged("wait.p50", Vec::new()).verdict, Found::NotMeasured);
+    // Eight pairs can decide six comparisons, and not seven.
+    for count in [6, 7] {
+        let each = drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; count]);
+        let blocks: Vec<_> = (1..).zip(each).collect();
+        add(
+            &format!("{count} comparisons"),
+            compare(&vec![question("wait.p50"); count], &blocks, 8, &terms()),
+        );
+    }
+    for dropped in [0.0, 0.001, 0.1] {
+        add(&format!("B drops {dropped} of all and serves the others sooner"), shedding(dropped));
+    }
+    insta::assert_snapshot!("verdicts", said);
 }
 
-#[test]
-fn replaced_invalid_pairs_matter_only_if_b_was_invalid_more_often_than_a() {
-    // 24 blocks were asked for, and 26 ran.
-    let spoiling = |spoil: fn(&mut [Answers])| {
-        let mut blocks = drifting(1, 26, 0.01, 1.0);
-        spoil(&mut blocks);
-        judged_of("wait.p50", blocks, 24)
+/// Eight blocks in which B drops up to so many of all arrivals, and those that it serves wait half as long.
+fn shedding(dropped: f64) -> Vec<Comparison> {
+    let questions = [question("wait.p50"), FigureQuestion { only_if_lost: true, ..question("dropped") }];
+    let of_block = |(number, waits): (u32, Answers)| {
+        let lost = dropped * (1.01 - f64::from(number) / 100.0);
+        (number, vec![waits, answers(0.0, lost, 0.0)])
     };
-    let of_a = spoiling(|blocks| blocks[2].a = spoiled());
-    assert_eq!((of_a.verdict, of_a.pairs), (Found::Same, 25), "{of_a:?}");
-    assert!(of_a.why.unwrap().starts_with("1 of 26 pairs are missing: in block 3 A gave none"));
-    let of_both = spoiling(|blocks| (blocks[2].b, blocks[7].again) = (spoiled(), spoiled()));
-    assert_eq!(of_both.verdict, Found::Same, "{of_both:?}");
-    let of_b = spoiling(|blocks| blocks[2].b = spoiled());
-    assert_eq!((of_b.verdict, of_b.regression), (Found::Inconclusive, Regression::Unknown), "{of_b:?}");
-    // And where too many were spoiled to make up for all of them
-    let too_many =
-        spoiling(|blocks| (blocks[1].a, blocks[4].a, blocks[9].a) = (spoiled(), spoiled(), spoiled()));
-    assert_eq!((too_many.verdict, too_many.pairs), (Found::Inconclusive, 23), "{too_many:?}");
-}
-
-#[test]
-fn a_side_that_differs_from_itself_shows_no_difference_from_the_other() {
-    let blocks = (1..=8_u32).map(|at| {
-        let a = 100.0 + f64::from(at);
-        answers(a, 1.5 * a + f64::from(at) / 1e3, 1.4 * a + f64::from(at) / 1e3)
-    });
-    let found = judged("wait.p50", blocks.collect());
-    assert_eq!(found.verdict, Found::Inconclusive);
-    assert!(found.why.unwrap().starts_with("A differs from itself as clearly"));
+    let waits = blocks(|_| 50.0, |a| a);
+    compare(&questions, &(1..).zip(waits).map(of_block).collect::<Vec<_>>(), 8, &terms())
 }
 
 #[test]
@@ -283,34 +286,6 @@ fn only_a_valid_trial_of_the_same_combination_counts() {
 }
 
 #[test]
-fn a_side_that_sheds_arrivals_has_regressed_even_if_served_waits_are_shorter() {
-    // Given eight blocks in which B drops up to a tenth of all arrivals, and those that it serves wait half as long
-    let waits: Vec<Answers> =
-        (1..=8).map(|at| answers(100.0 + f64::from(at), 50.0, 100.0 + f64::from(at))).collect();
-    let questions = [question("wait.p50"), FigureQuestion { only_if_lost: true, ..question("dropped") }];
-    let judged = |dropped: f64| {
-        let of_block = |at: usize| {
-            let lost = dropped * (1.0 - at as f64 / 100.0);
-            (at as u32 + 1, vec![waits[at].clone(), answers(0.0, lost, 0.0)])
-        };
-        compare(&questions, &(0..8).map(of_block).collect::<Vec<_>>(), 8, &terms())
-    };
-    // Then it has regressed, and by how much is said as a share of all
-    let lost = judged(0.1).remove(1);
-    assert_eq!((lost.verdict, lost.better.as_str()), (Found::Regressed, "lower"), "{lost:?}");
-    assert!((lost.ratio.unwrap().value - 1.097).abs() < 0.002, "{lost:?}");
-    let mut file = file();
-    file.comparisons = judged(0.1);
-    file.conclusion = Conclusion::of(&file.comparisons);
-    let said = zklockbench_report::ab(&file, Style::EVERYTHING);
-    assert!(said.starts_with("Regressed: B is worse than A: dropped of baton, 5 contenders 9.6"), "{said}");
-    // Few that are lost are no regression, and where none is, nothing is compared
-    let few = judged(0.001);
-    assert_eq!((few.len(), Conclusion::of(&few)), (2, Conclusion::Improved));
-    assert_eq!(judged(0.0).len(), 1);
-}
-
-#[test]
 fn losses_are_reported_as_a_share_of_the_requested_trials() {
     let mut trial = records::trial(0);
     trial.measured.outcomes.add(Outcome::TimedOut, 2);
@@ -324,22 +299,6 @@ fn losses_are_reported_as_a_share_of_the_requested_trials() {
     let lost = lost.unwrap().value;
     let all = (trial.measured.acquired() + trial.timed_out() + trial.unserved()) as f64;
     assert!((lost - trial.timed_out() as f64 / all).abs() < 1e-12, "{lost} of {all}");
-}
-
-#[test]
-fn a_percentile_of_too_few_samples_is_not_measured_and_never_green() {
-    let of = |samples: u64| {
-        let answer = |value: f64| Ok(Reading { value, at_least: false, samples: Some(samples) });
-        let block = |at: u32| {
-            let value = 100.0 + f64::from(at) / 100.0;
-            Answers { a: answer(value), b: answer(value), again: answer(value) }
-        };
-        judged("wait.p99", (0..8).map(block).collect())
-    };
-    assert_eq!(of(1_000).verdict, Found::Same);
-    let few = of(999);
-    assert_eq!((few.verdict, few.regression), (Found::NotMeasured, Regression::Unknown));
-    assert!(few.why.unwrap().starts_with("wait.p99 takes 1000 samples in each run"));
 }
 
 /// A comparison as it is left, of eight blocks in which a hold is a fifth longer.
@@ -400,18 +359,28 @@ pub fn file() -> AbFile {
 }
 
 #[test]
-fn the_table_starts_with_the_conclusion_and_shows_noise_next_to_each_ratio() {
+fn the_table_and_the_markdown_start_with_the_conclusion_and_name_the_sides() {
     insta::assert_snapshot!("ab_regressed", zklockbench_report::ab(&file(), Style::EVERYTHING));
-}
-
-#[test]
-fn the_markdown_has_the_conclusion_each_comparison_and_the_sides() {
     insta::assert_snapshot!("ab_regressed_markdown", zklockbench_report::ab_markdown(&file()));
-    let mut file = file();
-    file.sides.b.differs = vec!["hold=\"<b>|`\"".into()];
-    assert!(zklockbench_report::ab_markdown(&file).contains("- B: hold=\"&lt;b>\\|\\`\""));
-    file.blocks.clear();
-    assert!(zklockbench_report::ab_markdown(&file).contains("No block ran to its end"));
+    let mut shed = AbFile { comparisons: shedding(0.1), ..file() };
+    shed.conclusion = Conclusion::of(&shed.comparisons);
+    // A partial run in which a lock was violated, and one reason for all comparisons
+    let mut partial = file();
+    partial.ending = Ending::Interrupted;
+    (partial.asked.until, partial.asked.reached) = (Some(0.03), Some(false));
+    partial.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two inside".into()]);
+    for one in &mut partial.comparisons {
+        (one.why, one.verdict) = (Some("noise".into()), Found::Inconclusive);
+    }
+    let shown = [&shed, &partial].map(|file| zklockbench_report::ab(file, Style::EVERYTHING));
+    insta::assert_snapshot!("ab_shed_and_partial", shown.join("\n===\n"));
+    partial.sides.b.differs = vec!["hold=\"<b>|`\"".into()];
+    partial.blocks.clear();
+    let markdown = zklockbench_report::ab_markdown(&partial);
+    for text in [&markdown, &zklockbench_report::ab(&partial, Style::EVERYTHING)] {
+        assert!(text.contains("No block ran to its end"), "{text}");
+    }
+    assert!(markdown.contains("- B: hold=\"&lt;b>\\|\\`\""), "{markdown}");
 }
 
 #[test]
@@ -442,34 +411,6 @@ fn a_comparison_has_a_page_with_its_ratios_and_what_differs() {
         assert!(page.contains(told), "{told}");
     }
     assert!(!page.contains("NaN"));
-}
-
-#[test]
-fn partial_and_violated_runs_are_named_in_the_first_line_and_below_the_table() {
-    let mut file = file();
-    file.ending = Ending::Interrupted;
-    file.asked.until = Some(0.03);
-    file.asked.reached = Some(false);
-    file.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two inside".into()]);
-    let text = zklockbench_report::ab(&file, Style::EVERYTHING);
-    assert!(text.starts_with("VIOLATED: a lock broke a promise (3 comparisons: "), "{text}");
-    for note in [
-        "! interrupted after 8 blocks: judged by what was measured until then",
-        "! violated: B: runs/ab-1-002-b: two inside",
-        "! ± 3 % was asked for but not reached",
-    ] {
-        assert!(text.contains(note), "{note} is missing in:\n{text}");
-    }
-    // And what several share is said once
-    for one in &mut file.comparisons {
-        one.why = Some("noise".into());
-        one.verdict = Found::Inconclusive;
-    }
-    let text = zklockbench_report::ab(&file, Style::EVERYTHING);
-    let once = "! 3 comparisons (such as throughput of baton, 5 contenders): inconclusive: noise";
-    assert!(text.contains(once) && text.matches("noise\n").count() == 1, "{text}");
-    file.blocks.clear();
-    assert!(zklockbench_report::ab(&file, Style::EVERYTHING).contains("No block ran to its end"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What CI reads: each format of a real run, and of records whose names try to break out of the syntax.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -86,20 +87,53 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
+#[test]
+fn each_format_shows_each_document_as_recorded() {
+    for (name, document) in
+        [("the_example", example()), ("hostile_names", hostile()), ("a_comparison", comparison())]
+    {
+        let annotations = github::annotations(&document);
+        assert!(annotations.iter().all(|line| line.lines().count() == 1), "{annotations:?}");
+        for (format, text) in [
+            ("junit", junit::render(&document).unwrap()),
+            ("github_summary", github::summary(&document, github::SUMMARY_AT_MOST)),
+            ("github_annotations", annotations.join("\n")),
+        ] {
+            insta::assert_snapshot!(format!("{format}_of_{name}"), text);
+        }
+    }
+    insta::assert_snapshot!("openmetrics_of_hostile_names", openmetrics::render(&hostile()));
+    let text = live().render(records::began() + Duration::from_secs(90));
+    insta::assert_snapshot!("openmetrics_of_a_run_under_way", text);
+}
+
+/// Names of one tracker's charts are unique, and its numbers are numbers.
+#[test]
+fn trackers_get_their_published_formats_with_values_inside_their_bounds() {
+    let schema = json(&std::fs::read_to_string(root().join("tests/data/published/bmf.json")).unwrap());
+    let validator = Schema::new(&schema);
+    for (at, document) in [example(), hostile()].iter().enumerate() {
+        for (name, text) in trackers::benchmark_action(document).unwrap() {
+            insta::assert_snapshot!(format!("{}_{at}", name.replace('-', "_")), text);
+            let all = json(&text);
+            let all = all.as_array().unwrap();
+            let names: BTreeSet<&str> = all.iter().map(|one| one["name"].as_str().unwrap()).collect();
+            assert!(all.iter().all(|one| one["value"].is_f64() && one["unit"].is_string()), "{text}");
+            assert_eq!(names.len(), all.len(), "two of one name would be one chart");
+        }
+        let text = trackers::bencher(document).unwrap();
+        insta::assert_snapshot!(format!("bencher_{at}"), text);
+        let all = json(&text);
+        assert!(validator.is_valid(&all), "{text}");
+        for metric in all.as_object().unwrap().values().flat_map(|one| one.as_object().unwrap().values()) {
+            let [low, value, high] =
+                ["lower_value", "value", "upper_value"].map(|name| metric[name].as_f64().unwrap());
+            assert!(low <= value && value <= high, "{metric}");
+        }
+    }
+}
+
 // --- JUnit ----------------------------------------------------------------------------------------------------------
-
-#[test]
-fn junit_has_a_case_for_each_check_and_only_passed_checks_are_green() {
-    let text = junit::render(&example()).unwrap();
-    insta::assert_snapshot!("junit_of_the_example", text);
-    // The twelve cells and that every trial ran, two more gates and the one of every run
-    assert!(text.contains("tests=\"17\" failures=\"1\" errors=\"1\""), "{}", &text[..300]);
-}
-
-#[test]
-fn junit_escapes_hostile_names() {
-    insta::assert_snapshot!("junit_of_hostile_names", junit::render(&hostile()).unwrap());
-}
 
 #[test]
 fn junit_matches_the_schema_of_jenkins() {
@@ -126,28 +160,6 @@ fn junit_matches_the_schema_of_jenkins() {
 }
 
 // --- GitHub ---------------------------------------------------------------------------------------------------------
-
-#[test]
-fn githubs_summary_and_annotations_show_the_worst_first() {
-    let document = example();
-    insta::assert_snapshot!(
-        "github_summary_of_the_example",
-        github::summary(&document, github::SUMMARY_AT_MOST)
-    );
-    insta::assert_snapshot!("github_annotations_of_the_example", github::annotations(&document).join("\n"));
-}
-
-#[test]
-fn githubs_summary_and_annotations_escape_hostile_names() {
-    let document = hostile();
-    let annotations = github::annotations(&document);
-    assert!(annotations.iter().all(|line| line.lines().count() == 1 && line.starts_with("::error title=")));
-    insta::assert_snapshot!("github_annotations_of_hostile_names", annotations.join("\n"));
-    insta::assert_snapshot!(
-        "github_summary_of_hostile_names",
-        github::summary(&document, github::SUMMARY_AT_MOST)
-    );
-}
 
 #[test]
 fn annotations_that_github_would_drop_are_counted() {
@@ -200,63 +212,7 @@ fn comparison() -> CiReport {
     CiReport::of_comparison(&compared)
 }
 
-#[test]
-fn junit_of_a_comparison_fails_regressions_and_marks_unknowns_as_errors() {
-    let text = junit::render(&comparison()).unwrap();
-    insta::assert_snapshot!("junit_of_a_comparison", text);
-    // Three figures of three cells, violations among them, the throughput of two together, and the whole
-    assert!(text.contains("tests=\"11\" failures=\"4\" errors=\"3\""), "{}", &text[..300]);
-}
-
-#[test]
-fn github_shows_regressions_first() {
-    let document = comparison();
-    insta::assert_snapshot!(
-        "github_summary_of_a_comparison",
-        github::summary(&document, github::SUMMARY_AT_MOST)
-    );
-    let annotations = github::annotations(&document);
-    assert!(annotations.iter().all(|line| line.lines().count() == 1));
-    insta::assert_snapshot!("github_annotations_of_a_comparison", annotations.join("\n"));
-}
-
 // --- github-action-benchmark and Bencher --------------------------------------------------------------------------------
-
-#[test]
-fn github_action_benchmark_gets_numbers_and_no_nulls() {
-    for (at, document) in [example(), hostile()].iter().enumerate() {
-        for (name, text) in trackers::benchmark_action(document).unwrap() {
-            insta::assert_snapshot!(format!("{}_{at}", name.replace('-', "_")), text);
-            let all = json(&text);
-            let all = all.as_array().unwrap();
-            let mut names: Vec<&str> = all.iter().map(|one| one["name"].as_str().unwrap()).collect();
-            assert!(all.iter().all(|one| one["value"].is_f64() && one["unit"].is_string()), "{text}");
-            names.sort_unstable();
-            let count = names.len();
-            names.dedup();
-            assert_eq!(names.len(), count, "two of one name would be one chart");
-        }
-    }
-}
-
-#[test]
-fn bencher_gets_its_published_format_with_values_inside_their_bounds() {
-    let schema = json(&std::fs::read_to_string(root().join("tests/data/published/bmf.json")).unwrap());
-    let validator = Schema::new(&schema);
-    for (at, document) in [example(), hostile()].iter().enumerate() {
-        let text = trackers::bencher(document).unwrap();
-        insta::assert_snapshot!(format!("bencher_{at}"), text);
-        let all = json(&text);
-        assert!(validator.is_valid(&all), "{text}");
-        for metric in
-            all.as_object().unwrap().values().flat_map(|measures| measures.as_object().unwrap().values())
-        {
-            let [low, value, high] =
-                ["lower_value", "value", "upper_value"].map(|name| metric[name].as_f64().unwrap());
-            assert!(low <= value && value <= high, "{metric}");
-        }
-    }
-}
 
 #[test]
 fn violated_locks_and_invalid_trials_are_not_tracked() {
@@ -306,13 +262,6 @@ fn live() -> Live {
     live.acquired(7);
     live.acquired(5);
     live
-}
-
-#[test]
-fn openmetrics_at_the_end_of_a_run_and_during_one() {
-    insta::assert_snapshot!("openmetrics_of_hostile_names", openmetrics::render(&hostile()));
-    let text = live().render(records::began() + Duration::from_secs(90));
-    insta::assert_snapshot!("openmetrics_of_a_run_under_way", text);
 }
 
 #[test]

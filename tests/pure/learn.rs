@@ -1,5 +1,7 @@
 //! What is learned of logs: the outcome in text, the page, and scenarios that the reader of scenarios takes.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
 use zklockbench_core::txn;
@@ -9,7 +11,7 @@ use zklockbench_learn::{
 use zklockbench_report::document::Block;
 use zklockbench_report::page::of_learned;
 use zklockbench_report::{Style, html};
-use zklockbench_scenario::{TrialPlan, parse_with_traces, trace_from_csv};
+use zklockbench_scenario::{Columns, TrialPlan, parse_with_traces, trace_from_csv};
 
 const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const HEX: &str = "0f8fad5bd9cb469fa16570867728950e";
@@ -116,9 +118,10 @@ fn learned_scenarios_of_every_recipe_are_valid() {
         let directory = tempfile::tempdir().unwrap();
         learned(directory.path(), &log(60, name));
         let text = std::fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
-        let traces = |file: &Path| {
+        let traces = |file: &Path, columns: &Columns| {
             trace_from_csv(
-                std::fs::File::open(directory.path().join(file)).map_err(|error| error.to_string())?,
+                BufReader::new(File::open(directory.path().join(file)).map_err(|error| error.to_string())?),
+                columns,
             )
         };
         let parsed = parse_with_traces("scenario.toml", &text, &zklockbench_load::catalog(), &traces);

@@ -27,36 +27,6 @@ fn the_page_of_a_plan_opens_with_the_answer_and_draws_the_waits_over_the_rate() 
 }
 
 #[test]
-fn every_strategy_has_a_line_an_interval_and_a_marker_at_the_requested_rate() {
-    let page = page(&plan());
-    let (_, chart) = page.split_once("plot-a").unwrap();
-    let (chart, _) = chart.split_once("plot-b").unwrap();
-    let count = |drawn: &str| chart.matches(drawn).count();
-    for colour in ["#0072B2", "#D55E00"] {
-        for drawn in [
-            format!("<polygon opacity=\"0.15\" fill=\"{colour}\""),
-            format!("stroke=\"{colour}\" stroke-width=\"5\""),
-            format!("<polygon opacity=\"1\" fill=\"{colour}\""),
-        ] {
-            assert_eq!(count(&drawn), 1, "{drawn}");
-        }
-    }
-    // The first look is a solid line
-    assert_eq!(
-        (count("dasharray=\"20 8\" stroke=\"#0072B2\""), count("dasharray=\"20 8\" stroke=\"#D55E00\"")),
-        (0, 1)
-    );
-    // One of them was measured, which is a ring, and what is to be kept goes across
-    let limit = "stroke=\"#BE0000\" stroke-dasharray=\"12 8\"";
-    assert_eq!((count("r=\"18\""), count(limit), chart.contains("wait.p99 &lt; 500ms")), (1, 1, true));
-    assert!(page.contains("your rate: 5/s"));
-    assert!(
-        page.contains("<desc")
-            && page.contains("at 5/s, the rate asked about, 150 ms (90 %: 135 ms to 180 ms)")
-    );
-}
-
-#[test]
 fn a_plan_of_an_older_version_has_a_page_that_explains_the_missing_chart() {
     // Given a file without what it could not have
     let mut older = serde_json::to_value(plan()).unwrap();

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::support::drawn::{boxes, colours, texts};
-use crate::support::{shown, views};
+use crate::support::{records, shown, views};
 use zklockbench_core::measure::{Measure, new_histogram};
 use zklockbench_record::{Election, FaultRecord};
 use zklockbench_report::chart::svgs;
@@ -80,7 +80,9 @@ fn a_single_contender_count() {
 
 #[test]
 fn one_strategy() {
-    insta::assert_snapshot!(gallery("one", &views::view(&["predecessor-watch"], &[1, 10, 100]), ""));
+    let mut view = views::view(&["predecessor-watch"], &[1, 10, 100]);
+    view.floor = Some(records::floor());
+    insta::assert_snapshot!(gallery("one", &view, ""));
 }
 
 #[test]

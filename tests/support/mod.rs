@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each lane uses a part")]
 
+pub mod answered;
 pub mod breakable;
 pub mod calm;
 pub mod cards;

@@ -108,6 +108,16 @@ impl Bench {
         self.ends(2, typed).1
     }
 
+    /// The exit code and all that is printed, with `BENCH` and `ROOT` for the places of this bench and of the tree.
+    pub fn told(&self, output: &Output) -> String {
+        let told = format!("exit {}\n{}{}", output.status.code().unwrap(), stderr(output), stdout(output));
+        let here = self.dir.path();
+        let told = told.replace(&here.canonicalize().unwrap().display().to_string(), "BENCH");
+        let told = told.replace(&here.display().to_string(), "BENCH");
+        let told = told.replace(env!("CARGO_MANIFEST_DIR"), "ROOT");
+        told.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
     pub fn drawn(&self, arguments: &[&str]) -> Output {
         self.command(arguments).env_remove("ZKLOCKBENCH_NO_CHARTS").output().unwrap()
     }

@@ -105,13 +105,6 @@ pub fn judged(story: &str) -> Judgement {
     check_text(lines(story).as_bytes()).unwrap()
 }
 
-/// Error of an invalid story.
-pub fn refused(story: &str) -> String {
-    let error = check_text(lines(story).as_bytes()).unwrap_err();
-    assert!(matches!(error, Error::Usage(_)), "{error}");
-    error.to_string()
-}
-
 pub fn lock(judgement: &Judgement) -> &LockReport {
     assert_eq!(judgement.locks.len(), 1, "{judgement:?}");
     &judgement.locks[0]

@@ -35,7 +35,7 @@ use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::Entry;
 use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, NodesLeft, Phase, Steady, Stuck, Trial};
 use zklockbench_scenario::{Load, Stop, TrialSpec};
-use zklockbench_zk::{Target, sessions_not_resumed};
+use zklockbench_zk::{Target, reach, sessions_not_resumed};
 
 /// Minimum time for a drain before everything still in progress is aborted; longer if a contender may wait
 /// for a reply that never comes.

@@ -88,11 +88,11 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         let runs = PlanRuns { series: &mut series, ensemble: &opened, args: &args, stop };
         let (asked, countdown) = (&asked_load, &mut countdown);
         let mut measuring = Measuring { asked, countdown, runs, prefix: "", repetitions: REPETITIONS };
-        resumable(measuring.run(&strategies, &mut stored_evidence).await, &series)?;
-        if args.fresh_locks {
-            let measured = measuring.fresh(&strategies).await;
-            resumable(measured.map(|costs| fresh = costs), &series)?;
+        let mut measured = measuring.run(&strategies, &mut stored_evidence).await;
+        if args.fresh_locks && measured.is_ok() {
+            measured = measuring.fresh(&strategies).await.map(|costs| fresh = costs);
         }
+        resumable(measured, &series)?;
         ready = Some(opened);
     }
     countdown.note("predicting");

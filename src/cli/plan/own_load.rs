@@ -160,6 +160,8 @@ mod tests {
             think: None,
             round_trip: None,
             scenario: None,
+            session_timeout: None,
+            only_tries: false,
             objective: "wait.p99 < 300ms".parse().unwrap(),
         }
     }

@@ -513,30 +513,6 @@ mod tests {
     }
 
     #[test]
-    fn entries_count_since_the_first_notification_of_expiry() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        occupancy.enter(hold(1), moment(1));
-        occupancy.lose(1, moment(3));
-        occupancy.lose(1, moment(9));
-        occupancy.enter(hold(2), moment(10));
-        occupancy.leave(2, moment(12), false);
-        occupancy.enter(hold(3), moment(13));
-        occupancy.leave(3, moment(15), false);
-        occupancy.leave(1, moment(20), false);
-        assert_eq!((occupancy.zombies.count, occupancy.zombies.longest_us), (2, 10));
-    }
-
-    #[test]
-    fn vanished_holder_left_at_its_notification() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        occupancy.enter(hold(1), moment(1));
-        occupancy.enter(hold(2), moment(5));
-        occupancy.lose(1, moment(8));
-        occupancy.vanish(1);
-        assert_eq!((counts(&occupancy), occupancy.zombies.longest_us), ([0, 1, 0], 3));
-    }
-
-    #[test]
     fn vanished_possible_hold_removes_no_evidence() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
@@ -647,30 +623,6 @@ mod tests {
                 prop_assert_eq!(occupancy.kept_out_us(claim, now) - before, expected, "{:?} since {}", claim, from);
             }
         }
-    }
-
-    #[test]
-    fn holders_at_the_end_are_sound_if_their_process_lived_on() {
-        for lived in [false, true] {
-            let mut occupancy = Occupancy::new(LockKind::Mutex);
-            occupancy.enter(hold(1), moment(10));
-            occupancy.enter(hold(2), moment(20));
-            occupancy.remain(1, |since| {
-                assert_eq!(since.line, 20, "since the other entered");
-                lived
-            });
-            occupancy.close(50);
-            assert_eq!(counts(&occupancy), [u64::from(lived), 0, u64::from(!lived)]);
-        }
-    }
-
-    #[test]
-    fn possible_hold_causes_no_overlap_at_its_start() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        occupancy.enter(hold(1), moment(10));
-        occupancy.enter(Hold { possible: true, ..hold(2) }, moment(20));
-        occupancy.close(30);
-        assert_eq!(counts(&occupancy), [0, 0, 0]);
     }
 
     #[test]

@@ -1,0 +1,147 @@
+//! What the checker of histories finds, and what it lets pass: tiny histories, each for one rule, with all that is
+//! said of them in `snapshots/`.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use zklockbench_judge::history::{Breach, Judgement};
+
+use crate::support::answered::answered;
+use crate::support::story::{check, check_text, file, judged, lines, lines_of, lock, overlaps};
+
+const STORIES: &str = include_str!("snapshots/pure__history_rules__stories.snap");
+
+static ZERO: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+: (0|false)(, )?").unwrap());
+static EMPTY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+: \w+ \{ *\}(, )?").unwrap());
+
+/// The lock's report without zeros, with every finding and note.
+fn described(judgement: &Judgement) -> String {
+    let mut said = vec![format!("{} {:?}", judgement.verdict.word(), judgement.verdict.reasons())];
+    for lock in &judgement.locks {
+        let report = format!("{lock:?}");
+        let report = ZERO.replace_all(&report, "").into_owned();
+        said.push(EMPTY.replace_all(&report, "").into_owned());
+    }
+    let (events, contenders, clocks) = (judgement.events, judgement.contenders, judgement.clocks);
+    said.push(format!("{events} events, {contenders} contenders, {clocks} clocks"));
+    for finding in &judgement.findings {
+        let lines: Vec<u64> = finding.lines.iter().map(|place| place.line).collect();
+        said.push(format!("{} in {lines:?}: {}", finding.breach.name(), finding.what));
+    }
+    said.extend(judgement.notes.iter().map(|note| format!("note: {note}")));
+    said.join("\n")
+}
+
+/// The answer to a story, in which contender 99 stands for none. The word `strict` makes zombies violations.
+fn story_answer(story: &str) -> String {
+    let is_strict = story.lines().next().is_some_and(|line| line.contains(" strict"));
+    let (_dir, path) = file(lines(story).replace("\"contender\":99,", "").as_bytes());
+    match check(&path, is_strict) {
+        Ok(judgement) => described(&judgement),
+        Err(error) => {
+            format!("refused: {}", error.to_string().split("history.jsonl").skip(1).collect::<String>())
+        }
+    }
+}
+
+#[test]
+fn each_story_is_judged_as_recorded() {
+    insta::assert_snapshot!("stories", answered(STORIES, story_answer));
+}
+
+const TURN: &str = "mutex
+    10-11 a/1 acquire ok
+    12 a/2 acquire invoke
+    20-21 a/1 release ok
+    22 a/2 acquire ok
+    23-24 a/2 release ok";
+
+#[test]
+fn a_text_that_is_no_history_is_refused_with_its_line() {
+    let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
+    for (text, said) in [
+        (String::new(), "the file is empty"),
+        ("{\"t_us\":1}\n".to_owned(), ":1: no header"),
+        (but("\"version\":1", "\"version\":2"), "reads version 1"),
+        (but("-history", "-other"), "the format is `zklockbench-other`"),
+        (lines(&TURN.replacen("mutex", "semaphore", 1)), "needs `leases`, 1 or more"),
+        (but("\"contender\":1,", ""), ":2: this event needs `contender`"),
+        (but("\"phase\":\"invoke\",", ""), ":2: this event needs `phase`"),
+        (but(",\"t_us\":10", ""), ":2: missing field `t_us`"),
+        (but("\"op\":\"release\"", "\"op\":"), "history.jsonl:5: "),
+    ] {
+        let told = check_text(text.as_bytes()).unwrap_err().to_string();
+        assert!(told.contains(said), "{said}: {told}");
+    }
+}
+
+#[test]
+fn a_last_line_counts_only_if_it_is_complete() {
+    let text = lines(TURN);
+    let whole = check_text(text.trim_end().as_bytes()).unwrap();
+    assert_eq!((whole.events, whole.verdict.word()), (8, "held"));
+    let cut = check_text(&text.as_bytes()[..text.len() - 9]).unwrap();
+    assert_eq!((cut.events, cut.verdict.word()), (7, "unknown"));
+    assert!(cut.verdict.reasons()[0].contains("breaks off in line 9"), "{cut:?}");
+}
+
+#[test]
+fn a_hold_without_other_runnable_contenders_is_no_evidence() {
+    // Two contenders of one thread walk in and out in turn, in for 20 µs and out for 200 µs.
+    let walking_in = |leaves: &str| {
+        let mut events: Vec<(u64, String)> = (0..100_u64)
+            .flat_map(|turn| {
+                let from = 110 * turn;
+                [(0, "acquire invoke"), (200, "acquire ok"), (220, "release invoke"), (220, "release ok")]
+                    .map(|(after, what)| (from + after, format!("a/{} {what}", turn % 2)))
+            })
+            .map(|(at, what)| (at, what.replace("release invoke", &format!("release invoke{leaves}"))))
+            .collect();
+        events.sort_by_key(|(at, _)| *at);
+        let events: Vec<String> = events.iter().map(|(at, what)| format!("{at} {what}")).collect();
+        judged(&format!("mutex complete\n{}", events.join("\n"))).verdict
+    };
+    assert_eq!(walking_in("").word(), "held", "a history that does not say so is taken at its word");
+    let alone = walking_in(" alone=true");
+    assert_eq!(alone.word(), "unknown");
+    assert!(alone.reasons()[0].contains("no contention was recorded"), "{alone:?}");
+}
+
+#[test]
+fn the_first_twenty_of_each_kind_are_reported_in_line_order() {
+    let turn = |number: u64| {
+        let t = 100 * number;
+        let enter = format!("{t}-{} a/1 acquire ok\n{}-{} a/2 acquire ok\n", t + 1, t + 2, t + 3);
+        enter + &format!("{}-{} a/1 release ok\n{}-{} a/2 release ok\n", t + 4, t + 5, t + 6, t + 7)
+    };
+    let asks: String = (0..22).map(|who| format!("9000 a/{who} acquire invoke\n")).collect();
+    let judgement = judged(&format!("mutex complete\n{}{asks}", (0..25).map(turn).collect::<String>()));
+    assert_eq!((overlaps(&judgement), lock(&judgement).stuck), ([25, 0, 0], 22));
+    let of = |breach| judgement.findings.iter().filter(move |finding| finding.breach == breach);
+    assert_eq!((of(Breach::Violation).count(), of(Breach::Stuck).count()), (20, 20));
+    let lines: Vec<u64> = judgement.findings.iter().take(20).map(|finding| finding.lines[0].line).collect();
+    assert_eq!(lines, (0..20).map(|turn| 3 + 8 * turn).collect::<Vec<_>>());
+}
+
+/// One contender asks and gets no answer while two others enter in turn, up to that time.
+fn passed_over(header: &str, last_us: u64) -> Judgement {
+    let mut story = format!("{header}\n5 a/9 acquire invoke\n6 a/1 acquire invoke\n6 a/2 acquire invoke\n");
+    for turn in 0..=last_us.div_ceil(100_000) {
+        let (t, who) = (10 + 100_000 * turn, 1 + turn % 2);
+        story += &format!("{t} a/{who} acquire ok\n{t}-{t} a/{who} release ok\n{t} a/{who} acquire invoke\n");
+    }
+    judged(&story)
+}
+
+#[test]
+fn an_acquire_passed_over_far_longer_than_others_is_stuck_and_one_before_the_end_unfinished() {
+    let long = passed_over("mutex", 10_000_000);
+    assert_eq!((long.verdict.word(), lock(&long).stuck), ("violated", 1));
+    assert_eq!(lines_of(&long, Breach::Stuck), [2]);
+    // No contender stayed inside for any time, so nothing else is known either.
+    let short = passed_over("mutex", 500_000);
+    let report = lock(&short);
+    assert_eq!((short.verdict.word(), report.stuck, report.unfinished), ("unknown", 0, 3), "{short:?}");
+    let complete = passed_over("mutex complete", 500_000);
+    assert_eq!((complete.verdict.word(), lock(&complete).stuck), ("violated", 3));
+}
