@@ -21,7 +21,7 @@ use std::time::Duration;
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_ensemble::{Installation, Local, LocalSpec, Places};
-use zklockbench_zk::{Access, Observed, Target, reactor};
+use zklockbench_zk::{Access, Observed, Target, runtime};
 
 const ROUNDS: usize = 10;
 const ROUND: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ fn compared(server: &str) -> Result<f64, Error> {
     // The first round warms the server up.
     for round in 0..=ROUNDS {
         let plain = socket.rate().map_err(|error| Error::environment(format!("{server}: {error}")))?;
-        let ours = reactor::block_on(session_rate(server))?;
+        let ours = runtime::block_on(session_rate(server))?;
         if round > 0 {
             println!("{plain:8.0}/s on a socket, {ours:8.0}/s in a session: {:.3}", ours / plain);
             ratios.push(ours / plain);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
-use zklockbench_zk::{Access, Target, reactor, sequence_of};
+use zklockbench_zk::{Access, Target, runtime, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::side::{Moment, ticks_of};
@@ -146,12 +146,12 @@ pub fn serve(json: &str) -> Result<(), Error> {
 fn spawn(run: &Loop, thread: usize, board: Arc<Board>) -> std::io::Result<JoinHandle<Ended>> {
     let run = run.clone();
     let name = std::thread::Builder::new().name(THREAD.into());
-    name.spawn(move || reactor::block_on(work(run, thread, board)))
+    name.spawn(move || runtime::block_on(work(run, thread, board)))
 }
 
 async fn work(run: Loop, thread: usize, board: Arc<Board>) -> Ended {
     let own = (thread..run.contenders).step_by(run.threads);
-    let tasks = own.map(|_| reactor::spawn_local(contender(run.clone(), Arc::clone(&board))));
+    let tasks = own.map(|_| runtime::spawn_local(contender(run.clone(), Arc::clone(&board))));
     for task in tasks.collect::<Vec<_>>() {
         task.await?;
     }

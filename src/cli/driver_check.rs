@@ -18,7 +18,7 @@ use zklockbench_locks::driver::DriverCommand;
 use zklockbench_locks::driver::protocol::Ready;
 use zklockbench_record::RunEnding;
 use zklockbench_scenario::{TrialPlan, did_you_mean};
-use zklockbench_zk::{Access, reactor};
+use zklockbench_zk::{Access, runtime};
 
 const TAKES: &str = "about 20 s";
 
@@ -112,7 +112,7 @@ async fn on_its_own_thread<T: Send + 'static, F: Future<Output = T>>(
 ) -> Result<T, Error> {
     let stop = stop.clone();
     let task = tokio::task::spawn_blocking(move || {
-        reactor::block_on(async { stop.run_until_cancelled(work()).await.ok_or(Error::Interrupted) })
+        runtime::block_on(async { stop.run_until_cancelled(work()).await.ok_or(Error::Interrupted) })
     });
     task.await.map_err(|error| Error::environment(format!("the check ended: {error}")))?
 }

@@ -22,7 +22,7 @@ use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_load::{Environment, Job, LoadLimits, Workspace};
 use zklockbench_record::{EnsembleInfo, Floor};
 use zklockbench_scenario::{Scenario, TrialPlan, TrialSpec};
-use zklockbench_zk::{Access, Target, keep_awake, reactor};
+use zklockbench_zk::{Access, Target, keep_awake, runtime};
 
 /// An ensemble that is started or found once, warmed up, and shared by several runs.
 pub struct ReadyEnsemble {
@@ -133,7 +133,7 @@ fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     let until = stop.clone();
     let reading = move || {
         let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());
-        reactor::block_on(join_all(targets.into_iter().map(each)));
+        runtime::block_on(join_all(targets.into_iter().map(each)));
     };
     let started = std::thread::Builder::new().name("keep-awake".into()).spawn(reading);
     started.map_err(|error| Error::environment(format!("cannot keep the servers awake: {error}")))?;

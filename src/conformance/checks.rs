@@ -13,7 +13,7 @@ use zklockbench_core::clock::{self, micros};
 use zklockbench_locks::driver::protocol::{Answer, How};
 use zklockbench_locks::driver::{DriverCommand, Mishap, NotGranted, Process, how};
 use zklockbench_locks::{DrivenLocks, Program};
-use zklockbench_zk::{ForeignSession, reactor};
+use zklockbench_zk::{ForeignSession, runtime};
 
 /// Number of acquisitions by all contenders together.
 const ACQUISITIONS: usize = 60;
@@ -69,7 +69,7 @@ pub(super) async fn messages(command: &DriverCommand) -> Tried {
             Some(_) => break String::new(),
             None if process.last_errors() != before => break "standard error".to_owned(),
             None if clock::now() >= until => break String::new(),
-            None => reactor::sleep(Duration::from_millis(10)).await,
+            None => runtime::sleep(Duration::from_millis(10)).await,
         }
     };
     match (reported.as_str(), process.failure()) {
@@ -118,7 +118,7 @@ async fn takes_turns(one: &Contender<'_>, times: usize, inside: &Cell<Option<usi
             ));
         }
         one.holds(&granted).await?;
-        reactor::sleep(Duration::from_millis(5)).await;
+        runtime::sleep(Duration::from_millis(5)).await;
         inside.set(None);
         one.releases().await?;
     }
@@ -132,7 +132,7 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
     let pair = Pair::new(stage, &on).await?;
     let began = clock::now();
     let waited = pair.waiter.acquire(Some(TIMEOUT), std::future::pending());
-    let ended = reactor::timeout(TIMEOUT + LATE_BY, waited).await;
+    let ended = runtime::timeout(TIMEOUT + LATE_BY, waited).await;
     let took = Duration::from_micros(clock::now() - began);
     match ended {
         None => return wrong(format!("asked to wait {TIMEOUT:?}, it did not answer within {took:.1?}")),
@@ -144,7 +144,7 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
     let tried = pair.waiter.acquire(Some(Duration::ZERO), std::future::pending());
-    match reactor::timeout(LATE_BY, tried).await {
+    match runtime::timeout(LATE_BY, tried).await {
         None => return wrong(format!("a try (`timeout_ms` 0) was not answered within {LATE_BY:?}")),
         Some(Ok(_)) => return let_in(),
         Some(Err(NotGranted::TimedOut)) => {}
@@ -163,8 +163,8 @@ pub(super) async fn cancel(stage: &Stage<'_>) -> Tried {
     applies_if(stage.abilities.cancel != How::None, "`cancel` is `none`")?;
     let on = stage.directory().await?;
     let pair = Pair::new(stage, &on).await?;
-    let waited = pair.waiter.acquire(None, reactor::sleep(CANCELLED_AFTER));
-    match reactor::timeout(CANCELLED_AFTER + SOON, waited).await {
+    let waited = pair.waiter.acquire(None, runtime::sleep(CANCELLED_AFTER));
+    match runtime::timeout(CANCELLED_AFTER + SOON, waited).await {
         None => return wrong(format!("the acquire was not answered within {SOON:?} after its cancellation")),
         Some(Ok(_)) => return let_in(),
         Some(Err(NotGranted::Cancelled)) => {}
@@ -210,7 +210,7 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     let mut states = holder.link.states();
     // The result of `wait_for` would keep the driver's events from being read.
     let over = async { states.wait_for(|state| state.is_terminated()).await.is_ok() };
-    let is_reported = reactor::timeout(REPORTS_WITHIN, over).await.is_some();
+    let is_reported = runtime::timeout(REPORTS_WITHIN, over).await.is_some();
     if let Some(trouble) = failure_of(&process) {
         return Err(trouble);
     }
@@ -241,7 +241,7 @@ pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     let waiter = stage.open(&process, 1, SHORT_SESSION, &on).await?;
     holder.takes(SOON).await?;
     let mut waiting = pin!(waiter.acquire(None, std::future::pending()));
-    if let Some(Err(NotGranted::Failed(failure))) = reactor::timeout(CANCELLED_AFTER, &mut waiting).await {
+    if let Some(Err(NotGranted::Failed(failure))) = runtime::timeout(CANCELLED_AFTER, &mut waiting).await {
         return Err(failed("acquire", &failure));
     }
     let began = clock::now();

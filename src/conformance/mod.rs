@@ -14,7 +14,7 @@ use serde::Serialize;
 use stage::Stage;
 use zklockbench_locks::driver::protocol::Ready;
 use zklockbench_locks::driver::{DriverCommand, DriverError, Process};
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 pub use stage::CheckSite;
 
@@ -114,7 +114,7 @@ pub async fn check(
 
 async fn in_time(check: LocalBoxFuture<'_, Tried>) -> Tried {
     let late = || wrong(format!("the check was not over within {} s", CHECK_WITHIN.as_secs()));
-    reactor::timeout(CHECK_WITHIN, check).await.unwrap_or_else(late)
+    runtime::timeout(CHECK_WITHIN, check).await.unwrap_or_else(late)
 }
 
 /// Result of one check.

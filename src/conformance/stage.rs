@@ -16,7 +16,7 @@ use zklockbench_locks::driver::{
     AcquireWanted, DriverCommand, Granted, Link, NotGranted, Parameters, Processes, Wanted,
 };
 use zklockbench_zk::gate::Gate;
-use zklockbench_zk::{Failure, ForeignSession, Observed, Onlooker, Target, reactor};
+use zklockbench_zk::{Failure, ForeignSession, Observed, Onlooker, Target, runtime};
 
 #[derive(Debug, Clone)]
 pub struct CheckSite {
@@ -135,7 +135,7 @@ impl<'a> Stage<'a> {
             if left.is_none() || clock::now() >= until {
                 return Ok(left);
             }
-            reactor::sleep(Duration::from_millis(10)).await;
+            runtime::sleep(Duration::from_millis(10)).await;
         }
     }
 }
@@ -176,7 +176,7 @@ impl Contender<'_> {
 
     /// Takes a lock that is free, or soon will be.
     pub async fn takes(&self, within: Duration) -> Result<Granted, Trouble> {
-        let acquired = reactor::timeout(within, self.acquire(None, std::future::pending())).await;
+        let acquired = runtime::timeout(within, self.acquire(None, std::future::pending())).await;
         let Some(acquired) = acquired else {
             return wrong(format!("contender {} did not get the lock within {within:?}", self.number));
         };
@@ -193,14 +193,14 @@ impl Contender<'_> {
     }
 
     pub async fn releases(&self) -> Result<(), Trouble> {
-        match reactor::timeout(SOON, self.link.release(self.on)).await {
+        match runtime::timeout(SOON, self.link.release(self.on)).await {
             Some(released) => released.map_err(|failure| failed("release", &failure)),
             None => wrong(format!("`release` was not answered within {SOON:?}")),
         }
     }
 
     pub async fn closes(&self) -> Result<(), Trouble> {
-        match reactor::timeout(SOON, self.link.close()).await {
+        match runtime::timeout(SOON, self.link.close()).await {
             Some(true) => Ok(()),
             Some(false) => wrong("`close` failed"),
             None => wrong(format!("`close` was not answered within {SOON:?}")),

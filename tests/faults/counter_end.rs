@@ -12,7 +12,7 @@ use zklockbench_ensemble::{Local, Processes, raise_counters};
 use zklockbench_load::EnvironmentEvent;
 use zklockbench_locks::{AcquireError, STRATEGIES};
 use zklockbench_record::Trial;
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use crate::support::breakable;
 use crate::support::contender::Contender;
@@ -108,7 +108,7 @@ async fn contend(
         match contender.acquire(mode).await {
             Ok(held) => {
                 entered.enter(mode);
-                reactor::sleep(Duration::from_millis(2)).await;
+                runtime::sleep(Duration::from_millis(2)).await;
                 entered.leave(mode);
                 contender
                     .release(held)
@@ -134,7 +134,7 @@ fn locks_fail_by_name_and_still_exclude_once_the_counter_is_used_up() {
     let local = servers.block_on(breakable::plain());
     let (connect, locks) = (local.connect(), locks());
     // Given a directory for each lock, with what the lock makes in it
-    let paths: Vec<(String, Vec<String>)> = reactor::block_on(async {
+    let paths: Vec<(String, Vec<String>)> = runtime::block_on(async {
         join_all(locks.iter().map(async |(name, params)| {
             let scene = scene(&connect).await;
             let mut first = Contender::numbered(&connect, (name, 0), params, &scene).await;
@@ -148,7 +148,7 @@ fn locks_fail_by_name_and_still_exclude_once_the_counter_is_used_up() {
     let directories: Vec<String> = paths.iter().flat_map(|(_, directories)| directories.clone()).collect();
     // When their counters are near the end, and contenders go on until each has failed a few times
     servers.block_on(take_near_the_end(&local, &directories));
-    reactor::block_on(async {
+    runtime::block_on(async {
         join_all(locks.iter().zip(&paths).map(async |(lock, (path, _))| {
             let scene = Scene::at(&connect, path).await;
             let entered = Entered {

@@ -16,7 +16,7 @@ use zklockbench_ensemble::Local;
 use zklockbench_locks::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench_record::Trial;
 use zklockbench_scenario::TrialSpec;
-use zklockbench_zk::{Failure, Op, Session, reactor, sequence_of};
+use zklockbench_zk::{Failure, Op, Session, runtime, sequence_of};
 
 use crate::support::{depth, ensemble, trials};
 
@@ -87,7 +87,7 @@ impl Broken {
         let entered = || in_process.entries.load(Ordering::SeqCst);
         let (before, mut looks) = (entered(), 0);
         while entered() == before && looks < LOOKS_AT_MOST {
-            reactor::sleep(Duration::from_millis(1)).await;
+            runtime::sleep(Duration::from_millis(1)).await;
             looks += 1;
         }
     }

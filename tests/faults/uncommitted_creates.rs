@@ -10,7 +10,7 @@ use zklockbench_core::catalog::Mode::Write;
 use zklockbench_core::catalog::{LockCard, ParamValue, Params, Protection};
 use zklockbench_ensemble::{Links, Processes, eventually, links_capability};
 use zklockbench_locks::STRATEGIES;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::faults::WITHIN;
@@ -47,10 +47,10 @@ async fn nodes_of_a_holder(
     leaders_way.has_begun.await.unwrap();
     proxy.mute();
     let acquiring = Waiting::start(one, Write);
-    reactor::sleep(SETTLE).await;
+    runtime::sleep(SETTLE).await;
     proxy.mend();
     proxy.move_to(leader);
-    reactor::sleep(UNCOMMITTED_FOR).await;
+    runtime::sleep(UNCOMMITTED_FOR).await;
     leaders_way.may_end.send(()).unwrap();
     let (mut one, held) = acquiring.over().await;
     let held = held.unwrap();
@@ -80,7 +80,7 @@ async fn node_of_an_uncommitted_create_is_found_after_a_lost_reply() {
         let (may_end, end) = oneshot::channel();
         let cut = Cut { may_begin, has_begun, may_end };
         let holding = std::thread::spawn(move || {
-            reactor::block_on(nodes_of_a_holder(&of_follower, &of_leader, name, &params, cut))
+            runtime::block_on(nodes_of_a_holder(&of_follower, &of_leader, name, &params, cut))
         });
         begin.await.unwrap();
         for follower in &followers {
@@ -127,18 +127,18 @@ impl Loser {
         let before = proxy.requests().len();
         let acquiring = Waiting::start(one, Write);
         while !proxy.requests()[before..].iter().any(Request::may_create) {
-            reactor::sleep(Duration::from_millis(5)).await;
+            runtime::sleep(Duration::from_millis(5)).await;
         }
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         proxy.move_to(next);
         has_lost.wait().await;
         may_look.cancelled().await;
         let over = async {
             while !acquiring.is_over() {
-                reactor::sleep(SETTLE).await;
+                runtime::sleep(SETTLE).await;
             }
         };
-        let is_in = reactor::timeout(Duration::from_secs(5), over).await.is_some();
+        let is_in = runtime::timeout(Duration::from_secs(5), over).await.is_some();
         let nodes = scene.nodes().await;
         acquiring.cancel.cancel();
         let (one, ended) = acquiring.over().await;
@@ -150,7 +150,7 @@ impl Loser {
 }
 
 fn lost_by_all(first: &str, next: &str, leaders_way: Cut) -> Vec<Seen> {
-    reactor::block_on(async {
+    runtime::block_on(async {
         let cards = STRATEGIES.iter().map(|entry| entry.card);
         let protected = cards.filter(|card| card.guarantees.protection != Protection::None);
         let losers = join_all(protected.map(|card| Loser::prepared(card, first, next))).await;
@@ -160,7 +160,7 @@ fn lost_by_all(first: &str, next: &str, leaders_way: Cut) -> Vec<Seen> {
         let losing = join_all(losers.into_iter().map(|loser| loser.loses(next, &has_lost, &may_look)));
         let healing = async {
             has_lost.wait().await;
-            reactor::sleep(UNCOMMITTED_FOR).await;
+            runtime::sleep(UNCOMMITTED_FOR).await;
             leaders_way.may_end.send(()).unwrap();
             may_look.cancel();
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklockbench_core::catalog::Mode;
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use crate::support::contender::Contender;
 use crate::support::ensemble;
@@ -41,7 +41,7 @@ async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene,
 
 #[test]
 fn kazoo_deletes_the_node_of_an_unanswered_create_when_cancelled() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         let (_one, _, left) = given_up_after_a_lost_create("kazoo").await;
         assert_eq!(left, 0);
     });
@@ -49,7 +49,7 @@ fn kazoo_deletes_the_node_of_an_unanswered_create_when_cancelled() {
 
 #[test]
 fn apache_write_lock_leaves_the_node_of_an_unanswered_create_until_its_next_acquire() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         let ((mut one, _proxy), scene, left) = given_up_after_a_lost_create("apache-write-lock").await;
         // Then its node blocks every other contender
         assert_eq!(left, 1);
@@ -66,7 +66,7 @@ fn apache_write_lock_leaves_the_node_of_an_unanswered_create_until_its_next_acqu
 
 #[test]
 fn refused_list_ends_a_wait_and_deletes_the_node() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         for name in ["apache-write-lock", "go-zookeeper"] {
             // Given a contender that waits
             let scene = scene(ensemble::shared()).await;
@@ -86,7 +86,7 @@ fn refused_list_ends_a_wait_and_deletes_the_node() {
 
 #[test]
 fn lost_delete_of_a_timed_out_acquire_is_resent() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         for name in ["ahead", "count-semaphore", "curator-mutex"] {
             // Given a held lock
             let scene = scene(ensemble::shared()).await;

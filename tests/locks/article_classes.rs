@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;
@@ -37,7 +37,7 @@ async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     let waiting = Waiting::start(contender, Mode::Write);
     // It checks the directory, creates its node, and lists.
     waiting.has_sent(3).await;
-    reactor::sleep(LOOKS).await;
+    runtime::sleep(LOOKS).await;
     (waiting, session)
 }
 
@@ -53,21 +53,21 @@ async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<W
         others.push(wait(class, &scene).await.0);
     }
     scene.delete(scene.nodes_of(session).await).await;
-    reactor::sleep(LOOKS).await;
+    runtime::sleep(LOOKS).await;
     assert!(!waiter.is_over(), "{class:?}: in beside the holder");
     holder.release(held).await.unwrap();
-    reactor::sleep(LOOKS).await;
+    runtime::sleep(LOOKS).await;
     (scene, waiter, others)
 }
 
 #[test]
 fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty() {
     for class in &CLASSES[..2] {
-        reactor::block_on(async {
+        runtime::block_on(async {
             let (scene, waiter, mut others) = without_its_node(*class, 1).await;
             // Then the contender behind it enters alone
             let (mut next, held) = others.remove(0).over().await;
-            reactor::sleep(LOOKS).await;
+            runtime::sleep(LOOKS).await;
             assert!(!waiter.is_over(), "{class:?}: in beside the next one");
             // And once that has left, it enters the empty queue
             next.release(held.unwrap()).await.unwrap();
@@ -81,7 +81,7 @@ fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty
 #[test]
 fn predecessor_watch_class_without_a_node_enters_only_an_empty_queue() {
     let class = CLASSES[2];
-    reactor::block_on(async {
+    runtime::block_on(async {
         // No other contender: it holds, without a node
         let (scene, waiter, _) = without_its_node(class, 0).await;
         assert!(waiter.over().await.1.is_ok());
@@ -95,9 +95,9 @@ fn predecessor_watch_class_without_a_node_enters_only_an_empty_queue() {
         for other in others {
             other.serve().await;
         }
-        reactor::sleep(LOOKS).await;
+        runtime::sleep(LOOKS).await;
         assert!(!waiter.is_over());
         waiter.cancel.cancel();
-        reactor::timeout(LONG, waiter.gone()).await.unwrap();
+        runtime::timeout(LONG, waiter.gone()).await.unwrap();
     });
 }

@@ -13,7 +13,7 @@ use zklockbench_core::measure::RequestKind;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::{AcquireError, Held, HoldOver};
 use zklockbench_record::{Trial, figures};
-use zklockbench_zk::{Access, Failure, Session, SessionState, Target, reactor};
+use zklockbench_zk::{Access, Failure, Session, SessionState, Target, runtime};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;
@@ -160,7 +160,7 @@ async fn contend(
         let entry = Entry { process, contender: number, token: token(&held), asked, queued };
         entries.borrow_mut().push(entry);
         let before = entries.borrow().len();
-        reactor::sleep(Duration::from_millis(1)).await;
+        runtime::sleep(Duration::from_millis(1)).await;
         assert_eq!(entries.borrow().len(), before, "another was inside");
         contender.release(held).await.unwrap();
     }
@@ -175,7 +175,7 @@ fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
         for number in 0..3 * size {
             let one = one_of(shared(), &scene, number, &params(size as u64, turns as u64)).await;
             let contending = contend(one, (number, number / size), times, Rc::clone(&entries));
-            tasks.push(reactor::spawn_local(contending));
+            tasks.push(runtime::spawn_local(contending));
         }
         let mut done = Vec::new();
         for task in tasks {
@@ -319,10 +319,10 @@ fn lock_is_not_handed_over_while_the_session_of_its_node_is_disconnected() {
             states.changed().await;
         }
         // The keeper of the node is notified at the same time.
-        reactor::sleep(Duration::from_millis(20)).await;
+        runtime::sleep(Duration::from_millis(20)).await;
         // When the lock is released meanwhile
         let mut release = Box::pin(second.release(held));
-        assert!(reactor::timeout(SHORT, &mut release).await.is_none());
+        assert!(runtime::timeout(SHORT, &mut release).await.is_none());
         assert!(!third.is_over(), "the node may be gone by now");
         // Then the release deletes the node, once that is known to be there
         proxy.mend();

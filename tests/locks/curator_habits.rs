@@ -6,7 +6,7 @@ use std::time::Duration;
 use zklockbench_core::catalog::Mode::{Read, Write};
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use crate::support::contender::{Contender, Waiting, settled};
 use crate::support::ensemble::shared;
@@ -22,7 +22,7 @@ async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mo
     proxy.strike(Fate::ReplyHeld, kind, 1);
     let acquiring = Waiting::start(contender, mode);
     while !proxy.has_struck() {
-        reactor::sleep(Duration::from_millis(5)).await;
+        runtime::sleep(Duration::from_millis(5)).await;
     }
     acquiring
 }
@@ -54,7 +54,7 @@ fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
 
 #[test]
 fn node_is_empty_when_revocation_is_allowed_and_has_the_clients_address_otherwise() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         for (revocation, data) in [("none", &b"127.0.0.1"[..]), ("allowed", b"")] {
             let params = [("revocation".to_owned(), ParamValue::Word(revocation.to_owned()))].into();
             let scene = scene(shared()).await;
@@ -75,7 +75,7 @@ fn acquire_restarts_as_the_policy_allows_when_its_directory_is_removed() {
             ("retry_times".to_owned(), ParamValue::Count(times)),
         ])
     };
-    reactor::block_on(async {
+    runtime::block_on(async {
         for (times, expected) in [(1, Ok(())), (0, Err(AcquireError::Failed(Failure::NoNode)))] {
             let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
             scene.delete_all().await;

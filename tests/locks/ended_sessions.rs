@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklockbench_zk::{Access, Failure, SessionKey, Target, reactor};
+use zklockbench_zk::{Access, Failure, SessionKey, Target, runtime};
 
 use crate::support::ensemble::shared;
 use crate::support::sessions::{behind_wire, on_scene};
@@ -20,7 +20,7 @@ fn session_is_ended_although_its_client_reconnects_at_once() {
             let session = scene.session().await;
             // Each attempt races with the client, and is repeated when it loses.
             target().expire(session.key(), 4 * AT_ONCE).await.unwrap();
-            reactor::timeout(AT_ONCE, session.over()).await.expect("its client is told");
+            runtime::timeout(AT_ONCE, session.over()).await.expect("its client is told");
         }
     });
 }
@@ -33,8 +33,8 @@ fn session_closed_by_a_request_with_a_lost_reply_counts_as_ended() {
         let target = Target { connect: proxy.connect.clone(), access: Access::default() };
         proxy.mute();
         let key = session.key().told();
-        let ending = reactor::spawn_local(async move { target.expire(key, 2 * AT_ONCE).await });
-        reactor::timeout(AT_ONCE, session.over()).await.expect("the close arrives");
+        let ending = runtime::spawn_local(async move { target.expire(key, 2 * AT_ONCE).await });
+        runtime::timeout(AT_ONCE, session.over()).await.expect("the close arrives");
         // When the next attempt is answered with "no such session"
         proxy.cut();
         proxy.mend();
@@ -59,7 +59,7 @@ fn wrong_password_does_not_end_the_session_of_another_program() {
         }
         assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
         // The attempt has broken the client's connection, since the server checks the password later.
-        reactor::sleep(Duration::from_secs(1)).await;
+        runtime::sleep(Duration::from_secs(1)).await;
         assert!(!session.is_over());
         session.exists(&scene.lock).await.unwrap();
     });

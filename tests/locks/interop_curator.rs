@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use zklockbench_core::catalog::Mode::{Read, Write};
 use zklockbench_core::catalog::ParamValue;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble;
@@ -16,7 +16,7 @@ use crate::support::sessions::{Scene, on_scene, scene};
 
 /// Lets both kinds contend until the lock has passed between them often enough, and checks exclusion.
 fn assert_exclusion(ours: &Ours, kind: &str) {
-    let (seen, [acquired, violations, crossings]) = reactor::block_on(async {
+    let (seen, [acquired, violations, crossings]) = runtime::block_on(async {
         let scene = Rc::new(scene(ensemble::shared()).await);
         let mut java = foreign::java("CuratorContenders");
         java.args([ensemble::shared(), &scene.lock, &owner_of(&scene), kind, &CONTENDERS.to_string()]);
@@ -82,12 +82,12 @@ fn readers_of_both_hold_together_and_a_writer_between_them_keeps_its_position() 
         java.tell("acquire last read");
         scene.has_nodes(4).await;
         reader.release(held).await.unwrap();
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         // Then the writer waits for the other reader, and the last reader for the writer
         assert!(!writer.is_over() && !java.has_said("last in read"));
         java.tell("release first read");
         let (mut writer, held) = writer.over().await;
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         assert!(!java.has_said("last in read"));
         writer.release(held.unwrap()).await.unwrap();
         java.says("last in read").await;
@@ -103,7 +103,7 @@ fn our_writer_that_goes_on_reading_excludes_javas_writer() {
         scene.has_nodes(2).await;
         let read = owner.acquire(Read).await.unwrap();
         owner.release(write).await.unwrap();
-        reactor::sleep(SETTLE * 5).await;
+        runtime::sleep(SETTLE * 5).await;
         assert!(!java.has_said("a in write"));
         owner.release(read).await.unwrap();
         java.says("a in write").await;
@@ -125,7 +125,7 @@ fn curator_621_before_version_5_5_a_writer_enters_alongside_javas_writer_that_go
         if has_the_fault {
             waiting.until_over().await;
         } else {
-            reactor::sleep(SETTLE * 5).await;
+            runtime::sleep(SETTLE * 5).await;
             assert!(!waiting.is_over());
         }
         java.obeys("holds a read", "a holds true").await;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use zklockbench_core::catalog::Mode::{Read, Write};
 use zklockbench_core::catalog::{ParamValue, Params};
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::contender;
 use crate::support::contender::{Contender, SETTLE};
@@ -30,7 +30,7 @@ struct Outcome {
 /// Lets both kinds contend until the lock has passed between them often enough; `None` without kazoo.
 fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
     let python = foreign::python()?;
-    let (seen, [acquired, violations, crossings]) = reactor::block_on(async {
+    let (seen, [acquired, violations, crossings]) = runtime::block_on(async {
         let scene = Rc::new(scene(ensemble::shared()).await);
         let mut kazoo = foreign::script(python, "contend.py");
         kazoo.args([ensemble::shared(), &scene.lock, &owner_of(&scene), &CONTENDERS.to_string(), kind]);
@@ -129,14 +129,14 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
         let (mut first, held) = Contender::holding("kazoo-read-write", &scene).await;
         kazoo.tell("acquire a read");
         scene.has_nodes(2).await;
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         let second = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
         // When the first writer leaves
         first.release(held).await.unwrap();
         // Then neither is admitted before version 2.9: that reader waits for the last writer, even one behind
         // it
         if has_the_fault {
-            reactor::sleep(SETTLE * 10).await;
+            runtime::sleep(SETTLE * 10).await;
             assert!(!kazoo.has_said("a in read"));
         } else {
             kazoo.says("a in read").await;

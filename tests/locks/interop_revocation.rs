@@ -5,7 +5,7 @@ use std::process::{ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::contender::Contender;
 use crate::support::foreign::Bounded;
@@ -38,7 +38,7 @@ fn line(said: &mut BufReader<ChildStdout>) -> String {
 #[test]
 fn javas_revoker_makes_our_holder_release() {
     let params = mutex(&[("revocation", ParamValue::Word("allowed".into()))]);
-    reactor::block_on(async {
+    runtime::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
         let mut holder = Contender::with("curator-mutex", &params, &scene).await;
         let held = holder.acquire(Mode::Write).await.unwrap();
@@ -53,7 +53,7 @@ fn javas_revoker_makes_our_holder_release() {
 fn our_waiter_makes_javas_holder_release() {
     let after = ParamValue::Duration(Duration::from_millis(200));
     let asks = [("revocation", ParamValue::Word("asked-for".into())), ("revoke_after", after)];
-    reactor::block_on(async {
+    runtime::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
         let (mut java, mut said) = java(&scene.lock, "hold");
         assert_eq!(line(&mut said), "held");

@@ -5,7 +5,7 @@ use zklockbench_core::catalog::Mode::Write;
 use zklockbench_core::catalog::{ParamValue, Params};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::{Failure, NodeKind, Sent, reactor};
+use zklockbench_zk::{Failure, NodeKind, Sent, runtime};
 
 use crate::support::contender::Contender;
 use crate::support::ensemble::shared;
@@ -85,7 +85,7 @@ fn node_of_each_lost_create_is_searched_for_after_a_sync() {
     let fates = [&[ReplyLost][..], &[RequestLost, ReplyLost], &[RequestLost, RequestLost, ReplyLost]];
     let locks = PROTECTED.iter().filter(|lock| lock.syncs);
     let runs = locks.flat_map(|lock| fates.map(|fates| lock.syncs_after_each_lost_create(fates)));
-    reactor::block_on(join_all(runs));
+    runtime::block_on(join_all(runs));
 }
 
 /// Applies a lost create, as a server that was paused does: the session is the same.
@@ -103,7 +103,7 @@ async fn apply_late(one: &Contender, first: &Sent) {
 #[test]
 fn create_applied_after_its_contender_created_another_node_blocks_no_contender() {
     for lock in PROTECTED {
-        reactor::block_on(async {
+        runtime::block_on(async {
             let (params, name, create) = (lock.params(), lock.name, lock.create);
             let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
             // Given a create that was lost, and an acquisition with another node
@@ -133,7 +133,7 @@ fn create_applied_after_its_contender_created_another_node_blocks_no_contender()
 
 #[test]
 fn gos_client_searches_for_its_node_after_the_third_create_as_well() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         let lost_thrice = [RequestLost, RequestLost, ReplyLost];
         let (scene, _, _one, ended) = acquire("go-zookeeper", &lost_thrice).await;
         assert_eq!((ended, scene.nodes().await), (Ok(()), 1));

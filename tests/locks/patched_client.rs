@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklockbench_zk::{Access, Target, reactor};
+use zklockbench_zk::{Access, Target, runtime};
 use zookeeper_client::{AddWatchMode, Client, Error, EventType, SessionState};
 
 use crate::support::ensemble::shared;
@@ -41,7 +41,7 @@ fn persistent_watches_are_set_again_after_a_reconnection() {
             // When the node changes after that
             other.set_data(&scene.lock, b"x", None).await.unwrap();
             // Then the watcher is notified
-            let notified = reactor::timeout(TIMEOUT, async {
+            let notified = runtime::timeout(TIMEOUT, async {
                 while watcher.changed().await.event_type != EventType::NodeDataChanged {}
             });
             assert!(notified.await.is_some(), "{mode:?}");

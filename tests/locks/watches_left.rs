@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_record::figures;
-use zklockbench_zk::{admin, reactor};
+use zklockbench_zk::{admin, runtime};
 
 use crate::support::contender::{Contender, Waiting};
 use crate::support::ensemble;
@@ -33,7 +33,7 @@ async fn settle(connect: &str, before: i64, more: i64, when: &str) {
         if watches(connect) - before == more {
             return;
         }
-        reactor::sleep(Duration::from_millis(50)).await;
+        runtime::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(watches(connect) - before, more, "{when}");
 }
@@ -41,10 +41,10 @@ async fn settle(connect: &str, before: i64, more: i64, when: &str) {
 #[test]
 fn predecessor_that_goes_after_the_list_leaves_a_watch_by_exists_but_not_by_data() {
     // Given servers on which no other client sets watches
-    let alone = reactor::block_on(ensemble::alone());
+    let alone = runtime::block_on(ensemble::alone());
     let connect = &alone.connect();
     for (watch, request, left) in [("exists", "exists_watch", 1), ("data", "get_data_watch", 0)] {
-        reactor::block_on(async {
+        runtime::block_on(async {
             // Given a holder and, on the same server, a waiter that has not yet received its own list
             let scene = scene(connect).await;
             let before = watches(connect);
@@ -56,7 +56,7 @@ fn predecessor_that_goes_after_the_list_leaves_a_watch_by_exists_but_not_by_data
             let waiter = Contender::numbered(&proxy.connect, (LOCK, 1), &params, &scene).await;
             let waiter = Waiting::start(waiter, Mode::Write);
             while !proxy.has_struck() {
-                reactor::sleep(Duration::from_millis(5)).await;
+                runtime::sleep(Duration::from_millis(5)).await;
             }
             // When the holder goes before the waiter sets its watch
             holder.release(held).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_locks::{AcquireError, DeadlineClock, Held, HoldOver, LockConfig, Strategy, find};
-use zklockbench_zk::{Failure, Session, reactor};
+use zklockbench_zk::{Failure, Session, runtime};
 
 use crate::support::sessions::{Scene, Trace, patience};
 
@@ -87,7 +87,7 @@ impl Contender {
 
     /// Holds for this long, or until the lock ends the hold.
     pub async fn hold_on(&mut self, limit: Duration) -> HoldOver {
-        self.lock.hold(&self.session, pin!(reactor::sleep(limit))).await
+        self.lock.hold(&self.session, pin!(runtime::sleep(limit))).await
     }
 
     pub async fn release(&mut self, held: Held) -> Result<(), Failure> {
@@ -117,7 +117,7 @@ pub struct Waiting {
     pub clock: DeadlineClock,
     trace: Trace,
     session: Session,
-    task: reactor::Task<(Contender, Result<Held, AcquireError>)>,
+    task: runtime::Task<(Contender, Result<Held, AcquireError>)>,
 }
 
 impl Waiting {
@@ -129,7 +129,7 @@ impl Waiting {
         let patience = patience(Some(limit));
         let (cancel, clock) = (patience.cancel.clone(), patience.clock.clone());
         let (trace, session) = (Trace::clone(&contender.trace), contender.session.clone());
-        let task = reactor::spawn_local(async move {
+        let task = runtime::spawn_local(async move {
             let held = contender.lock.acquire(&contender.session, mode, &patience).await;
             (contender, held)
         });
@@ -139,7 +139,7 @@ impl Waiting {
     /// Waits until the server has answered everything, on a new connection if the last one broke.
     async fn catches_up(&self) {
         while !self.session.is_over() && !self.session.catch_up_beside().await {
-            reactor::sleep(SETTLE / 10).await;
+            runtime::sleep(SETTLE / 10).await;
         }
     }
 
@@ -159,10 +159,10 @@ impl Waiting {
     async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let seen = async {
             while !is_so() {
-                reactor::sleep(Duration::from_millis(5)).await;
+                runtime::sleep(Duration::from_millis(5)).await;
             }
         };
-        assert!(reactor::timeout(LONG, seen).await.is_some(), "not {what} within {LONG:?}");
+        assert!(runtime::timeout(LONG, seen).await.is_some(), "not {what} within {LONG:?}");
     }
 
     pub async fn over(self) -> (Contender, Result<Held, AcquireError>) {
@@ -197,7 +197,7 @@ pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
     loop {
         let before = sent();
         for waiting in &waits {
-            let _ = reactor::timeout(CATCHES_UP_WITHIN, waiting.catches_up()).await;
+            let _ = runtime::timeout(CATCHES_UP_WITHIN, waiting.catches_up()).await;
         }
         if is_quiet(&sent, before).await {
             return;
@@ -211,7 +211,7 @@ async fn is_quiet(sent: &impl Fn() -> usize, before: usize) -> bool {
     let mut on_time = 0;
     while on_time < STEPS {
         let began = Instant::now();
-        reactor::sleep(SETTLE / STEPS).await;
+        runtime::sleep(SETTLE / STEPS).await;
         if sent() != before {
             return false;
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::skip;
 
@@ -148,9 +148,9 @@ impl Obedient {
     }
 
     pub async fn says(&self, line: &str) {
-        let said = reactor::timeout(LONG, async {
+        let said = runtime::timeout(LONG, async {
             while !self.has_said(line) {
-                reactor::sleep(Duration::from_millis(2)).await;
+                runtime::sleep(Duration::from_millis(2)).await;
             }
         });
         assert!(said.await.is_some(), "never said {line:?}, but {:?}", self.said.lock().unwrap());

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_locks::{LockConfig, Strategy, find};
-use zklockbench_zk::{NodeKind, Session, reactor};
+use zklockbench_zk::{NodeKind, Session, runtime};
 
 use crate::support::depth;
 use crate::support::foreign::Rivals;
@@ -89,14 +89,14 @@ pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: impl FnOnce() -> Rivals)
     let mut contenders = Vec::new();
     for _ in 0..CONTENDERS {
         let (ours, scene, seen) = (ours.clone(), Rc::clone(&scene), Rc::clone(&seen));
-        contenders.push(reactor::spawn_local(async move { contend(&ours, &scene, &seen).await }));
+        contenders.push(runtime::spawn_local(async move { contend(&ours, &scene, &seen).await }));
     }
     let all = async {
         for contender in contenders {
             contender.await;
         }
     };
-    assert!(reactor::timeout(LIMIT, all).await.is_some(), "{}: so far {seen:?}", ours.strategy);
+    assert!(runtime::timeout(LIMIT, all).await.is_some(), "{}: so far {seen:?}", ours.strategy);
     (seen, rivals.stop())
 }
 
@@ -116,7 +116,7 @@ async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {
         lock.release(&session, held).await.unwrap();
         // A contender that followed its own kind lets the other kind pass, so that the two alternate.
         if seen.crossings.get() == crossings {
-            reactor::sleep(entered.elapsed()).await;
+            runtime::sleep(entered.elapsed()).await;
         }
     }
 }

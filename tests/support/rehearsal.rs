@@ -9,7 +9,7 @@ use zklockbench_core::catalog::Mode::{Read, Write};
 use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_locks::AcquireError;
 use zklockbench_scenario::StrategyChoice;
-use zklockbench_zk::{Sent, reactor};
+use zklockbench_zk::{Sent, runtime};
 
 use crate::support::contender::{Contender, LONG, SETTLE, Waiting, settled};
 use crate::support::ensemble::shared;
@@ -233,7 +233,7 @@ impl Subject {
         let waiting = self.contender(scene).await.queue_up().await;
         let read = owner.acquire(Read).await.unwrap();
         owner.release(write).await.unwrap();
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         assert!(!waiting.is_over(), "{}: a writer got in beside the reader", self.label);
         owner.release(read).await.unwrap();
         vec![sent_by(&owner, scene), sent_by(&waiting.serve().await, scene)]

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench_core::clock;
 use zklockbench_core::measure::ThreadRecorder;
 use zklockbench_locks::{DeadlineClock, Patience, WaitGauge};
-use zklockbench_zk::{Access, Observed, Sent, Session, Target, reactor};
+use zklockbench_zk::{Access, Observed, Sent, Session, Target, runtime};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::support::ensemble::shared;
@@ -51,7 +51,7 @@ impl Scene {
 
 /// Runs a test on the shared servers.
 pub fn on_scene<T>(play: impl AsyncFnOnce(Scene) -> T) -> T {
-    reactor::block_on(async { play(scene(shared()).await).await })
+    runtime::block_on(async { play(scene(shared()).await).await })
 }
 
 /// Runs a test on the shared servers, with a proxy that can be cut.
@@ -178,9 +178,9 @@ impl Scene {
 
     /// Waits until the lock has this many nodes.
     pub async fn has_nodes(&self, expected: usize) {
-        let come = reactor::timeout(Duration::from_secs(60), async {
+        let come = runtime::timeout(Duration::from_secs(60), async {
             while self.nodes().await != expected {
-                reactor::sleep(Duration::from_millis(10)).await;
+                runtime::sleep(Duration::from_millis(10)).await;
             }
         });
         assert!(come.await.is_some(), "{} nodes, not {expected}", self.nodes().await);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use zklockbench_core::clock;
-use zklockbench_zk::{NodeKind, Session, reactor};
+use zklockbench_zk::{NodeKind, Session, runtime};
 
 use super::counter;
 use crate::support::ensemble;
@@ -20,13 +20,13 @@ const WAKING: Duration = Duration::from_secs(1);
 #[ignore = "long: sixteen seconds of waking sessions"]
 fn herd_delays_the_writes_of_a_bystander() {
     // Given a server whose processors the clients don't use
-    let alone = reactor::block_on(ensemble::alone_of(1));
+    let alone = runtime::block_on(ensemble::alone_of(1));
     let last = std::thread::available_parallelism().unwrap().get() - 1;
     let (server, clients) = (alone.pids()[0], rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     keep(server, &format!("1-{last}"));
     keep(clients, "0");
     // When one session is woken again and again, or all of a herd
-    let mut factors = reactor::block_on(async {
+    let mut factors = runtime::block_on(async {
         let scene = scene(&alone.connect()).await;
         let herd = join_all((0..HERD).map(|_| scene.session())).await;
         let bystander = scene.session().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklockbench_zk::{Failure, NodeKind, reactor};
+use zklockbench_zk::{Failure, NodeKind, runtime};
 
 use crate::support::sessions::on_scene;
 
@@ -18,7 +18,7 @@ fn node_holds_almost_a_mebibyte() {
             // The server breaks a connection on which it gets too much.
             let session = scene.session().await;
             let data = vec![b'x'; bytes];
-            reactor::timeout(
+            runtime::timeout(
                 Duration::from_secs(2),
                 session.create(&node(bytes), &data, NodeKind::Persistent),
             )

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use futures_util::future::join_all;
 use zklockbench_ensemble::log_follower::LogFollower;
 use zklockbench_ensemble::transactions::Transaction;
-use zklockbench_zk::{NodeKind, Session, reactor};
+use zklockbench_zk::{NodeKind, Session, runtime};
 
 use crate::support::ensemble;
 use crate::support::sessions::scene;
@@ -22,8 +22,8 @@ type Change = (i64, String);
 
 #[test]
 fn updates_have_one_order_in_the_logs_of_all_servers() {
-    let alone = reactor::block_on(ensemble::alone_of(3));
-    reactor::block_on(async {
+    let alone = runtime::block_on(ensemble::alone_of(3));
+    runtime::block_on(async {
         // Given sessions on all servers, which change nodes of several directories at once
         let scene = scene(&alone.connect()).await;
         let mut sessions = Vec::new();
@@ -43,14 +43,14 @@ fn updates_have_one_order_in_the_logs_of_all_servers() {
         let transactions: BTreeSet<i64> = all.iter().map(|(zxid, _)| *zxid).collect();
         assert_eq!((all.len(), transactions.len()), (900, 900));
         // And the logs of all servers have these changes in the same order, once the last has caught up
-        let logs = reactor::timeout(Duration::from_secs(30), async {
+        let logs = runtime::timeout(Duration::from_secs(30), async {
             loop {
                 let logs: Vec<Vec<Change>> =
                     alone.data().into_iter().map(|data| logged(data, &scene.lock)).collect();
                 if logs.iter().all(|log| *log == logs[0] && log.last() >= all.last()) {
                     return logs;
                 }
-                reactor::sleep(Duration::from_millis(50)).await;
+                runtime::sleep(Duration::from_millis(50)).await;
             }
         });
         let logs = logs.await.expect("logs that agree");

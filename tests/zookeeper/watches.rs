@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use zklockbench_core::clock;
-use zklockbench_zk::{EventKind, NodeKind, Session, Watch, reactor};
+use zklockbench_zk::{EventKind, NodeKind, Session, Watch, runtime};
 
 use super::counter;
 use crate::support::ensemble;
@@ -13,7 +13,7 @@ use crate::support::sessions::{on_scene, scene};
 /// Whether the watch has fired by now. An event precedes the reply to a later request on the same connection.
 async fn has_fired(watcher: &Session, watch: &mut Watch, node: &str) -> bool {
     watcher.sync(node).await.unwrap();
-    reactor::timeout(Duration::from_millis(50), watch.changed()).await.is_some()
+    runtime::timeout(Duration::from_millis(50), watch.changed()).await.is_some()
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn each_watch_fires_at_some_of_four_changes() {
 fn watch_fires_once() {
     const FIRED: &str = "zk_sum_node_changed_watch_count";
     // Given servers on which no other client sets watches
-    let alone = reactor::block_on(ensemble::alone_of(1));
+    let alone = runtime::block_on(ensemble::alone_of(1));
     let connect = alone.connect();
     let before = counter(&connect, FIRED);
-    reactor::block_on(async {
+    runtime::block_on(async {
         let scene = scene(&connect).await;
         let (watcher, other) = (scene.session().await, scene.session().await);
         let (_, mut watch) = watcher.get_data_and_watch(&scene.lock).await.unwrap();
@@ -77,7 +77,7 @@ fn list_and_watch_are_one_atomic_step() {
     const ROUNDS: u32 = 300;
     const STEPS: u32 = 16;
     let servers: Vec<&str> = ensemble::shared_of_three().split(',').collect();
-    reactor::block_on(async {
+    runtime::block_on(async {
         let scene = scene(servers[0]).await;
         let lister = scene.session().await;
         let mut writers = Vec::new();
@@ -97,7 +97,7 @@ fn list_and_watch_are_one_atomic_step() {
             };
             let later = last_create * 2 * (round % STEPS) / STEPS;
             let list = async {
-                reactor::sleep(later).await;
+                runtime::sleep(later).await;
                 lister.get_children_and_watch(&scene.lock).await.unwrap()
             };
             let (took, (names, mut watch)) = join(create, list).await;
@@ -105,7 +105,7 @@ fn list_and_watch_are_one_atomic_step() {
             if names.iter().any(|name| name == own) {
                 listed += 1;
             } else {
-                let told = reactor::timeout(Duration::from_secs(30), watch.changed()).await;
+                let told = runtime::timeout(Duration::from_secs(30), watch.changed()).await;
                 assert!(told.is_some(), "neither listed nor told in round {round}");
                 notified += 1;
             }

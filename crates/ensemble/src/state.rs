@@ -58,35 +58,46 @@ impl Role {
     /// Asks a server with `mntr`, or with `srvr` if it does not allow `mntr`.
     pub async fn ask(address: &str) -> Self {
         let answer = admin::mntr(address).await;
-        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
-            && let Ok(Some(srvr)) = admin::srvr(address, PATIENCE).await
-        {
-            let epoch = Some(srvr.epoch());
-            let Srvr { mode, version, .. } = srvr;
-            let address = address.to_owned();
-            return Self {
-                address,
-                state: Ok(mode),
-                version,
-                synced_followers: None,
-                epoch,
-                is_refused: false,
-            };
+        if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+            return Self::of(address, answer);
         }
-        Self::of(address, answer)
+        match admin::srvr(address, PATIENCE).await {
+            Ok(Some(srvr)) => {
+                let epoch = Some(srvr.epoch());
+                let Srvr { mode, version, .. } = srvr;
+                Self { state: Ok(mode), version, epoch, ..Self::unknown(address, String::new()) }
+            }
+            // During an election
+            Ok(None) => Self::unknown(address, "up, but not serving (no quorum yet)".into()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Self { is_refused: true, ..Self::of(address, answer) }
+            }
+            Err(error) => Self::unknown(address, error.to_string()),
+        }
+    }
+
+    fn unknown(address: &str, why: String) -> Self {
+        let address = address.to_owned();
+        Self {
+            address,
+            state: Err(why),
+            version: None,
+            synced_followers: None,
+            epoch: None,
+            is_refused: false,
+        }
     }
 
     fn of(address: &str, answer: std::io::Result<Mntr>) -> Self {
-        let is_refused = answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
-        let (state, version, synced_followers) = match answer {
-            Ok(mntr) => (
-                Ok(mntr.state().unwrap_or("unknown").to_owned()),
-                mntr.version().map(str::to_owned),
-                mntr.synced_followers(),
-            ),
-            Err(error) => (Err(error.to_string()), None, None),
-        };
-        Self { address: address.to_owned(), state, version, synced_followers, epoch: None, is_refused }
+        match answer {
+            Ok(mntr) => Self {
+                state: Ok(mntr.state().unwrap_or("unknown").to_owned()),
+                version: mntr.version().map(str::to_owned),
+                synced_followers: mntr.synced_followers(),
+                ..Self::unknown(address, String::new())
+            },
+            Err(error) => Self::unknown(address, error.to_string()),
+        }
     }
 
     /// Whether the server reports its role and not its counters, because it does not allow `mntr`.

@@ -15,7 +15,7 @@ use zklockbench_core::error::Error;
 use zklockbench_locks::driver::Processes;
 use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patience, Strategy};
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
-use zklockbench_zk::{Failure, ForeignSession, Observed, Session, Target, reactor};
+use zklockbench_zk::{Failure, ForeignSession, Observed, Session, Target, runtime};
 
 /// Time for a session or a request of the exploration itself.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -85,7 +85,7 @@ impl Cast {
     pub fn start(lock: Lock, target: Target, contenders: usize) -> Result<Self, Error> {
         let (commands, wanted) = unbounded_channel();
         let (sender, reports) = unbounded_channel();
-        let work = move || reactor::block_on(serve(lock, target, contenders, wanted, sender));
+        let work = move || runtime::block_on(serve(lock, target, contenders, wanted, sender));
         let thread = std::thread::Builder::new().name("contenders".into()).spawn(work);
         let thread =
             thread.map_err(|error| Error::environment(format!("no thread for contenders: {error}")))?;
@@ -183,7 +183,7 @@ struct Actor {
     scope: TaskScope,
     gate: Arc<Gate>,
     orders: UnboundedSender<Order>,
-    task: reactor::Task<()>,
+    task: runtime::Task<()>,
     frozen: Option<Shut>,
 }
 
@@ -238,7 +238,7 @@ fn actor(troupe: &Rc<Troupe>, contender: usize, connect: &str, path: String) -> 
     let (orders, wanted) = unbounded_channel();
     let target = troupe.target.on(connect);
     let life = live(Rc::clone(troupe), contender, target, path, Arc::clone(&gate), wanted);
-    let task = reactor::spawn_local(scope.around(life));
+    let task = runtime::spawn_local(scope.around(life));
     Actor { scope, gate, orders, task, frozen: None }
 }
 
@@ -254,7 +254,7 @@ async fn close_drivers(troupe: &Troupe, contenders: &[usize]) {
     let Some(drivers) = &troupe.drivers else { return };
     let links: Vec<_> = contenders.iter().filter_map(|contender| drivers.link(*contender)).collect();
     let closing = links.iter().map(|link| async move {
-        if reactor::timeout(CLOSES_WITHIN, ForeignSession::close(&**link)).await.is_none() {
+        if runtime::timeout(CLOSES_WITHIN, ForeignSession::close(&**link)).await.is_none() {
             ForeignSession::crash(&**link);
         }
     });

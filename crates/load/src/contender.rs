@@ -22,7 +22,7 @@ use zklockbench_ensemble::fault::Doing;
 use zklockbench_locks::{AcquireError, Held, HoldOver, Patience, Strategy};
 use zklockbench_scenario::{InDoubt, Load, OnLost, Stop};
 use zklockbench_zk::gate::TaskScope;
-use zklockbench_zk::{Failure, ForeignSession, Session, reactor};
+use zklockbench_zk::{Failure, ForeignSession, Session, runtime};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// Approximate number of requests per cycle for rate limiting; further requests delay later cycles.
@@ -186,7 +186,7 @@ impl Contender {
         let arrivals = shared.open.as_ref()?;
         let taken = clock::now();
         let next = arrivals.take(taken)?;
-        drain.run_until_cancelled(reactor::sleep_until(Some(next.due))).await?;
+        drain.run_until_cancelled(runtime::sleep_until(Some(next.due))).await?;
         if arrivals.is_cancelled(&next) {
             return None;
         }
@@ -485,7 +485,7 @@ impl Contender {
         let mut releases = shared.signals.releases.subscribe();
         let until = acquired + clock::micros(hold);
         let held = async {
-            reactor::sleep_until(Some(until)).await;
+            runtime::sleep_until(Some(until)).await;
             if batch {
                 let _ = releases.wait_for(|allowed| *allowed == Some(*id)).await;
             }
@@ -546,7 +546,7 @@ impl Contender {
         self.give_up_strategy();
         self.control.set_session(None);
         if let Some(session) = self.session.take() {
-            reactor::spawn_closing(async {
+            runtime::spawn_closing(async {
                 session.close(CLOSE_DEADLINE).await;
             });
         }
@@ -570,7 +570,7 @@ impl Contender {
             self.recorder.collect_notifications(&session, true);
             self.give_up_strategy();
             // Ended tasks release the session, which must have no other user when it is closed.
-            reactor::yield_now().await;
+            runtime::yield_now().await;
             session.close(CLOSE_DEADLINE).await;
         }
         // Sessions that were abandoned earlier may still be closing.
@@ -630,7 +630,7 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
         return Some(outcome);
     }
     // The session's own task writes to the socket; it has been woken and runs now.
-    reactor::yield_now().await;
+    runtime::yield_now().await;
     None
 }
 

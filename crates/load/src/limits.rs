@@ -249,10 +249,14 @@ fn median(times: &[Duration]) -> Option<Duration> {
     sorted.get(sorted.len() / 2).copied()
 }
 
+/// A server without a quorum answers no read.
+const CONFIGURATION_WITHIN: Duration = Duration::from_secs(2);
+
 /// Number of servers in the ensemble's own configuration; `None` if it cannot be read.
 pub async fn configured_servers(target: &Target) -> Option<usize> {
     let whole = Target { connect: target.parts().0.to_owned(), access: target.access.clone() };
-    let (config, _) = workspace::open(&whole).await.ok()?.get_data("/zookeeper/config").await.ok()?;
+    let reading = async { workspace::open(&whole).await.ok()?.get_data("/zookeeper/config").await.ok() };
+    let (config, _) = tokio::time::timeout(CONFIGURATION_WITHIN, reading).await.ok()??;
     let servers = String::from_utf8_lossy(&config).lines().filter(|line| line.starts_with("server.")).count();
     Some(servers).filter(|servers| *servers > 0)
 }

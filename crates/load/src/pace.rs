@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_scenario::{ClientKind, TrialSpec};
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
@@ -68,7 +68,7 @@ impl Pace {
     /// generator is late. `None` if the load ends first.
     pub async fn intended_start(&mut self, drain: &CancellationToken) -> Option<Stamp> {
         if self.next > clock::now() {
-            drain.run_until_cancelled(reactor::sleep_until(Some(self.next))).await?;
+            drain.run_until_cancelled(runtime::sleep_until(Some(self.next))).await?;
         }
         (!drain.is_cancelled()).then_some(self.next)
     }

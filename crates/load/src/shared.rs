@@ -29,7 +29,7 @@ use zklockbench_scenario::schedule::{Coming, coming};
 use zklockbench_scenario::{Load, Settling, Slice, Stop, TrialSpec};
 use zklockbench_zk::gate::Gate;
 use zklockbench_zk::throttle::Throttle;
-use zklockbench_zk::{Session, SessionKey, SessionState, Target, reactor};
+use zklockbench_zk::{Session, SessionKey, SessionState, Target, runtime};
 
 #[derive(Debug, Clone)]
 pub struct Signals {
@@ -441,5 +441,5 @@ pub fn follow(session: &Session, note: impl Fn(Stamp, history::SessionState) + '
             note(clock::now(), change);
         }
     };
-    reactor::spawn_local(following).detach();
+    runtime::spawn_local(following).detach();
 }

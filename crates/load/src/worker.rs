@@ -19,7 +19,7 @@ use zklockbench_core::measure::{Histogram, new_histogram};
 use zklockbench_record::Part;
 use zklockbench_zk::gate::TaskScope;
 use zklockbench_zk::keep_awake::{Unread, keep_awake};
-use zklockbench_zk::{Target, reactor};
+use zklockbench_zk::{Target, runtime};
 
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 
@@ -47,7 +47,7 @@ pub fn spawn(
 ) -> std::io::Result<oneshot::Receiver<ThreadRecord>> {
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new().name("generator".into()).spawn(move || {
-        let record = reactor::block_on(work(shared, share, seconds));
+        let record = runtime::block_on(work(shared, share, seconds));
         // The receiver is gone if the run was abandoned.
         let _ = sender.send(record);
     })?;
@@ -57,18 +57,18 @@ pub fn spawn(
 async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord {
     let observation = Observation::new(&shared, share.notes, seconds);
     let timer_lag = Rc::new(RefCell::new(new_histogram()));
-    let probe = reactor::spawn_local(probe(observation.clone(), Rc::clone(&timer_lag)));
-    let window = reactor::spawn_local(follow_window(Arc::clone(&shared), observation.clone()));
+    let probe = runtime::spawn_local(probe(observation.clone(), Rc::clone(&timer_lag)));
+    let window = runtime::spawn_local(follow_window(Arc::clone(&shared), observation.clone()));
     let start = |id: usize| {
         let contender = Contender::new(id, Arc::clone(&shared), observation.clone());
-        reactor::spawn_local(TaskScope::behind(Arc::clone(&shared.controls[id].gate)).around(contender.run()))
+        runtime::spawn_local(TaskScope::behind(Arc::clone(&shared.controls[id].gate)).around(contender.run()))
     };
     let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
-    let keep = |server| reactor::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
+    let keep = |server| runtime::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
     let abort = shared.signals.abort.clone();
     // A separate task: a future awaited here would be polled at every event of this thread.
-    let all = reactor::spawn_local(async move {
+    let all = runtime::spawn_local(async move {
         abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await).1 }).await
     });
     let unread = all.await.unwrap_or_default();
@@ -95,7 +95,7 @@ async fn follow_window(shared: Arc<Shared>, observation: Observation) {
 async fn probe(observation: Observation, lag: Rc<RefCell<Histogram>>) {
     loop {
         let due = clock::now() + clock::micros(PROBE_INTERVAL);
-        reactor::sleep(PROBE_INTERVAL).await;
+        runtime::sleep(PROBE_INTERVAL).await;
         let now = clock::now();
         if observation.recorder.borrow().window().contains(now) {
             lag.borrow_mut().saturating_record(now.saturating_sub(due));

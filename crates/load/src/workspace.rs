@@ -30,8 +30,8 @@ pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
-/// Enough for a running election; the diagnosis takes a second more.
-const FIRST_CONTACT: Duration = Duration::from_secs(8);
+/// Enough for a running election. With the checks before it and the diagnosis, an error takes less than 10 s.
+const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 /// Data of a run's root if an ephemeral node below it shows whether the run is alive.

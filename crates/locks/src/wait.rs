@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::LockConfig;
 use zklockbench_core::catalog::{BatchCost, Param, ParamKind, ParamValue, Params};
 use zklockbench_core::clock::{self, Stamp};
-use zklockbench_zk::{Session, SessionState, SessionStates, reactor};
+use zklockbench_zk::{Session, SessionState, SessionStates, runtime};
 
 /// Counts the contenders that are waiting at this moment.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +70,7 @@ impl DeadlineClock {
         loop {
             let jumped = self.0.jumped.notified();
             let ahead = self.0.ahead_us.load(Ordering::SeqCst);
-            let sleep = reactor::sleep_until(Some(deadline.saturating_sub(ahead)));
+            let sleep = runtime::sleep_until(Some(deadline.saturating_sub(ahead)));
             tokio::select! {
                 biased;
                 () = sleep => return,
@@ -112,7 +112,7 @@ impl Patience {
 
     /// Sleeps, as a waiting contender does between two checks.
     pub async fn sleep(&self, duration: Duration) -> Result<(), Ended> {
-        self.wait(reactor::sleep(duration)).await
+        self.wait(runtime::sleep(duration)).await
     }
 
     pub fn is_over(&self) -> bool {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::reactor::{Task, spawn_local};
+use super::runtime::{Task, spawn_local};
 use zklockbench_core::clock::{self, Stamp};
 
 thread_local! {
@@ -163,16 +163,16 @@ mod tests {
     use futures_util::future::join_all;
 
     use super::*;
-    use crate::reactor;
+    use crate::runtime;
 
     /// Time that a sleep took beyond its length, the least of several on a busy host.
     fn least_lateness(length: Duration) -> u64 {
         let lateness = |()| async move {
             let due = clock::now() + clock::micros(length);
-            reactor::sleep(length).await;
+            runtime::sleep(length).await;
             clock::now().checked_sub(due).expect("not early")
         };
-        reactor::block_on(async {
+        runtime::block_on(async {
             let mut least = u64::MAX;
             for () in [(); 20] {
                 least = least.min(lateness(()).await);
@@ -192,18 +192,18 @@ mod tests {
 
     #[test]
     fn sleeps_end_in_the_order_of_their_ends_and_cancelled_ones_are_forgotten() {
-        reactor::block_on(async {
+        runtime::block_on(async {
             let ended = Rc::new(RefCell::new(Vec::new()));
             let sleeping = [30_u64, 10, 20].map(|ms| {
                 let ended = Rc::clone(&ended);
                 async move {
-                    reactor::sleep(Duration::from_millis(ms)).await;
+                    runtime::sleep(Duration::from_millis(ms)).await;
                     ended.borrow_mut().push(ms);
                 }
             });
             // Given an earlier sleep that is cancelled
             let cancelled =
-                reactor::timeout(Duration::from_millis(1), reactor::sleep(Duration::from_secs(60)));
+                runtime::timeout(Duration::from_millis(1), runtime::sleep(Duration::from_secs(60)));
             assert!(cancelled.await.is_none());
             join_all(sleeping).await;
             assert_eq!(*ended.borrow(), [10, 20, 30]);

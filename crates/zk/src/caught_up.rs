@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Error as ClientError, Stat};
 
-use super::{Created, Failure, Names, NodeKind, NodeStat, Session, reactor};
+use super::{Created, Failure, Names, NodeKind, NodeStat, Session, runtime};
 
 /// Maximum time that an onlooker waits for its server to catch up.
 const CATCHES_UP: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ impl Onlooker {
 
     /// Waits until the session's server has applied everything committed before.
     pub async fn caught_up(&self) -> Result<Seen<'_>, Failure> {
-        let caught_up = reactor::timeout(CATCHES_UP, catch_up(&self.0.0.client)).await;
+        let caught_up = runtime::timeout(CATCHES_UP, catch_up(&self.0.0.client)).await;
         caught_up.ok_or(Failure::NoReply)??;
         Ok(Seen(&self.0))
     }

@@ -8,7 +8,7 @@ use super::access::Access;
 use super::inner::Observed;
 use super::session::Session;
 use super::whose::{self, Password, SessionKey};
-use super::{Failure, reactor};
+use super::{Failure, runtime};
 
 /// Maximum length of a server's reply in bytes. The longest reply in a run is a list of children with names
 /// of about 60 bytes. This limit allows 250,000 contenders in one queue. Java clients accept 1 MiB unless
@@ -82,7 +82,7 @@ impl Target {
         connecting: impl Future<Output = Result<Client, Failure>>,
         observed: Observed,
     ) -> Result<Session, Failure> {
-        let client = reactor::timeout(deadline, connecting)
+        let client = runtime::timeout(deadline, connecting)
             .await
             .ok_or_else(|| Failure::NotConnected(format!("no session within {deadline:?}")))??;
         Ok(Session::new(client, observed, self.access.has_identity()))
@@ -119,16 +119,16 @@ impl Target {
                     }
                     Ok(()) | Err(Failure::SessionExpired) => return Ok(()),
                     // Servers may be electing.
-                    Err(Failure::NotConnected(_)) => reactor::sleep(TRIES_AGAIN).await,
+                    Err(Failure::NotConnected(_)) => runtime::sleep(TRIES_AGAIN).await,
                     Err(Failure::ConnectionLoss) => {
                         may_be_closed = true;
-                        reactor::sleep(TRIES_AGAIN).await;
+                        runtime::sleep(TRIES_AGAIN).await;
                     }
                     Err(failure) => return Err(failure),
                 }
             }
         };
-        let expired = reactor::timeout(deadline, expiring).await;
+        let expired = runtime::timeout(deadline, expiring).await;
         expired.unwrap_or_else(|| Err(Failure::NotConnected(format!("not closed within {deadline:?}"))))
     }
 
@@ -154,7 +154,7 @@ impl Target {
 
     fn connector(&self) -> Connector {
         let mut connector =
-            Client::connector().with_max_frame_length(LONGEST_FRAME).with_spawn(reactor::spawn_for_client);
+            Client::connector().with_max_frame_length(LONGEST_FRAME).with_spawn(runtime::spawn_for_client);
         if let Some(digest) = &self.access.digest {
             connector = connector.with_auth("digest", digest.told().as_bytes());
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use super::reactor::Task;
+use super::runtime::Task;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 
@@ -237,12 +237,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::reactor;
+    use crate::runtime;
 
     async fn counting(count: Rc<Cell<u32>>) {
         loop {
             count.set(count.get() + 1);
-            reactor::sleep(Duration::from_millis(1)).await;
+            runtime::sleep(Duration::from_millis(1)).await;
         }
     }
 
@@ -251,20 +251,20 @@ mod tests {
         let gate = Arc::new(Gate::default());
         let scope = TaskScope::behind(Arc::clone(&gate));
         let counted = Rc::new(Cell::new(0));
-        reactor::block_on(async {
-            let task = reactor::spawn_local(scope.around(counting(Rc::clone(&counted))));
+        runtime::block_on(async {
+            let task = runtime::spawn_local(scope.around(counting(Rc::clone(&counted))));
             while counted.get() < 3 {
-                reactor::yield_now().await;
+                runtime::yield_now().await;
             }
             // When the gate is shut
             let shut = Shut::these([&gate]);
             let before = counted.get();
-            reactor::sleep(Duration::from_millis(30)).await;
+            runtime::sleep(Duration::from_millis(30)).await;
             assert_eq!(counted.get(), before);
             // And opened, from any thread
             std::thread::spawn(move || drop(shut)).join().unwrap();
             while counted.get() == before {
-                reactor::yield_now().await;
+                runtime::yield_now().await;
             }
             drop(task);
         });
@@ -273,12 +273,12 @@ mod tests {
     #[test]
     fn killed_scope_ends_only_its_own_tasks() {
         let scope = TaskScope::default();
-        reactor::block_on(async {
+        runtime::block_on(async {
             let dropped = Rc::new(());
             let held = Rc::clone(&dropped);
             scope
                 .around(async move {
-                    let task = reactor::spawn_local(async move {
+                    let task = runtime::spawn_local(async move {
                         let _held = held;
                         std::future::pending::<()>().await;
                     });
@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(Rc::strong_count(&dropped), 2);
             scope.kill();
             while Rc::strong_count(&dropped) > 1 {
-                reactor::yield_now().await;
+                runtime::yield_now().await;
             }
             assert!(TaskScope::here().is_none());
         });
@@ -298,26 +298,26 @@ mod tests {
     fn detached_tasks_pause_with_the_gate_and_end_with_the_contender() {
         let gate = Arc::new(Gate::default());
         let scope = TaskScope::behind(Arc::clone(&gate));
-        reactor::block_on(async {
+        runtime::block_on(async {
             let counted = Rc::new(Cell::new(0));
             // Given a detached task without a waiter
-            scope.around(async { reactor::spawn_detached(counting(Rc::clone(&counted))) }).await;
+            scope.around(async { runtime::spawn_detached(counting(Rc::clone(&counted))) }).await;
             while counted.get() < 3 {
-                reactor::yield_now().await;
+                runtime::yield_now().await;
             }
             // When the contender pauses, the task pauses
             let shut = Shut::these([&gate]);
             let before = counted.get();
-            reactor::sleep(Duration::from_millis(30)).await;
+            runtime::sleep(Duration::from_millis(30)).await;
             assert_eq!(counted.get(), before);
             drop(shut);
             while counted.get() == before {
-                reactor::yield_now().await;
+                runtime::yield_now().await;
             }
             // When the contender is killed, the task is never polled again
             scope.kill();
             let before = counted.get();
-            reactor::sleep(Duration::from_millis(30)).await;
+            runtime::sleep(Duration::from_millis(30)).await;
             assert_eq!((counted.get(), Rc::strong_count(&counted)), (before, 1));
         });
     }

@@ -16,7 +16,7 @@ use zookeeper_client::Client;
 
 use super::connect::Target;
 use super::session::close;
-use super::{Failure, reactor};
+use super::{Failure, runtime};
 use zklockbench_core::clock::{self, Stamp};
 
 /// Maximum time that a run's request may be left unprocessed.
@@ -58,7 +58,7 @@ pub async fn keep_awake(server: Target, every: Duration, stop: CancellationToken
                 Err(failure) if failure.session_survives() => {}
                 Err(_) => client = None,
             }
-            reactor::sleep(every).await;
+            runtime::sleep(every).await;
         }
     };
     stop.run_until_cancelled(reading).await;

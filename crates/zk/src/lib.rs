@@ -15,7 +15,7 @@ mod multi;
 mod notification;
 mod pem;
 pub mod reach;
-pub mod reactor;
+pub mod runtime;
 mod session;
 pub mod throttle;
 mod tls;

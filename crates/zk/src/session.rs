@@ -20,7 +20,7 @@ use super::gate::TaskScope;
 use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
 use super::notification::{Arm, Armed, Notification, StampWaker};
 use super::whose::{self, ForeignSession, SessionKey, SessionStates};
-use super::{Failure, counter, reactor, wire};
+use super::{Failure, counter, runtime, wire};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind;
 
@@ -402,11 +402,11 @@ impl Session {
                 Err(_) if clock::now() >= until => return false,
                 Err(still_shared) => shared = still_shared,
             }
-            reactor::sleep(LETS_GO_EVERY).await;
+            runtime::sleep(LETS_GO_EVERY).await;
         };
         inner.reap();
         if let Some(foreign) = inner.foreign {
-            let said = reactor::timeout(deadline, foreign.close()).await;
+            let said = runtime::timeout(deadline, foreign.close()).await;
             close(inner.client, deadline).await;
             return said == Some(true);
         }
@@ -472,7 +472,7 @@ impl Session {
         let reply = {
             let mut request = pin!(request);
             let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
-            reactor::within(sent.at, self.0.request_timeout, stamped).await
+            runtime::within(sent.at, self.0.request_timeout, stamped).await
         };
         let reply = reply.map(|reply| reply.map_err(Failure::from));
         // A failure that the client library creates after losing its servers is not an answer.
@@ -558,7 +558,7 @@ fn latest(stat: &Stat) -> i64 {
 pub async fn close(client: Client, deadline: Duration) -> Option<SessionState> {
     let mut states = client.state_watcher();
     drop(client);
-    let closed = reactor::timeout(deadline, async {
+    let closed = runtime::timeout(deadline, async {
         let mut state = states.state();
         while !state.is_terminated() {
             state = states.changed().await;

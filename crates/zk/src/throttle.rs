@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::reactor;
+use super::runtime;
 use zklockbench_core::clock::{self, Stamp};
 
 /// Requests that may be prepaid, whatever the rate.
@@ -72,7 +72,7 @@ impl Throttle {
     /// Waits until new work is admitted, on a thread that drives the client library.
     pub async fn admit(&self, requests: u32) {
         while let Err(at) = self.try_admit(requests) {
-            reactor::sleep_until(Some(at)).await;
+            runtime::sleep_until(Some(at)).await;
         }
     }
 

@@ -228,7 +228,8 @@ impl Measuring<'_> {
         let text = question.scenario(FRESH, &spelled, &QuestionLoad { locks: 1, ..load });
         let mut table: Table = text.parse().map_err(Error::usage)?;
         table.insert("locks".to_owned(), FRESH.into());
-        self.countdown.note(&format!("a new lock for each request, with each strategy: {}", format_duration(lasts)));
+        self.countdown
+            .note(&format!("a new lock for each request, with each strategy: {}", format_duration(lasts)));
         let run = self.countdown.during(self.runs.run(FRESH, &table.to_string())).await?;
         let stored = zklockbench_results::read(&run)?;
         Ok(stored.trials.iter().map(|trial| FreshCost::of(trial, question.rate)).collect())

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::iter;
 use story::{Story, Strike, Told};
 use zklockbench_core::catalog::Mode;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::proxy::Fate;
 use crate::support::ways::Way;
@@ -20,7 +20,7 @@ const AT_ONCE: usize = 40;
 /// Runs all of these stories, and fails with their complaints.
 fn tell<F: Future<Output = Vec<String>>>(stories: impl IntoIterator<Item = F>) {
     let complaints: Vec<String> =
-        reactor::block_on(async { iter(stories).buffer_unordered(AT_ONCE).concat().await });
+        runtime::block_on(async { iter(stories).buffer_unordered(AT_ONCE).concat().await });
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
@@ -33,7 +33,7 @@ fn lose_each_request(story: Story, fate: Fate) {
         (of, told)
     };
     let plans: Vec<(Way, Told)> =
-        reactor::block_on(async { iter(tellers.map(undisturbed)).buffer_unordered(8).collect().await });
+        runtime::block_on(async { iter(tellers.map(undisturbed)).buffer_unordered(8).collect().await });
     for (of, told) in &plans {
         assert!(
             told.complaints.is_empty() && !told.requests.is_empty(),

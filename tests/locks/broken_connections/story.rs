@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{join, join3};
 use zklockbench_core::catalog::Mode;
 use zklockbench_locks::{AcquireError, Held};
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use super::expected;
 use crate::support::contender::{Contender, SETTLE, Waiting, settled};
@@ -137,7 +137,7 @@ async fn contender(connect: &str, of: Way, number: usize, scene: &Scene) -> Cont
 }
 
 async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, String> {
-    reactor::timeout(BOUND, work).await.ok_or_else(|| format!("stuck: {what}"))
+    runtime::timeout(BOUND, work).await.ok_or_else(|| format!("stuck: {what}"))
 }
 
 /// Like [`tell`] with a lost request, repeated until that request has come: the number of checks depends on
@@ -209,7 +209,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     settled([&waiter, &behind]).await;
     if polls(of) {
         // Its first check comes while the holder still holds, so a second one is certain to come.
-        reactor::sleep(POLL).await;
+        runtime::sleep(POLL).await;
     }
     // A failed waiter ends its session while the holder still holds.
     let mut waiter = Some(waiter);
@@ -219,7 +219,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
             told.complaints.push("let in beside the holder".into());
         }
         end(one, result, told).await?;
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
     }
     if behind.is_over() && excludes(of) {
         told.complaints.push("the one behind was let in beside the holder".into());
@@ -257,7 +257,7 @@ impl Inside {
     async fn stay(&self) {
         self.inside.set(self.inside.get() + 1);
         self.is_crowded.set(self.is_crowded.get() || self.inside.get() > 1);
-        reactor::sleep(STAY).await;
+        runtime::sleep(STAY).await;
         self.inside.set(self.inside.get() - 1);
     }
 
@@ -286,10 +286,10 @@ async fn serves_another(of: Way, scene: &Scene) -> Result<(), String> {
 async fn is_empty(scene: &Scene) -> Result<(), String> {
     let empty = async {
         while scene.nodes().await > 0 {
-            reactor::sleep(Duration::from_millis(20)).await;
+            runtime::sleep(Duration::from_millis(20)).await;
         }
     };
-    reactor::timeout(NODES_GO_WITHIN, empty).await.ok_or_else(|| "a node is left".to_owned())
+    runtime::timeout(NODES_GO_WITHIN, empty).await.ok_or_else(|| "a node is left".to_owned())
 }
 
 /// Complaints begin with the lock's name.

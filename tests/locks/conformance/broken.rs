@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use crate::support::contender::{Contender, SETTLE, Waiting, settled};
 use crate::support::proxy::Proxy;
@@ -26,7 +26,7 @@ fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
         // When it releases while the waiter behind it is cut off
         proxy.cut();
         holder.release(held.unwrap()).await.unwrap();
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         assert!(!waiter.is_over(), "{name}");
         // Then that waiter has the lock as soon as it is back
         proxy.mend();
@@ -56,7 +56,7 @@ fn policies() -> [Policy; 6] {
 #[test]
 fn curator_policy_decides_whether_a_lost_create_is_searched() {
     for (word, params, again) in policies() {
-        reactor::block_on(async {
+        runtime::block_on(async {
             let retry = [("retry", ParamValue::Word(word.to_owned()))];
             let params = params.iter().cloned().chain(retry).map(|(name, value)| (name.to_owned(), value));
             let scene = scene(crate::support::ensemble::shared()).await;
@@ -99,7 +99,7 @@ fn holder_without_a_node_does_not_hand_over() {
         let (mut next, next_held) = next.over().await;
         // When it releases although the next contender is already in
         zombie.release(held).await.unwrap();
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         // Then no other contender is admitted
         assert!(!last.is_over(), "{name}: let in beside the holder");
         next.release(next_held.unwrap()).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_locks::{AcquireError, LockConfig, Patience, Strategy, find};
-use zklockbench_zk::{Failure, NodeKind, Session, reactor};
+use zklockbench_zk::{Failure, NodeKind, Session, runtime};
 
 use crate::support::contender::Contender;
 use crate::support::proxy::Fate;
@@ -54,10 +54,10 @@ async fn start(
     scene: &Scene,
     contender: usize,
     patience: &Patience,
-) -> reactor::Task<Result<(), AcquireError>> {
+) -> runtime::Task<Result<(), AcquireError>> {
     let mut lock = multi(scene, contender, 2, "rotated");
     let (session, patience) = (scene.session().await, patience.clone());
-    reactor::spawn_local(async move {
+    runtime::spawn_local(async move {
         let held = lock.acquire(&session, Mode::Write, &patience).await?;
         Ok(lock.release(&session, held).await?)
     })
@@ -76,7 +76,7 @@ async fn block(scene: &Scene) -> Session {
 
 #[test]
 fn first_member_depends_only_on_the_contenders_number() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         let (from_the_first, from_the_next) = (["member-0", "member-1"], ["member-1", "member-0"]);
         for (contender, order) in
             [(1, from_the_next), (1, from_the_next), (0, from_the_first), (2, from_the_first)]
@@ -104,7 +104,7 @@ fn contenders_with_different_first_members_deadlock() {
         scene.has_nodes(4).await;
         blocker.close(LONG).await;
         scene.has_nodes(4).await;
-        reactor::sleep(SETTLE * 3).await;
+        runtime::sleep(SETTLE * 3).await;
         assert_eq!((one.gauge.waiting(), other.gauge.waiting(), scene.nodes().await), (1, 1, 4));
         // Until one of them gives up
         one.cancel.cancel();
@@ -116,7 +116,7 @@ fn contenders_with_different_first_members_deadlock() {
         let limit = Some(SETTLE * 5);
         let (first, second) =
             (start(&scene, 0, &patience(limit)).await, start(&scene, 1, &patience(limit)).await);
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         blocker.close(LONG).await;
         let ended = [first.await, second.await];
         assert!(ended.contains(&Err(AcquireError::TimedOut)), "{ended:?}");

@@ -2,7 +2,7 @@
 //! number of waiters.
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble::shared;
@@ -158,7 +158,7 @@ async fn release_is_lost(fate: Fate) {
     let released = one.release(held.unwrap()).await;
     // Then its release fails, and the contender behind it is admitted only if the release was applied
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
-    reactor::sleep(SETTLE).await;
+    runtime::sleep(SETTLE).await;
     assert_eq!(behind.is_over(), fate == Fate::ReplyLost, "{fate:?}");
     // And it is admitted in any case once the session has ended
     one.die().await;
@@ -169,6 +169,6 @@ async fn release_is_lost(fate: Fate) {
 #[test]
 fn counted_release_with_a_lost_request_or_reply_is_atomic_or_ends_with_the_session() {
     for fate in [Fate::RequestLost, Fate::ReplyLost] {
-        reactor::block_on(release_is_lost(fate));
+        runtime::block_on(release_is_lost(fate));
     }
 }

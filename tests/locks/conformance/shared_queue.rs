@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::contender::Contender;
 use crate::support::sessions::{each_on_scene, on_scene};
@@ -42,12 +42,12 @@ async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell
         acquired += 1;
         if left.get() % 4 == 0 {
             // Gives other contenders' requests the time to come in between.
-            reactor::sleep(Duration::from_micros(500)).await;
+            runtime::sleep(Duration::from_micros(500)).await;
         }
         assert!(inside.replace(false), "another contender has left");
         contender.release(held).await.unwrap();
         if left.get() % 3 == 0 {
-            reactor::sleep(REST).await;
+            runtime::sleep(REST).await;
         }
     }
     acquired
@@ -63,7 +63,7 @@ fn closed_loop(locks: &[(&str, bool)], handoffs: i32) -> Vec<i32> {
             let join = counts.then(|| ("join".to_owned(), ParamValue::Word("count".into())));
             let params: Params = join.into_iter().collect();
             let contender = Contender::with(name, &params, &scene).await;
-            running.push(reactor::spawn_local(contend(contender, Rc::clone(&inside), Rc::clone(&left))));
+            running.push(runtime::spawn_local(contend(contender, Rc::clone(&inside), Rc::clone(&left))));
         }
         let mut acquired = Vec::new();
         for task in running {

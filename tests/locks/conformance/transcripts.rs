@@ -5,7 +5,7 @@ use futures_util::StreamExt;
 use futures_util::stream::iter;
 use zklockbench_core::catalog::Mode::{self, Read, Write};
 use zklockbench_locks::STRATEGIES;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::rehearsal::{ALONE, Lines, QUEUE, Script, Subject, subject};
 
@@ -118,7 +118,7 @@ fn every_lock_sends_the_requests_of_its_transcript() {
         let lines: String = sent.map(|sent| format!("  {}\n", sent.join(", "))).collect();
         format!("{}, {script:?}\n{lines}", subject.label)
     });
-    let played: Vec<String> = reactor::block_on(async { iter(played).buffered(AT_ONCE).collect().await });
+    let played: Vec<String> = runtime::block_on(async { iter(played).buffered(AT_ONCE).collect().await });
     insta::assert_snapshot!(played.concat());
 }
 
@@ -129,7 +129,7 @@ fn nested_acquires_of_a_reentrant_lock_send_no_requests() {
         let subject = subject(&format!("\"{}\"", entry.card.name));
         assert_eq!(subject.play(Nested).await, subject.play(ALONE).await, "{}", subject.label);
     });
-    let played = reactor::block_on(async { iter(played).buffered(AT_ONCE).count().await });
+    let played = runtime::block_on(async { iter(played).buffered(AT_ONCE).count().await });
     assert!(played >= 4, "{played}");
 }
 
@@ -142,7 +142,7 @@ fn only_the_wait_limited_class_admits_two_when_a_middle_waiter_leaves() {
     ];
     for (class, inside) in expected {
         let subject = subject(class);
-        assert_eq!(reactor::block_on(subject.inside_after_the_middle_has_left()), inside, "{class}");
+        assert_eq!(runtime::block_on(subject.inside_after_the_middle_has_left()), inside, "{class}");
     }
 }
 
@@ -150,7 +150,7 @@ fn only_the_wait_limited_class_admits_two_when_a_middle_waiter_leaves() {
 fn kazoo_lock_waits_for_curator_nodes_only_when_configured() {
     let [curator, kazoo, configured]: [Subject; 3] =
         [r#""curator-mutex""#, r#""kazoo""#, r#"{ name = "kazoo", extra_patterns = "lock-" }"#].map(subject);
-    reactor::block_on(async {
+    runtime::block_on(async {
         assert!(kazoo.is_let_in_beside(&curator).await);
         assert!(!configured.is_let_in_beside(&curator).await);
         assert!(!curator.is_let_in_beside(&kazoo).await);

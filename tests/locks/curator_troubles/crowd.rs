@@ -2,7 +2,7 @@
 
 use zklockbench_core::measure::Measure;
 use zklockbench_record::Trial;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::ensemble::shared;
 use crate::support::foreign;
@@ -17,7 +17,7 @@ struct Handoff {
 
 /// Runs threads of one client, with one lock object for all ("shared") or for each ("own").
 fn java(threads: u32, objects: &str, handoffs: u32) -> Handoff {
-    let lock = reactor::block_on(async { scene(shared()).await.lock });
+    let lock = runtime::block_on(async { scene(shared()).await.lock });
     let mut crowd = foreign::java("CuratorCrowd");
     crowd.args([shared(), &lock, &threads.to_string(), objects, &handoffs.to_string()]);
     let output = crowd.output().unwrap();

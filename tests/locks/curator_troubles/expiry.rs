@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use zklockbench_core::catalog::Mode::Write;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use super::java_by;
 use crate::support::contender::{Contender, SETTLE, Waiting};
@@ -68,7 +68,7 @@ fn curator_206_reproduced_with_our_mutex_where_only_the_release_reports_the_loss
 
 #[test]
 fn curator_604_reproduced_with_java_where_a_waiter_enters_by_the_node_of_its_old_session() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         // On a busy host, Java may read its node only after the servers have expired the session.
         for _ in 0..4 {
             if java_is_in_by_its_old_node().await {
@@ -89,7 +89,7 @@ async fn java_is_in_by_its_old_node() -> bool {
     let mut java = java_by(&thrice, &scene, TIMEOUT_MS).await;
     java.tell("acquire a mutex");
     scene.has_nodes(2).await;
-    reactor::sleep(SETTLE).await;
+    runtime::sleep(SETTLE).await;
     let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
     // When no reply reaches Java for so long that it abandons its session, which its attempts to reconnect
     // keep alive on the servers; the holder releases in the meantime
@@ -101,7 +101,7 @@ async fn java_is_in_by_its_old_node() -> bool {
     // Then Java holds by its old session's node, although no client keeps that session alive any more
     let ((), java_after) = seconds(async {
         while !java.has_said("a in mutex") && !waiting.is_over() {
-            reactor::sleep(Duration::from_millis(2)).await;
+            runtime::sleep(Duration::from_millis(2)).await;
         }
     })
     .await;
@@ -140,13 +140,13 @@ fn curator_604_absent_in_our_mutex_where_an_acquire_ends_with_its_session() {
         let given_up = std::mem::replace(&mut cut_off.session, session);
         cut_off.trace = trace;
         let again = Waiting::start(cut_off, Write);
-        reactor::sleep(Duration::from_secs(1)).await;
+        runtime::sleep(Duration::from_secs(1)).await;
         assert!(!again.is_over());
         // When the old node has gone with its session, the next contender holds alone
         proxy.mend();
         given_up.close(Duration::from_secs(10)).await;
         let (mut next, next_held) = waiting.over().await;
-        reactor::sleep(Duration::from_secs(1)).await;
+        runtime::sleep(Duration::from_secs(1)).await;
         assert!(!again.is_over(), "two are in");
         next.release(next_held.unwrap()).await.unwrap();
         again.serve().await;

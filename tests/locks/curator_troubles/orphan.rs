@@ -1,7 +1,7 @@
 //! CURATOR-79: an acquire that is interrupted during its create leaves a node that no client deletes.
 
 use zklockbench_core::catalog::Mode::Write;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use super::java_by;
 use crate::support::contender::{Contender, SETTLE, Waiting};
@@ -38,7 +38,7 @@ fn curator_79_absent_in_our_mutex_where_a_cancelled_create_is_deleted_once_answe
         let waiting = Waiting::start(other, Write);
         scene.has_nodes(2).await;
         waiting.cancel.cancel();
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         // The acquire waits for the reply, which contains the name of the node to delete
         assert!(!waiting.is_over());
         proxy.let_go();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zklockbench_core::catalog::Mode::Write;
 use zklockbench_core::catalog::{ParamValue, Params};
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use super::java_with;
 use crate::support::contender::{Contender, SETTLE};
@@ -45,7 +45,7 @@ fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_un
         java.tell("acquire a mutex");
         scene.has_nodes(2).await;
         next.release(held.unwrap()).await.unwrap();
-        reactor::sleep(SETTLE).await;
+        runtime::sleep(SETTLE).await;
         java.obeys("holds a mutex", "a holds true").await;
         assert_eq!(scene.nodes().await, 1);
     });
@@ -105,8 +105,8 @@ fn curator_678_absent_in_our_mutex_with_retries_where_a_release_ends_on_reconnec
         let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         let held = first.acquire(Write).await.unwrap();
         proxy.cut();
-        let mend = reactor::spawn_local(async move {
-            reactor::sleep(Duration::from_secs(1)).await;
+        let mend = runtime::spawn_local(async move {
+            runtime::sleep(Duration::from_secs(1)).await;
             proxy.mend();
             proxy
         });

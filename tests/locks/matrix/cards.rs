@@ -7,7 +7,7 @@ use futures_util::stream::iter;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::catalog::after::{Event, FailedWith, Outcome};
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 use super::event::{self, Course, Ended, Entered, Terms};
 use crate::support::contender::Contender;
@@ -124,7 +124,7 @@ fn every_lock_reacts_to_each_event_as_its_card_states() {
     let cases = subjects().flat_map(|subject| Event::ALL.map(|event| (subject, event)));
     let playing = cases.map(|(subject, event)| async move { subject.complaint(event).await });
     let complaints: Vec<Option<String>> =
-        reactor::block_on(async { iter(playing).buffer_unordered(AT_ONCE).collect().await });
+        runtime::block_on(async { iter(playing).buffer_unordered(AT_ONCE).collect().await });
     let complaints: Vec<String> = complaints.into_iter().flatten().collect();
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }

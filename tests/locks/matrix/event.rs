@@ -9,7 +9,7 @@ use zklockbench_core::catalog::Mode::Write;
 use zklockbench_core::catalog::after::Event as Named;
 use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_locks::AcquireError;
-use zklockbench_zk::{Failure, reactor, sequence_of};
+use zklockbench_zk::{Failure, runtime, sequence_of};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::proxy::{Fate, Proxy, Request};
@@ -335,9 +335,9 @@ impl Stage<'_> {
                 return has_one;
             }
             Happens::DirectoryGoes => self.scene.delete_all().await,
-            Happens::TimesOut => reactor::sleep(SHORT).await,
+            Happens::TimesOut => runtime::sleep(SHORT).await,
             Happens::Lost(Fate::CutOff, _) => {
-                reactor::sleep(AWAY).await;
+                runtime::sleep(AWAY).await;
                 self.mark("servers can be reached again");
                 self.proxy.mend();
             }
@@ -345,10 +345,10 @@ impl Stage<'_> {
                 // WriteLock pauses once more before it fails.
                 let over = async {
                     while !waits.is_over() {
-                        reactor::sleep(self.terms.gone).await;
+                        runtime::sleep(self.terms.gone).await;
                     }
                 };
-                let _ = reactor::timeout(STUCK, over).await;
+                let _ = runtime::timeout(STUCK, over).await;
             }
             _ => {}
         }
@@ -359,11 +359,11 @@ impl Stage<'_> {
     async fn time_out_after_loss(&self, waits: &Waiting) {
         let lost = async {
             while !self.proxy.is_done_striking() && !waits.is_over() {
-                reactor::sleep(Duration::from_millis(2)).await;
+                runtime::sleep(Duration::from_millis(2)).await;
             }
         };
         let within = if self.terms.comes { STUCK } else { self.terms.calm };
-        let _ = reactor::timeout(within, lost).await;
+        let _ = runtime::timeout(within, lost).await;
         waits.clock.jump(LONG);
     }
 
@@ -395,7 +395,7 @@ impl Stage<'_> {
         // which.
         while began.elapsed() < STUCK {
             let late = Instant::now();
-            reactor::sleep(STEP).await;
+            runtime::sleep(STEP).await;
             // Silence counts only while this process is scheduled on time and no reply is due.
             if poll() != seen || late.elapsed() > 4 * STEP || !self.proxy.is_answered() {
                 (since, seen) = (Instant::now(), poll());

@@ -16,7 +16,7 @@ use futures_util::stream::iter;
 use page::Page;
 use pair::{PAIRS, Pair, Race, Side};
 use zklockbench_ensemble::roles;
-use zklockbench_zk::reactor;
+use zklockbench_zk::runtime;
 
 use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
@@ -67,7 +67,7 @@ impl Column {
             let (ours, theirs) = join(sent(&Side::Ours), sent(&original)).await;
             Played { race: pair.race(event.name), event, ours, theirs }
         };
-        let played = reactor::block_on(async {
+        let played = runtime::block_on(async {
             let events = event::of_pairs().into_iter().enumerate().filter(|(_, event)| pair.meets(event));
             iter(events.map(|(number, event)| play(number, event))).buffered(AT_ONCE).collect().await
         });

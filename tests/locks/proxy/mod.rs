@@ -11,7 +11,7 @@ use raw::Raw;
 use world::{by_proxy, eventually, fastest, in_session, timed};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_ensemble::proxy::{Delay, Direction, Guard, LostMessage, Proxy, Who};
-use zklockbench_zk::{Failure, NodeKind, reactor};
+use zklockbench_zk::{Failure, NodeKind, runtime};
 
 use crate::support::ensemble;
 use crate::support::sessions;
@@ -80,7 +80,7 @@ fn request_waits_during_a_stall_and_is_answered_afterwards() {
         let knob = proxy.stall(who);
         let before = proxy.passed(who);
         let path = format!("{}-stalled", scene.lock);
-        let waiting = reactor::spawn_local({
+        let waiting = runtime::spawn_local({
             let (one, path) = (one.clone(), path.clone());
             async move { one.create(&path, b"", NodeKind::Persistent).await }
         });
@@ -99,7 +99,7 @@ fn request_waits_during_a_stall_and_is_answered_afterwards() {
 
 #[test]
 fn stall_of_all_sessions_holds_new_connections_and_four_letter_commands() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         let proxy = world::proxy();
         let knob = proxy.stall(Who::All);
         let mut asks = Raw::connect(&proxy.addresses()[0]);
@@ -137,7 +137,7 @@ fn session_continues_after_its_connection_was_reset_or_cut() {
 
 #[test]
 fn client_sees_a_reset_as_reset_and_a_cut_as_end_of_stream() {
-    reactor::block_on(async {
+    runtime::block_on(async {
         let proxy = world::proxy();
         for (breaks, is_reset) in [(Proxy::reset as fn(&Proxy, Who) -> usize, true), (Proxy::cut, false)] {
             let mut raw = Raw::connect(&proxy.addresses()[0]);
@@ -292,7 +292,7 @@ fn invalid_server_addresses_are_named() {
 #[test]
 fn proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
     const ROUND_TRIPS: usize = 2000;
-    reactor::block_on(async {
+    runtime::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
         let servers = world::servers();
         let proxy = Proxy::before(&servers[..1]).unwrap();

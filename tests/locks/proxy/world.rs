@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklockbench_core::clock;
 use zklockbench_ensemble::proxy::Proxy;
-use zklockbench_zk::{Access, Observed, Session, Target, reactor};
+use zklockbench_zk::{Access, Observed, Session, Target, runtime};
 
 use crate::support::ensemble;
 use crate::support::sessions::{Scene, on_scene};
@@ -46,13 +46,13 @@ pub async fn short_session(proxy: &Proxy) -> Session {
 }
 
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    reactor::timeout(LONG, work).await.unwrap()
+    runtime::timeout(LONG, work).await.unwrap()
 }
 
 pub async fn eventually(is_so: impl Fn() -> bool) {
     in_time(async {
         while !is_so() {
-            reactor::sleep(Duration::from_millis(2)).await;
+            runtime::sleep(Duration::from_millis(2)).await;
         }
     })
     .await;
@@ -63,7 +63,7 @@ pub async fn answers(session: &Session) {
     in_time(async {
         while session.exists("/").await.is_err() {
             assert!(!session.is_over());
-            reactor::sleep(Duration::from_millis(2)).await;
+            runtime::sleep(Duration::from_millis(2)).await;
         }
     })
     .await;
@@ -73,7 +73,7 @@ pub async fn answers(session: &Session) {
 pub async fn is_gone(session: &Session, path: &str) {
     in_time(async {
         while session.exists(path).await.unwrap().is_some() {
-            reactor::sleep(Duration::from_millis(20)).await;
+            runtime::sleep(Duration::from_millis(20)).await;
         }
     })
     .await;

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use zklockbench_core::catalog::{Holders, Mode, ParamValue, Params};
 use zklockbench_core::clock;
 use zklockbench_locks::{Entry, LockConfig, Patience, STRATEGIES, Strategy};
-use zklockbench_zk::{Session, reactor};
+use zklockbench_zk::{Session, runtime};
 
 use crate::support::sessions::{Scene, patience, scene};
 use crate::support::{depth, ensemble};
@@ -152,7 +152,7 @@ impl Contender {
             // The session ends in the middle of an acquire.
             let moment = Duration::from_micros(self.rng.random_range(0..4_000));
             let acquire = self.lock.acquire(&self.session, mode, &patience);
-            let cut = reactor::timeout(moment, acquire).await;
+            let cut = runtime::timeout(moment, acquire).await;
             if let Some(Ok(held)) = cut {
                 let _ = self.lock.release(&self.session, held).await;
             }
@@ -191,10 +191,10 @@ impl Contender {
         let patience = patience(Some(long));
         let cancel = patience.cancel.clone();
         let cancelling = async move {
-            reactor::sleep(limit).await;
+            runtime::sleep(limit).await;
             cancel.cancel();
         };
-        reactor::spawn_local(cancelling).detach();
+        runtime::spawn_local(cancelling).detach();
         patience
     }
 
@@ -202,8 +202,8 @@ impl Contender {
     async fn pause(&mut self, longest_ms: u64) {
         match self.rng.random_range(0..10) {
             0..6 => {}
-            6..9 => reactor::yield_now().await,
-            _ => reactor::sleep(Duration::from_micros(self.rng.random_range(0..longest_ms * 1_000))).await,
+            6..9 => runtime::yield_now().await,
+            _ => runtime::sleep(Duration::from_micros(self.rng.random_range(0..longest_ms * 1_000))).await,
         }
     }
 
@@ -217,7 +217,7 @@ impl Contender {
 /// Puts each of these locks through the schedule, all at the same time.
 fn contest(entries: impl Iterator<Item = (&'static Entry, bool)>, wanted: u64) -> Vec<Rc<Contest>> {
     let seed = number("ZKLOCKBENCH_SEED", 1);
-    reactor::block_on(async {
+    runtime::block_on(async {
         let (mut contests, mut tasks) = (Vec::new(), Vec::new());
         for (group, (entry, joins_by_count)) in entries.enumerate() {
             let contest = Rc::new(Contest::prepare(entry, joins_by_count, wanted).await);
@@ -225,7 +225,7 @@ fn contest(entries: impl Iterator<Item = (&'static Entry, bool)>, wanted: u64) -
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 rng.set_stream((group * CONTENDERS + one) as u64);
                 let contender = Contender::new(one, Rc::clone(&contest), rng).await;
-                tasks.push(reactor::spawn_local(contender.run()));
+                tasks.push(runtime::spawn_local(contender.run()));
             }
             contests.push(contest);
         }

@@ -18,7 +18,7 @@ use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Params, Protection};
 use zklockbench_locks::{
     AcquireError, Entry, Held, LockConfig, Patience, QueueNode, STRATEGIES, Strategy, find,
 };
-use zklockbench_zk::{Failure, Session, reactor};
+use zklockbench_zk::{Failure, Session, runtime};
 
 use crate::support::sessions::{Scene, on_scene, patience};
 
@@ -146,7 +146,7 @@ impl Crowd {
             self.violations.set(self.violations.get() + 1);
         }
         self.acquired.set(self.acquired.get() + 1);
-        reactor::sleep(STAY).await;
+        runtime::sleep(STAY).await;
         self.inside.set(self.inside.get() - 1);
         Ok(lock.release(session, held).await?)
     }
@@ -157,7 +157,7 @@ fn contest(entry: &'static Entry, wanted: u64) -> (u64, u64) {
     on_scene(async |scene| {
         let (inside, acquired, violations) = Default::default();
         let crowd = Rc::new(Crowd { entry, scene, wanted, inside, acquired, violations });
-        let contend = |contender| reactor::spawn_local(Rc::clone(&crowd).contend(contender));
+        let contend = |contender| runtime::spawn_local(Rc::clone(&crowd).contend(contender));
         let contenders: Vec<_> = (0..5).map(contend).collect();
         for contender in contenders {
             contender.await;

@@ -9,7 +9,7 @@ use super::sessions::{On, ServerSessions};
 use zklockbench_core::clock;
 use zklockbench_core::measure::{Histogram, new_histogram, pooled};
 use zklockbench_record::{Floor, PairFigures, Timing};
-use zklockbench_zk::{EventKind, Failure, NodeKind, Session, reactor};
+use zklockbench_zk::{EventKind, Failure, NodeKind, Session, runtime};
 
 struct SessionPair {
     from: usize,
@@ -208,7 +208,7 @@ async fn hand_over(
 
 async fn pause(rest: Option<Duration>) {
     if let Some(rest) = rest {
-        reactor::sleep(rest).await;
+        runtime::sleep(rest).await;
     }
 }
 

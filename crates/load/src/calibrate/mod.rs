@@ -22,7 +22,7 @@ use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Histogram, new_histogram};
 use zklockbench_record::{Floor, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
-use zklockbench_zk::{admin, reactor};
+use zklockbench_zk::{admin, runtime};
 
 pub use requests::{IN_FLIGHT, SESSIONS};
 pub use sessions::CalibrationSite;
@@ -130,7 +130,7 @@ pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationT
             handoffs.prepare(sessions, place).await?;
             handoffs.measure(on, slice).await
         };
-        let ended = stop.run_until_cancelled(reactor::timeout(left, measuring)).await;
+        let ended = stop.run_until_cancelled(runtime::timeout(left, measuring)).await;
         let failed = match ended {
             None => Some("the run was interrupted".to_owned()),
             Some(Some(Err(why))) => Some(why),
@@ -332,7 +332,7 @@ where
             worked
         };
         // The receiver is gone if the program was stopped twice.
-        let _ = sender.send(reactor::block_on(worked));
+        let _ = sender.send(runtime::block_on(worked));
     });
     started.map_err(|error| format!("cannot start a thread: {error}"))?;
     receiver.await.unwrap_or_else(|_| Err("the calibrating thread ended early".to_owned()))

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use zklockbench_core::clock;
 use zklockbench_record::RawRequest;
 use zklockbench_zk::keep_awake::{Unread, keep_awake};
-use zklockbench_zk::reactor::Task;
+use zklockbench_zk::runtime::Task;
 use zklockbench_zk::throttle::Throttle;
-use zklockbench_zk::{Failure, NodeKind, Observed, Session, Target, reactor};
+use zklockbench_zk::{Failure, NodeKind, Observed, Session, Target, runtime};
 
 #[derive(Debug, Clone)]
 pub struct CalibrationSite {
@@ -89,7 +89,7 @@ impl ServerSessions {
         }
         let close = CancellationToken::new();
         let keep = |(on_server, every): (&OnServer, Duration)| {
-            reactor::spawn_local(keep_awake(site.target.on(&on_server.address), every, close.clone()))
+            runtime::spawn_local(keep_awake(site.target.on(&on_server.address), every, close.clone()))
         };
         let awake = servers.iter().zip(site.keep_awake.into_iter().cycle()).map(keep).collect();
         Ok(Self { servers, left_out, awake, close })

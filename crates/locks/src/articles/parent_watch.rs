@@ -12,7 +12,7 @@ use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_wor
 use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind::{Create, Delete, GetChildrenWatch};
-use zklockbench_zk::{Failure, Session, Watch, reactor};
+use zklockbench_zk::{Failure, Session, Watch, runtime};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -131,6 +131,6 @@ impl ParentWatch {
                 }
             }
         };
-        reactor::spawn_detached(listing);
+        runtime::spawn_detached(listing);
     }
 }

@@ -14,7 +14,7 @@ use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode
 use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use zklockbench_zk::{EventKind, Failure, Names, Session, reactor};
+use zklockbench_zk::{EventKind, Failure, Names, Session, runtime};
 
 /// Prefix that the class gives to every node.
 const PREFIX: &str = "mutex_lock_";
@@ -87,7 +87,7 @@ struct OneTimeout;
 impl Wakes for OneTimeout {
     async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>> {
         let (limit, begun) = (waiter.session.timeout(), clock::now());
-        match waiter.patience.wait(reactor::timeout(limit, fired(set))).await? {
+        match waiter.patience.wait(runtime::timeout(limit, fired(set))).await? {
             Some(EventKind::NodeDeleted) => return Ok(Some(EventKind::NodeDeleted)),
             Some(EventKind::SessionOver) => return Err(Failure::SessionExpired.into()),
             Some(_) => {

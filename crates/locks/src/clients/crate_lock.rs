@@ -11,7 +11,7 @@ use crate::after::{
 use crate::queue::protection::{MarkedName, delete_marked};
 use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench_core::catalog::{Guarantees, LockCard, Mode};
-use zklockbench_zk::{Created, Failure, Session, counter, reactor, sequence_of};
+use zklockbench_zk::{Created, Failure, Session, counter, runtime, sequence_of};
 
 /// Number of yields before the own node is searched: enough for the library to send its deletion.
 const YIELDS: usize = 3;
@@ -98,7 +98,7 @@ impl CrateLock {
     /// each other.
     async fn counter_used_up(&self, session: &Session) -> Failure {
         loop {
-            reactor::sleep(COUNTER_READ_EVERY).await;
+            runtime::sleep(COUNTER_READ_EVERY).await;
             let number = session.next_number_beside(&self.lock).await;
             if number.is_some_and(|number| !counter::is_unique(number)) {
                 return Failure::CounterUsedUp(self.lock.clone());
@@ -110,7 +110,7 @@ impl CrateLock {
     /// session has requested, so a mark that is missing there will not appear later.
     async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {
         for _ in 0..YIELDS {
-            reactor::yield_now().await;
+            runtime::yield_now().await;
         }
         delete_marked(session, &self.lock, mark).await
     }

@@ -18,7 +18,7 @@ use crate::wait::{AnyEvent, Ended};
 use crate::{AcquireError, Acquired, Patience, QueueNode};
 use zklockbench_core::catalog::Protection;
 use zklockbench_core::locked::locked;
-use zklockbench_zk::{EventKind, Failure, Names, Session, reactor};
+use zklockbench_zk::{EventKind, Failure, Names, Session, runtime};
 
 /// Curator's default node data: the address of the client's host, as text.
 pub const DATA: &[u8] = b"127.0.0.1";
@@ -204,7 +204,7 @@ impl Monitor {
                     _ = self.events.or(session, fired(set)) => false,
                     _ = fired(&mut self.left) => false,
                     () = Waiting::woken(self.waiting.as_ref()) => false,
-                    () = reactor::sleep_until(ask_at) => true,
+                    () = runtime::sleep_until(ask_at) => true,
                 }
             };
             match (patience.wait(event_or_time).await, &mut self.revocation) {

@@ -17,7 +17,7 @@ use zklockbench_core::catalog::{
 };
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind::{Exists, GetDataWatch};
-use zklockbench_zk::{Failure, Names, NodeKind, Session, reactor};
+use zklockbench_zk::{Failure, Names, NodeKind, Session, runtime};
 
 /// Pattern before the number in the names of kazoo's own locks.
 pub const OWN_PATTERN: &str = "__lock__";
@@ -206,7 +206,7 @@ async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
         if left != Err(Failure::ConnectionLoss) {
             return left;
         }
-        reactor::sleep(next_pause(&mut pause)).await;
+        runtime::sleep(next_pause(&mut pause)).await;
     }
 }
 

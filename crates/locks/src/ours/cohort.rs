@@ -25,7 +25,7 @@ use zklockbench_core::catalog::{
 };
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
-use zklockbench_zk::{Failure, Session, SessionState, reactor};
+use zklockbench_zk::{Failure, Session, SessionState, runtime};
 
 const CONTENDERS: u64 = 10;
 const TURNS: u64 = 10;
@@ -268,7 +268,7 @@ impl Tenure {
             tokio::select! {
                 biased;
                 _ = states.changed() => {}
-                () = reactor::sleep(session.timeout() / 6) => {}
+                () = runtime::sleep(session.timeout() / 6) => {}
             }
         }
     }
@@ -280,7 +280,7 @@ impl Tenure {
         *self.keeper() = Some(keeper);
         // Also cancelled when the task is dropped, because the contender died or gave its session up.
         let over = self.over.clone().drop_guard();
-        reactor::spawn_detached(keep(session.clone(), Arc::clone(self), retry, orders, over));
+        runtime::spawn_detached(keep(session.clone(), Arc::clone(self), retry, orders, over));
     }
 
     fn keeper(&self) -> MutexGuard<'_, Option<oneshot::Sender<Order>>> {

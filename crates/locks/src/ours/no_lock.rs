@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy};
 use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode};
-use zklockbench_zk::{Failure, Session, reactor};
+use zklockbench_zk::{Failure, Session, runtime};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -28,7 +28,7 @@ impl Strategy for NoLock {
             return Err(AcquireError::Cancelled);
         }
         // Yield to the other contenders; otherwise a contender that never waits would keep its thread.
-        reactor::yield_now().await;
+        runtime::yield_now().await;
         Ok(Held::of(None))
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::node::if_there;
 use super::retry::Retry;
 use crate::QueueNode;
-use zklockbench_zk::{Failure, Names, Session, reactor, sequence_of};
+use zklockbench_zk::{Failure, Names, Session, runtime, sequence_of};
 
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 
@@ -45,7 +45,7 @@ pub async fn created_or_found<T>(
             Ok(made) => return Ok(made),
             Err(failure) => failure,
         };
-        reactor::sleep(tries.pause_after(failure)?).await;
+        runtime::sleep(tries.pause_after(failure)?).await;
         if let Some(made) = find().await? {
             return Ok(made);
         }
@@ -123,7 +123,7 @@ pub async fn delete_marked(session: &Session, lock: &str, mark: &str) -> Result<
 ///
 /// Source: Curator, `FindAndDeleteProtectedNodeInBackground`.
 pub fn delete_given_up(session: Session, lock: String, mark: String) {
-    reactor::spawn_detached(async move {
+    runtime::spawn_detached(async move {
         let Some(names) = until_done(async || session.get_children(&lock).await).await else { return };
         let Some(name) = names.iter().find(|name| name.starts_with(&mark)) else { return };
         let path = format!("{lock}/{name}");
@@ -139,7 +139,7 @@ pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry)
     let deleted = retry.around(|| node.leave(session)).await;
     if deleted.as_ref().is_err_and(Retry::is_retryable) {
         let session = session.clone();
-        reactor::spawn_detached(async move {
+        runtime::spawn_detached(async move {
             until_done(async || node.leave(&session).await).await;
         });
     }
@@ -151,7 +151,7 @@ async fn until_done<T>(request: impl AsyncFn() -> Result<T, Failure>) -> Option<
     loop {
         match request().await {
             Ok(done) => return Some(done),
-            Err(failure) if Retry::is_retryable(&failure) => reactor::sleep(BACKGROUND_PAUSE).await,
+            Err(failure) if Retry::is_retryable(&failure) => runtime::sleep(BACKGROUND_PAUSE).await,
             Err(_) => return None,
         }
     }

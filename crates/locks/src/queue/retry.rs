@@ -7,7 +7,7 @@ use rand::Rng;
 use crate::LockConfig;
 use zklockbench_core::catalog::{Choice, Param, ParamKind};
 use zklockbench_core::clock::{self, Stamp};
-use zklockbench_zk::{Failure, reactor};
+use zklockbench_zk::{Failure, runtime};
 
 /// Curator's documentation uses exponential back-off with three tries in its examples, with a longer base.
 const SLEEP: Duration = Duration::from_millis(50);
@@ -122,7 +122,7 @@ impl Retry {
         loop {
             match request().await {
                 Ok(reply) => return Ok(reply),
-                Err(failure) => reactor::sleep(tries.pause_after(failure)?).await,
+                Err(failure) => runtime::sleep(tries.pause_after(failure)?).await,
             }
         }
     }

@@ -7,8 +7,8 @@ use crate::document::{
     Tone, Value, Weight,
 };
 use crate::table::plan::{
-    by_servers, checked, checked_failures, ensemble, failures, fits, fresh, headline, left_out, map as plan_map,
-    missing, sensitivities, unverified, verified, waits, word,
+    by_servers, checked, checked_failures, ensemble, failures, fits, fresh, headline, left_out,
+    map as plan_map, missing, sensitivities, unverified, verified, waits, word,
 };
 use zklockbench_analysis::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait_of};
 use zklockbench_core::units::{as_a_word, capitalised, number};

@@ -6,8 +6,8 @@ use super::printed::Printed;
 use crate::document::{Tone, Value};
 use zklockbench_analysis::model::{Fit, Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
-    Answer, ByServers, Checked, CheckedFailure, FailureCost, FreshCost, Headroom, MapCell, MapChoice, MeasuredLoad,
-    MeasuredRange, PlanFile, Sensitivity, Verification, most_promising,
+    Answer, ByServers, Checked, CheckedFailure, FailureCost, FreshCost, Headroom, MapCell, MapChoice,
+    MeasuredLoad, MeasuredRange, PlanFile, Sensitivity, Verification, most_promising,
 };
 use zklockbench_core::units::{a_day, capitalised, counted, format_micros, grouped, number};
 use zklockbench_core::verdict::Verdict;

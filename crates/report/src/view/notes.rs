@@ -36,14 +36,7 @@ impl View<'_> {
         let limited = self.cells.iter().filter_map(|cell| self.limited(cell));
         let late = self.cells.iter().filter_map(|cell| self.overran(cell));
         let orphans = self.cells.iter().filter_map(|cell| self.orphans_of(cell));
-        violated
-            .chain(doubts)
-            .chain(unserved)
-            .chain(limited)
-            .chain(late)
-            .chain(left)
-            .chain(orphans)
-            .collect()
+        violated.chain(doubts).chain(unserved).chain(limited).chain(late).chain(left).chain(orphans).collect()
     }
 
     fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
