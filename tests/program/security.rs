@@ -85,7 +85,7 @@ fn failed_sasl_names_the_cause_and_the_remedy() {
     for (connect, sasl, password, code, expected) in [
         (&*server.address, None, None, 3, "name a SASL user with --sasl, and set ZKLOCKBENCH_SASL_PASSWORD"),
         (&server.address, Some("bench"), Some("guess"), 3, "reject the user or the password of --sasl"),
-        (&server.address, Some("nobody"), Some(PASSWORD), 3, "reject the user or the password of --sasl"),
+        (&server.address, Some("other"), Some("guess"), 3, "reject the user or the password of --sasl"),
         (without, Some("bench"), Some(PASSWORD), 3, "have no SASL: drop --sasl"),
         (&server.address, Some("bench"), None, 2, "--sasl needs a password"),
         (&server.address, Some("bench:hunter2"), None, 2, "a password belongs in ZKLOCKBENCH_SASL_PASSWORD"),
@@ -104,7 +104,7 @@ fn failed_sasl_names_the_cause_and_the_remedy() {
 #[test]
 fn sasl_password_goes_only_to_an_ensemble_of_the_command_line() {
     let bench = Bench::with(&format!(
-        "name = \"x\"\nstrategies = [\"predecessor-watch\"]\n[ensemble]\nconnect = \"{}\"\n",
+        "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nduration = \"1s\"\n[ensemble]\nconnect = \"{}\"\n",
         ensemble::shared()
     ));
     let output = with_password(&bench, &["run", "scenario.toml", "--sasl", "bench"], Some(PASSWORD));
@@ -193,7 +193,7 @@ fn java_stores_are_refused_with_commands_that_convert_them() {
 #[test]
 fn faults_that_read_requests_are_refused_with_tls() {
     let bench = Bench::with(
-        "name = \"x\"\nstrategies = [\"predecessor-watch\"]\n[[fault]]\nkind = \"drop-reply\"\nat = \"1s\"\n",
+        "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nduration = \"3s\"\n[[fault]]\nkind = \"drop-reply\"\nat = \"1s\"\n",
     );
     let said = bench.refuses("run scenario.toml --connect 127.0.0.1:1 --tls --allow-faults");
     assert!(said.contains("`drop-reply` has to read requests, which TLS encrypts"), "{said}");
@@ -212,10 +212,14 @@ fn client_keys_and_certificates_that_no_server_accepts_are_refused_at_once() {
     tool(here, "openssl pkey -aes256 -in mine.key -passout pass:x -out encrypted.key", "");
     tool(here, "openssl x509 -in mine.pem -outform DER -out mine.der", "");
     let keytool =
-        "keytool -genkeypair -keyalg EC -dname CN=me -startdate -3d -validity 1 -storepass changeit";
+        "keytool -genkeypair -keyalg RSA -dname CN=me -startdate -3d -validity 1 -storepass changeit";
     tool(here, &format!("{keytool} -alias me -keystore expired.p12 -storetype PKCS12"), "");
     tool(here, "openssl pkcs12 -in expired.p12 -nodes -passin pass:changeit -out expired.pem", "");
+    let keytool = "keytool -genkeypair -keyalg EC -dname CN=me -storepass changeit -storetype PKCS12";
+    tool(here, &format!("{keytool} -alias me -keystore ec.p12"), "");
+    tool(here, "openssl pkcs12 -in ec.p12 -nodes -passin pass:changeit -out ec.pem", "");
     for (ca, cert, key, expected) in [
+        ("mine.pem", "ec.pem", "ec.pem", "which `openssl ec -in ec.pem -out client.key` adds"),
         (
             "mine.der",
             "mine.pem",

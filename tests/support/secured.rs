@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,11 @@ pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> 
     let log = std::fs::File::create(directory.join("server.log")).unwrap();
     let mut command = Command::new(&installation.java);
     command.args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]).args(properties);
-    command.args(["-cp", &installation.class_path, "org.apache.zookeeper.server.quorum.QuorumPeerMain"]);
+    command.args([
+        "-cp",
+        &with_netty(&installation.class_path),
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+    ]);
     command.arg(directory.join("zoo.cfg")).current_dir(directory);
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     let process = Bounded(spawn_mortal(command).unwrap());
@@ -49,6 +53,16 @@ pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> 
         std::thread::sleep(Duration::from_millis(50));
     }
     Secured { address: format!("127.0.0.1:{port}"), _process: process }
+}
+
+/// The class path with the parts of Netty that Debian's package leaves out, and TLS needs.
+fn with_netty(class_path: &str) -> String {
+    let jars = std::fs::read_dir("/usr/share/java").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_netty = |jar: &PathBuf| {
+        let name = jar.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("netty-") && name.ends_with(".jar")
+    };
+    jars.filter(is_netty).fold(class_path.to_owned(), |all, jar| format!("{all}:{}", jar.display()))
 }
 
 /// Starts a server that serves only clients that authenticate by SASL, as `bench` with the password `hunter2`.

@@ -15,7 +15,7 @@ use zklockbench_core::error::Error;
 use zklockbench_locks::driver::Processes;
 use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patience, Strategy};
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
-use zklockbench_zk::{Failure, ForeignSession, Observed, Session, Target, runtime};
+use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, Target, runtime};
 
 /// Time for a session or a request of the exploration itself.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -367,13 +367,13 @@ async fn create(client: &Client, path: &str) -> Result<(), Failure> {
 
 /// All nodes from the path downwards, with their sessions; directories come before their children.
 async fn list(client: &Client, path: &str) -> Result<Vec<(String, i64)>, Failure> {
-    client.sync(path).await?;
+    let tree = CaughtUp::with(client).await?;
     let (mut nodes, mut paths) = (Vec::new(), vec![path.to_owned()]);
     while let Some(path) = paths.pop() {
-        let Some(stat) = client.check_stat(&path).await? else { continue };
+        let Some(stat) = tree.stat(&path).await? else { continue };
         if stat.num_children > 0 {
             // A directory that was just deleted has no children.
-            let names = client.list_children(&path).await.unwrap_or_default();
+            let names = tree.children(&path).await.unwrap_or_default();
             paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
         }
         nodes.push((path, stat.ephemeral_owner));

@@ -54,7 +54,7 @@ impl Names {
         self.nodes.iter().find(|(_, known)| **known == name).map(|(path, _)| path.as_str())
     }
 
-    /// A node in words: the lock's directory, a contender's node, or a path below the lock.
+    /// A node as text: the lock's directory, a contender's node, or a path below the lock.
     pub fn node(&self, path: &str) -> String {
         if let Some(name) = self.nodes.get(path) {
             return name.clone();
@@ -66,7 +66,7 @@ impl Names {
         }
     }
 
-    /// A request in words, without its number: `create lock/n-*`.
+    /// A request as text, without its number: `create lock/n-*`.
     fn request(&self, request: &Request) -> String {
         let is_create = matches!(
             request.operations.first().map(|operation| operation.kind),

@@ -241,7 +241,7 @@ mod tests {
             ];
             answer(&mut stream, &granted.concat()).await;
             let asked = frame(&mut stream).await;
-            let (length, token) = token.map_or((-1, &[][..]), |token| (token.len() as i32, token));
+            let (length, token) = token.map_or((-1, &b""[..]), |token| (token.len() as i32, token));
             let reply = [&asked[..4], &[0; 8], &error.to_be_bytes(), &length.to_be_bytes(), token];
             answer(&mut stream, &reply.concat()).await;
             frame(&mut stream).await;

@@ -257,7 +257,10 @@ pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
         }
         TlsError::InvalidCertificate(why) => cert.refused(&why.to_string()),
         other => key.refused(&format!(
-            "{other}; TLS needs RSA with 2048 bits or more, ECDSA (P-256, P-384) or Ed25519"
+            "{other}. TLS needs RSA with 2048 bits or more, ECDSA (P-256, P-384) or Ed25519; keytool writes ECDSA keys \
+             without their public part, which `openssl ec -in {} -out {}` adds",
+            as_a_word(&key.path.display().to_string()),
+            key.role.converted()
         )),
     }
 }

@@ -77,7 +77,7 @@ impl MeasuredLoad {
         })
     }
 
-    /// The measurement in words, such as `59 ms in 1,240 waits at your load`.
+    /// The measurement as text, such as `59 ms in 1,240 waits at your load`.
     pub fn in_words(&self, figure: Figure) -> String {
         let at_least = if self.at_least { "at least " } else { "" };
         let load = match self.times > 1.0 {

@@ -203,7 +203,7 @@ pub fn in_toml(strategy: &str) -> String {
     }
 }
 
-/// A popularity in words: `zipf 1.0` for `{ zipf = 1.0 }`.
+/// A popularity as text: `zipf 1.0` for `{ zipf = 1.0 }`.
 fn told(popularity: &str) -> String {
     let words = popularity.trim_matches(['{', '}', ' ', '"']).replace(" = ", " ");
     shown(&words, 60)

@@ -74,7 +74,7 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// The answer whose load is to be measured next: the recommended lock's, else the most promising one among those that are not
+/// Answer whose load is measured next: the recommended lock's, else the most promising one among those that are not
 /// decided, else the most promising one of all. `None` if a measurement has decided.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
@@ -94,7 +94,7 @@ pub fn most_promising(answers: &[Answer], objective: &Objective) -> Option<usize
 }
 
 fn promising(answers: &[Answer], objective: &Objective, may: impl Fn(&Answer) -> bool) -> Option<usize> {
-    // Throughput is to be high, a wait short. What was not predicted comes last.
+    // High throughput and short waits come first; what was not predicted comes last.
     let is_wait = matches!(objective.figure, Figure::Latency(..));
     let distance = |answer: &Answer| {
         let value = answer.prediction.as_ref().and_then(|one| predicted(objective.figure, one));
