@@ -47,7 +47,7 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// What a trial of so many times the load shows; `None` if it measured no wait.
+    /// What a trial of a multiple of the load shows; `None` if it measured nothing that was asked for.
     pub fn of(run: PathBuf, trial: &Trial, question: &Question, times: f64) -> Option<Self> {
         let load = PlannedLoad::of(&trial.spec, Order::Fifo)?;
         let (rate, locks) = (load.rate(), load.locks());
