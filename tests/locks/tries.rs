@@ -62,7 +62,9 @@ async fn failed_tries_are_evidence_and_no_waits() {
     assert!(trial.checked() > won, "{:?}", trial.evidence);
     // Failed tries have a time and requests of their own, and are no waits
     assert_eq!(trial.histograms[&Measure::FailedTry].len(), failed);
-    assert_eq!((trial.unserved(), trial.histograms[&Measure::Wait].len()), (0, won));
+    assert_eq!(trial.histograms[&Measure::Wait].len(), won + trial.unserved());
+    // Except those still under way at the end
+    assert!(trial.unserved() <= 6, "{}", trial.unserved());
     let share = figures::WON_SHARE.of(&trial).unwrap();
     assert!((share - won as f64 / (won + failed) as f64).abs() < 1e-9, "{share}");
     let requests = figures::REQUESTS_PER_FAILED_TRY.of(&trial).unwrap();

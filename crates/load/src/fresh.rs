@@ -8,7 +8,6 @@ use super::workspace::{AT_ONCE, open};
 use zklockbench_core::catalog::after::{Event, Outcome, Set};
 use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::{Acquired, Patience, Strategy};
-use zklockbench_record::NodesLeft;
 use zklockbench_zk::{CaughtUp, NodeKind, Session, Target};
 
 /// Prefix of the last component of a fresh lock's path.
@@ -55,22 +54,20 @@ fn needs_directory(shared: &Shared) -> bool {
     after.is_some_and(|after| matches!(after.outcome(Event::NoDirectory), Outcome::Fails(_)))
 }
 
-/// Owner of a container node, as its stat shows it.
+/// Owner of a container node, as some servers show it; others show none.
 const CONTAINER: i64 = i64::MIN;
 
 /// Counts the nodes below the trial's locks; `None` if the ensemble does not answer.
-pub async fn nodes_left(shared: &Shared, target: &Target) -> Option<NodesLeft> {
+pub async fn nodes_left(shared: &Shared, target: &Target) -> Option<u64> {
     let client = open(target).await.ok()?;
     let now = CaughtUp::with(&client).await.ok()?;
     let locks = (0..shared.spec.locks).map(|lock| shared.lock_states.path(lock));
-    let (mut left, mut level) = (NodesLeft::default(), below(now, locks.collect()).await.ok()?);
+    let (mut left, mut level) = (0, below(now, locks.collect()).await.ok()?);
     while !level.is_empty() {
         let kinds = stream::iter(&level).map(|path| now.stat(path)).buffer_unordered(AT_ONCE);
         let stats: Vec<Option<Stat>> = kinds.try_collect().await.ok()?;
-        let owned_by =
-            |owner| stats.iter().flatten().filter(|stat| stat.ephemeral_owner == owner).count() as u64;
-        left.persistent += owned_by(0);
-        left.containers += owned_by(CONTAINER);
+        let stays = |stat: &&Stat| matches!(stat.ephemeral_owner, 0 | CONTAINER);
+        left += stats.iter().flatten().filter(stays).count() as u64;
         level = below(now, level).await.ok()?;
     }
     Some(left)

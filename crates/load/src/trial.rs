@@ -33,7 +33,7 @@ use zklockbench_core::measure::Window;
 use zklockbench_core::units::contenders;
 use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::Entry;
-use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, NodesLeft, Phase, Steady, Stuck, Trial};
+use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial};
 use zklockbench_scenario::{Load, Stop, TrialSpec};
 use zklockbench_zk::{Target, reach, sessions_not_resumed};
 
@@ -155,7 +155,7 @@ struct ObservedLoad {
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
     orphans: Option<Orphans>,
-    nodes_left: Option<NodesLeft>,
+    nodes_left: Option<u64>,
     /// Lock directories whose counter is near its end.
     near_end: Vec<NearEnd>,
     /// Time between the workers' starts, if this worker determines it.
@@ -375,7 +375,7 @@ impl<'a> Conductor<'a> {
         orphans::find(&self.shared, target, workspace.root(), before).await
     }
 
-    async fn nodes_left(&self) -> Option<NodesLeft> {
+    async fn nodes_left(&self) -> Option<u64> {
         let asks = self.shared.spec.fresh_locks && self.shared.slice.leads() && !self.is_lost();
         if asks { fresh::nodes_left(&self.shared, &self.environment.target).await } else { None }
     }

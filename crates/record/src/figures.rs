@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Counting, NodesLeft, Trial};
+use super::{Counting, Trial};
 use zklockbench_core::measure::{
     Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Statistic, Unit,
 };
@@ -314,15 +314,11 @@ figures! {
     BYTES_RECEIVED_PER_ACQUISITION = bytes("bytes_received_per_acquisition")
         .read(|trial| per_acquisition(trial, |sent| sent.bytes_received))
         .on_the_wire();
-    /// Persistent nodes that fresh locks leave per acquisition of the whole trial.
+    /// Nodes without an owner that fresh locks leave per acquisition of the whole trial, containers among them.
     NODES_LEFT = amount("nodes_left", Better::Lower)
-        .read(|trial| left_per_acquisition(trial, |left| left.persistent))
+        .read(|trial| ratio(trial.nodes_left?, trial.whole.acquired()))
         .column("nodes left/acq", 4)
-        .explained("persistent nodes that stay on the ensemble, per acquisition");
-    /// Container nodes that fresh locks leave per acquisition of the whole trial, and that the servers have not
-    /// removed when it ends.
-    CONTAINERS_LEFT = amount("containers_left", Better::Lower)
-        .read(|trial| left_per_acquisition(trial, |left| left.containers));
+        .explained("nodes that stay on the ensemble, per acquisition");
     /// Share of the acquisitions overtaken by a later arrival; for a semaphore, by as many later arrivals as
     /// it has leases.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
@@ -443,10 +439,6 @@ fn saturation(trial: &Trial) -> Option<f64> {
 
 fn per_acquisition(trial: &Trial, amount: fn(&Sent) -> u64) -> Option<f64> {
     trial.sent().and_then(|sent| ratio(amount(&sent), sent.acquired))
-}
-
-fn left_per_acquisition(trial: &Trial, count: fn(&NodesLeft) -> u64) -> Option<f64> {
-    ratio(count(trial.nodes_left.as_ref()?), trial.whole.acquired())
 }
 
 fn per_release(trial: &Trial, amount: u64) -> Option<f64> {

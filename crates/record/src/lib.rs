@@ -39,8 +39,8 @@ pub use run::{
     ServerInfo, UNCOUNTED, WITHOUT_LOGS, Widest,
 };
 pub use trial::{
-    Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, NodesLeft, Phase, Sessions,
-    Standstill, Tally, Trial, Utilisation,
+    Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, Phase, Sessions, Standstill, Tally,
+    Trial, Utilisation,
 };
 pub use workers::{Occurrences, Part, WorkerPart, Workers, of_different_trials};
 

@@ -146,15 +146,6 @@ pub struct Utilisation {
     pub busiest_lock: usize,
 }
 
-/// Nodes that locks left on the ensemble, over a whole trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NodesLeft {
-    /// Persistent nodes, which stay until a client deletes them.
-    pub persistent: u64,
-    /// Container nodes, which the servers remove some time after they are empty.
-    pub containers: u64,
-}
-
 /// Results of one trial (one strategy, one load, one repetition): the content of its file, and its
 /// histograms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -261,7 +252,7 @@ pub struct Trial {
     pub limited_holds: Option<LimitedHolds>,
     /// Nodes that fresh locks left after all contenders released; `None` for other locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes_left: Option<NodesLeft>,
+    pub nodes_left: Option<u64>,
     /// Counts of client, cost model and servers side by side.
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.

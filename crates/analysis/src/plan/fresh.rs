@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_record::Trial;
-use zklockbench_record::figures::{CONTAINERS_LEFT, NODES_LEFT, REQUESTS_PER_ACQUISITION};
+use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION};
 
 const DAY_S: f64 = 86_400.0;
 
@@ -20,8 +20,6 @@ pub struct FreshCost {
     pub requests: Option<f64>,
     /// Persistent nodes that stay per acquisition; `None` if they could not be counted.
     pub nodes_left: Option<f64>,
-    /// Container nodes per acquisition, which the servers remove when they are empty.
-    pub containers: Option<f64>,
     /// Persistent nodes that a day adds at the planned rate.
     pub nodes_a_day: Option<f64>,
 }
@@ -36,7 +34,6 @@ impl FreshCost {
             acquire_p50_us: acquire.ok().map(|found| found.value),
             requests: REQUESTS_PER_ACQUISITION.of(trial),
             nodes_left,
-            containers: CONTAINERS_LEFT.of(trial),
             nodes_a_day: nodes_left.map(|nodes| nodes * rate * DAY_S),
         }
     }

@@ -218,8 +218,6 @@ pub(crate) fn fresh(plan: &PlanFile) -> Option<Grid> {
             Value::or_missing(cost.nodes_a_day, |nodes| a_day(nodes / 86_400.0).into())
         })
         .explained("growth at your rate")
-        .numbers("containers/acq", |cost| Value::or_missing(cost.containers, Value::Amount))
-        .explained("container nodes, which the servers remove when they are empty")
         .grid("A lock per request", 1, &plan.fresh);
     (!grid.is_empty()).then_some(grid)
 }

@@ -3,9 +3,7 @@
 use super::{Cell, View};
 use zklockbench_core::measure::{HIGHEST_US, Measure};
 use zklockbench_core::units::{a_day, cell_name, counted, format_duration, format_micros, number, percent};
-use zklockbench_record::figures::{
-    CONTAINERS_LEFT, NODES_LEFT, OFFERED, OVERRAN, RELEASES_OVERRAN, THROUGHPUT,
-};
+use zklockbench_record::figures::{NODES_LEFT, OFFERED, OVERRAN, RELEASES_OVERRAN, THROUGHPUT};
 use zklockbench_record::{
     Arrived, Disagreement, Election, FaultRecord, FigureEntry, LimitedHolds, Stuck, Trial,
 };
@@ -92,17 +90,17 @@ impl View<'_> {
 
     /// Nodes that fresh locks leave, and their growth over a day at the measured rate.
     fn nodes_left(&self, cell: &Cell<'_>) -> Option<String> {
-        let (nodes, containers) = (cell.figure(&NODES_LEFT)?, cell.figure(&CONTAINERS_LEFT).unwrap_or(0.0));
+        let nodes = cell.figure(&NODES_LEFT)?;
         let growth = |rate: f64| format!(", {} a day at {}/s", a_day(nodes * rate), number(rate));
         let growth = cell.figure(&THROUGHPUT).map_or_else(String::new, growth);
-        let stay = (nodes > 0.0).then(|| format!("{} per acquisition{growth}", number(nodes)));
-        let go = (containers > 0.0).then(|| {
-            let containers = number(containers);
-            format!("{containers} containers per acquisition, which the servers remove when they are empty")
-        });
-        let said: Vec<String> = stay.into_iter().chain(go).collect();
-        let said = if said.is_empty() { "none".to_owned() } else { said.join("; ") };
-        Some(format!("nodes left: {}: {said}", self.name(cell)))
+        let name = self.name(cell);
+        Some(match nodes > 0.0 {
+            true => format!(
+                "nodes left: {name}: {} per acquisition{growth}; servers remove empty containers among them",
+                number(nodes)
+            ),
+            false => format!("nodes left: {name}: none"),
+        })
     }
 
     /// Acquires and releases of a cell that outlived the acquire timeout, with the longest overrun of each.
