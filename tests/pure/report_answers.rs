@@ -212,8 +212,11 @@ fn the_first_line_of_every_other_command_is_its_answer_too() {
     insta::assert_snapshot!("first_lines", lines);
 }
 
+/// Draws an answer in a style.
+type Screen = Box<dyn Fn(Style) -> String>;
+
 /// Every screen, by its name.
-fn screens() -> Vec<(&'static str, Box<dyn Fn(Style) -> String>)> {
+fn screens() -> Vec<(&'static str, Screen)> {
     let runs = cases().into_iter().map(|Case { name, run, gated }| -> (_, Box<dyn Fn(Style) -> String>) {
         let draw =
             move |style| zklockbench_report::terminal(&RunReport::of(&View::of(&run), &gated), None, style);

@@ -32,6 +32,15 @@ const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 /// Time without a read after which a server that should be kept awake is reported.
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 
+/// Adds what the keeper has to the facts; returns what other clients did to the nodes.
+fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool, missing_threads: u64) -> Vec<String> {
+    facts.gaps = kept.lost + missing_threads;
+    (facts.noted, facts.created, facts.entered_as_of) = (kept.noted, kept.created, kept.entered_as_of);
+    // Without dates, nothing that the logs show can be compared.
+    facts.lives = if is_dated { kept.lives } else { Lives::default() };
+    kept.interference
+}
+
 impl Conductor<'_> {
     /// Record of a trial whose load is over and whose sessions are closed, except for the judge's results.
     pub(super) async fn record(
@@ -71,15 +80,8 @@ impl Conductor<'_> {
             clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
             ..Facts::without_moments(self.shared.kind)
         };
-        let mut interference = Vec::new();
-        if let Some(kept) = kept {
-            facts.gaps = kept.lost + self.missing_threads as u64;
-            (facts.noted, facts.created, facts.entered_as_of) =
-                (kept.noted, kept.created, kept.entered_as_of);
-            // Without dates, nothing that the logs show can be compared.
-            facts.lives = if is_dated { kept.lives } else { Lives::default() };
-            interference = kept.interference;
-        }
+        let interference = kept
+            .map_or_else(Vec::new, |kept| take_kept(&mut facts, kept, is_dated, self.missing_threads as u64));
         let evidence = Evidence { given_up_early: seen.given_up_early, ..Evidence::default() };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
