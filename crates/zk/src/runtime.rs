@@ -5,7 +5,7 @@
 //! Deadlines of requests are many, long and hardly ever reached, and a timer for each would cost as much as
 //! the request. A waiting request therefore only leaves its waker in a slot, and a periodic sweep wakes those
 //! whose deadline has passed. Deadlines are accurate to a tenth of a second, which suffices for a session
-//! timeout. Sleeps are many, short and measured: they have an [alarm](super::alarm) of their own.
+//! timeout. Sleeps are many, short and measured: they have their own alarm (`alarm.rs`).
 
 use std::cell::RefCell;
 use std::pin::{Pin, pin};
