@@ -1,7 +1,7 @@
 //! What locks do on an ensemble, from its servers' own transaction logs.
 //!
-//! Logs are streamed ([`log`]), several servers' logs become one ([`merge`]), records become cycles of clients
-//! ([`reconstruct`]), and cycles become what is reported ([`summary`]).
+//! Logs are streamed (`log`), several servers' logs become one (`merge`), records become cycles of clients
+//! (`reconstruct`), and cycles become what is reported (`summary`).
 
 mod cycle;
 mod family;
