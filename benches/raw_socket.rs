@@ -79,8 +79,7 @@ fn compared(server: &str) -> Result<f64, Error> {
             ratios.push(ours / plain);
         }
     }
-    ratios.sort_by(f64::total_cmp);
-    let median = (ratios[(ROUNDS - 1) / 2] + ratios[ROUNDS / 2]) / 2.0;
+    let median = zklockbench_stats::median(&ratios).unwrap_or(f64::NAN);
     println!("median {median:.3}, limit {LIMIT}");
     Ok(median)
 }

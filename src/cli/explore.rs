@@ -17,12 +17,15 @@ use super::{drivers, listing, output};
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
+use zklockbench_core::verdict::Verdict;
 use zklockbench_explore::{
     Explored, Finding, LEGEND, Lock, Schedule, Scope, Site, Tally, as_svg, as_text, class_names, explore,
     replay,
 };
 use zklockbench_load::Workspace;
+use zklockbench_record::RunEnding;
 use zklockbench_scenario::{Scenario, TrialPlan};
+use zklockbench_zk::Target;
 
 /// Version of a case file.
 const CASE: u32 = 1;
@@ -141,11 +144,13 @@ async fn on(
     }
     let workspace =
         Workspace::create(opened.target.clone(), &format!("explore-{:08x}", rand::random::<u32>())).await?;
+    let (servers, chroot) = opened.target.parts();
     let site = |lock: Lock, contenders: usize| Site {
         lock,
-        target: opened.target.clone(),
+        // Paths in messages begin at the servers' root.
+        target: Target { connect: servers.to_owned(), access: opened.target.access.clone() },
         server: server.clone(),
-        root: workspace.root().to_owned(),
+        root: format!("{chroot}{}", workspace.root()),
         contenders,
         worlds: args.worlds.into(),
     };
@@ -167,7 +172,8 @@ async fn again(
     let (site, schedule) = (site(lock, case.schedule.contenders), case.schedule.clone());
     let contenders = schedule.contenders;
     let outcome = apart(stop, move || replay(&site, &schedule)).await?;
-    let (exit, headline) = match (&outcome.fault, &outcome.unexplored) {
+    let not_as_asked = outcome.unexplored.as_ref().or(outcome.impossible.as_ref());
+    let (exit, headline) = match (&outcome.fault, not_as_asked) {
         (Some(fault), _) => (Exit::Violated, format!("{}: {}", fault.word(), outcome.sentence)),
         (None, Some(why)) => (Exit::Unknown, format!("not carried out as asked: {why}")),
         (None, None) => (Exit::Held, format!("held; the case expects: {}", case.expects)),
@@ -209,7 +215,7 @@ async fn all(
         explored.push(apart(stop, move || explore(&site, scope, || is_stopped.is_cancelled())).await?);
     }
     let files = write_cases(args, &explored, servers)?;
-    let exit = explored.iter().map(exit_of).max_by_key(|exit| severity(*exit)).unwrap_or(Exit::Held);
+    let exit = RunEnding::Complete.exit(&explored.iter().map(verdict).fold(Verdict::Held, Verdict::and));
     let headline = headline(&explored);
     let found = json!({ "headline": headline, "explored": explored, "cases": files });
     output::tell(COMMAND, exit, &found, || {
@@ -217,29 +223,21 @@ async fn all(
     })
 }
 
-fn exit_of(explored: &Explored) -> Exit {
+fn verdict(explored: &Explored) -> Verdict {
     let total = explored.total();
-    if total.failed() > 0 {
-        Exit::Violated
-    } else if total.unexplored + total.flaky > 0 {
-        Exit::Unknown
-    } else {
-        Exit::Held
-    }
-}
-
-fn severity(exit: Exit) -> u8 {
-    match exit {
-        Exit::Violated => 2,
-        Exit::Unknown => 1,
-        _ => 0,
-    }
+    let count = |count, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let broken = count(total.failed(), "schedules break a promise");
+    let unexplored = count(total.unexplored + total.flaky, "schedules were not explored");
+    Verdict::violated_if(Vec::from_iter(broken)).and(Verdict::unknown_if(Vec::from_iter(unexplored)))
 }
 
 fn headline(all: &[Explored]) -> String {
     let [one] = all else {
-        let broken = all.iter().filter(|one| one.total().failed() > 0).count();
-        return format!("{}: {broken} broken", counted(all.len(), "lock", "locks"));
+        let of = |is: fn(&Tally) -> bool| all.iter().filter(|one| is(&one.total())).count();
+        let broken = of(|total| total.failed() > 0);
+        let unsure = of(|total| total.failed() == 0 && total.unexplored + total.flaky > 0);
+        let partly = if unsure > 0 { format!(", {unsure} only partly explored") } else { String::new() };
+        return format!("{}: {broken} broken{partly}", counted(all.len(), "lock", "locks"));
     };
     let total = one.total();
     let schedules = counted(total.schedules(), "schedule", "schedules");

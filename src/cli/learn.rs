@@ -34,9 +34,13 @@ pub async fn execute(args: LearnArgs, stop: &CancellationToken) -> Result<Exit, 
     let target = Target { connect, access: args.access.access(None)? };
     reach_servers(&external).await?;
     let scratch = scratch()?;
-    let (observed, facts) = watch(&target, &watching, scratch.path(), stop).await?;
-    let source = |observed: &Observed| source(SourceKind::Watch, None, Some(facts), observed, args.anonymous);
-    conclude(&args, &observed, source(&observed))
+    let (observed, mut facts) = watch(&target, &watching, scratch.path(), stop).await?;
+    if args.anonymous {
+        // A path has names of nodes.
+        facts.path.clear();
+    }
+    let source = source(SourceKind::Watch, None, Some(facts), &observed, args.anonymous);
+    conclude(&args, &observed, source)
 }
 
 /// Prints what a watch would send.

@@ -106,12 +106,17 @@ fn a_light_load_over_many_locks_is_answered_from_its_own_measurement() {
         "name = \"light\"\nstrategies = [\"baton\"]\ncontenders = 40\nload = \"open\"\nrate = 120\nlocks = 400\n\
          popularity = { zipf = 0.5 }\nhold = \"2ms\"\nduration = \"4s\"\nwarm_up = \"300ms\"\nwarm_up_at_most = \"300ms\"\n",
     );
-    let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output();
-    went_through(&run.unwrap());
+    let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output().unwrap();
+    went_through(&run);
     // When a plan is made for that load
     let asked = "plan --from-scenario scenario.toml --slo 'wait.p99 < 30s' --from known --json";
     let output = bench.typed(asked).output().unwrap();
-    // Then the scenario's lock meets the objective, as measured, although there are too few handoffs to predict anything
+    // Then a plan from a trial that the host spoiled reports so
+    if run.status.code() == Some(4) {
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        return;
+    }
+    // And otherwise the scenario's lock meets the objective, as measured, although there are too few handoffs to predict anything
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let answer = &printed["plan"]["answers"][0];

@@ -112,21 +112,7 @@ fn an_interval_is_skewed_upwards_and_widens_with_less_data() {
 }
 
 fn question(slo: &str, rate: f64, locks: usize) -> Question {
-    Question {
-        clients: 200,
-        rate,
-        hold: Duration::from_millis(20),
-        holds: None,
-        locks,
-        arrivals: "\"poisson\"".into(),
-        popularity: None,
-        think: None,
-        round_trip: None,
-        session_timeout: None,
-        scenario: None,
-        only_tries: false,
-        objective: objective(slo).unwrap(),
-    }
+    Question::plain(200, rate, Duration::from_millis(20), locks, objective(slo).unwrap())
 }
 
 fn spec(text: &str) -> TrialSpec {

@@ -64,12 +64,20 @@ enum Command {
     Thaw(usize),
     /// Ends all contenders.
     Clear(oneshot::Sender<()>),
-    Create(String, oneshot::Sender<Result<(), Failure>>),
-    Delete(String, oneshot::Sender<Result<(), Failure>>),
-    /// Nodes below a path, with their sessions.
-    List(String, oneshot::Sender<Result<Vec<(String, i64)>, Failure>>),
-    RemoveAll(String, oneshot::Sender<Result<(), Failure>>),
+    Errand(Errand),
 }
+
+/// A request of the exploration itself, outside of the contenders' network.
+#[derive(Debug)]
+enum Errand {
+    Create(String, Done<()>),
+    Delete(String, Done<()>),
+    /// Nodes below a path, with their sessions.
+    List(String, Done<Vec<(String, i64)>>),
+    RemoveAll(String, Done<()>),
+}
+
+type Done<T> = oneshot::Sender<Result<T, Failure>>;
 
 /// Handle of the contenders' thread. Dropping it ends them.
 #[derive(Debug)]
@@ -131,19 +139,19 @@ impl Cast {
     }
 
     pub async fn create(&self, path: &str) -> Result<(), Failure> {
-        self.request(|done| Command::Create(path.to_owned(), done)).await
+        self.request(|done| Errand::Create(path.to_owned(), done)).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<(), Failure> {
-        self.request(|done| Command::Delete(path.to_owned(), done)).await
+        self.request(|done| Errand::Delete(path.to_owned(), done)).await
     }
 
     pub async fn list(&self, path: &str) -> Result<Vec<(String, i64)>, Failure> {
-        self.request(|done| Command::List(path.to_owned(), done)).await
+        self.request(|done| Errand::List(path.to_owned(), done)).await
     }
 
     pub async fn remove_all(&self, path: &str) -> Result<(), Failure> {
-        self.request(|done| Command::RemoveAll(path.to_owned(), done)).await
+        self.request(|done| Errand::RemoveAll(path.to_owned(), done)).await
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
@@ -152,12 +160,9 @@ impl Cast {
         answer.await.ok()
     }
 
-    async fn request<T>(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<T, Failure>>) -> Command,
-    ) -> Result<T, Failure> {
+    async fn request<T>(&self, errand: impl FnOnce(Done<T>) -> Errand) -> Result<T, Failure> {
         let ended = || Err(Failure::NotConnected("the contenders' thread has ended".into()));
-        self.ask(command).await.unwrap_or_else(ended)
+        self.ask(|done| Command::Errand(errand(done))).await.unwrap_or_else(ended)
     }
 }
 
@@ -223,7 +228,7 @@ async fn serve(
                 close_drivers(&troupe, &numbers).await;
                 let _ = done.send(());
             }
-            outside_command => administer(&troupe.target, &mut outside, outside_command).await,
+            Command::Errand(errand) => run_errand(&troupe.target, &mut outside, errand).await,
         }
     }
     actors.drain().for_each(|(_, actor)| end(actor));
@@ -339,24 +344,40 @@ async fn open(
     Ok(own.standing_for(link))
 }
 
-async fn administer(target: &Target, outside: &mut Option<Client>, command: Command) {
-    if outside.is_none() {
-        *outside = target.client(SESSION).await.ok();
-    }
-    let Some(client) = outside.as_ref() else { return };
-    match command {
-        Command::Create(path, done) => drop(done.send(create(client, &path).await)),
-        Command::Delete(path, done) => {
-            drop(done.send(client.delete(&path, None).await.map_err(Failure::from)))
+async fn run_errand(target: &Target, outside: &mut Option<Client>, errand: Errand) {
+    outside.take_if(|client| client.state().is_terminated());
+    let client = match outside.take() {
+        Some(client) => Ok(client),
+        None => target.client(SESSION).await,
+    };
+    match client {
+        Ok(client) => {
+            errand.run(&client).await;
+            *outside = Some(client);
         }
-        Command::List(path, done) => drop(done.send(list(client, &path).await)),
-        Command::RemoveAll(path, done) => drop(done.send(remove_all(client, &path).await)),
-        Command::Open { .. }
-        | Command::Order(..)
-        | Command::Kill(_)
-        | Command::Freeze(_)
-        | Command::Thaw(_)
-        | Command::Clear(_) => {}
+        Err(failure) => errand.fail(failure),
+    }
+}
+
+impl Errand {
+    async fn run(self, client: &Client) {
+        match self {
+            Self::Create(path, done) => drop(done.send(create(client, &path).await)),
+            Self::Delete(path, done) => {
+                drop(done.send(client.delete(&path, None).await.map_err(Failure::from)));
+            }
+            Self::List(path, done) => drop(done.send(list(client, &path).await)),
+            Self::RemoveAll(path, done) => drop(done.send(remove_all(client, &path).await)),
+        }
+    }
+
+    fn fail(self, failure: Failure) {
+        match self {
+            Self::Create(_, done) | Self::Delete(_, done) | Self::RemoveAll(_, done) => {
+                drop(done.send(Err(failure)));
+            }
+            Self::List(_, done) => drop(done.send(Err(failure))),
+        }
     }
 }
 

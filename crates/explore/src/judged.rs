@@ -2,7 +2,7 @@
 
 use zklockbench_core::catalog::{Holders, LockCard, Params};
 use zklockbench_judge::history::{Breach, Checker, HistoryEnd};
-use zklockbench_locks::count_of;
+use zklockbench_locks::leases_of;
 use zklockbench_record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What,
 };
@@ -44,9 +44,7 @@ pub fn kind_of(card: &LockCard, params: &Params) -> LockKind {
     match card.guarantees.holders {
         Holders::One => LockKind::Mutex,
         Holders::ReadersOrOneWriter => LockKind::ReadWrite,
-        Holders::Leases(name) => {
-            LockKind::Semaphore(u32::try_from(count_of(params, name, 1)).unwrap_or(u32::MAX))
-        }
+        Holders::Leases(param) => LockKind::Semaphore(leases_of(params, param)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::names::contender_name;
 use super::schedule::{StepKind, TraceStep};
+use zklockbench_core::units::shown;
 
 const WIDTH: usize = 80;
 
@@ -13,7 +14,7 @@ pub fn as_text(trace: &[TraceStep], contenders: usize) -> String {
     let heads: Vec<String> = (0..contenders).map(|one| format!("{:<lane$}", contender_name(one))).collect();
     let mut text = format!("{}\n", heads.concat().trim_end());
     for step in trace.iter().filter(|step| step.contender < contenders) {
-        let line = shortened(&format!("{} {}", mark(step.kind), step.what), lane.saturating_sub(2));
+        let line = shown(&format!("{} {}", mark(step.kind), step.what), lane.saturating_sub(2));
         let _ = writeln!(text, "{:indent$}{line}", "", indent = lane * step.contender);
     }
     text
@@ -28,14 +29,6 @@ fn mark(kind: StepKind) -> char {
         StepKind::Deed => '■',
         StepKind::Fault => '!',
     }
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    format!("{kept}…")
 }
 
 /// What the marks mean.

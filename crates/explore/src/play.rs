@@ -15,6 +15,7 @@ use super::stage::{Direction, Stage, Status, Unexplored};
 use super::wire::{OperationKind, Request};
 use super::world::World;
 use zklockbench_core::error::Error;
+use zklockbench_core::units::capitalised;
 
 /// The end of a hold as an event.
 pub const RELEASES: &str = "releases";
@@ -59,8 +60,10 @@ pub struct Outcome {
     /// What happened, in one sentence; empty if all promises were kept.
     pub sentence: String,
     pub zombies: u64,
-    /// Why the schedule was not carried out as asked.
+    /// Why the schedule was not carried out.
     pub unexplored: Option<String>,
+    /// Why its fault or order cannot come about.
+    pub impossible: Option<String>,
     /// The choices at each step of an order, and the index of the one that was made.
     pub choices: Vec<(Vec<Choice>, usize)>,
     /// Names of the delivered events in their order, with the contender's number.
@@ -201,18 +204,21 @@ impl Play<'_, '_> {
         else {
             return Ok(());
         };
-        match self.open.iter().position(|decision| decision.at == name) {
-            Some(due) => {
-                let decision = self.open.remove(due);
-                self.first = contender;
-                self.fault(contender, direction, &decision).await
-            }
+        match self.due(contender, &name) {
+            Some(decision) => self.fault(contender, direction, &decision).await,
             None => {
                 self.events.push((contender, name));
                 self.stage.deliver(contender, direction, false);
                 Ok(())
             }
         }
+    }
+
+    /// Takes the decision at this event of a contender, which goes first from now on.
+    fn due(&mut self, contender: usize, event: &str) -> Option<Decision> {
+        let due = self.open.iter().position(|decision| decision.at == event)?;
+        self.first = contender;
+        Some(self.open.remove(due))
     }
 
     async fn fault(
@@ -302,12 +308,8 @@ impl Play<'_, '_> {
     /// Releases, unless a fault is due during the hold.
     async fn end_hold(&mut self, holder: usize) -> Result<(), Unexplored> {
         let name = format!("{}: {RELEASES}", contender_name(holder));
-        match self.open.iter().position(|decision| decision.at == name) {
-            Some(due) => {
-                let decision = self.open.remove(due);
-                self.first = holder;
-                self.fault(holder, Direction::ToServer, &decision).await
-            }
+        match self.due(holder, &name) {
+            Some(decision) => self.fault(holder, Direction::ToServer, &decision).await,
             None => {
                 self.events.push((holder, name));
                 self.release(holder);
@@ -480,8 +482,7 @@ impl Play<'_, '_> {
         let judged = self.stage.deeds.judge();
         let exclusion = judged.clone().unwrap_or_default();
         self.missed.extend(self.open.iter().map(|decision| format!("`{}` did not come", decision.at)));
-        let missed = self.missed.first().cloned();
-        let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err()).or(missed);
+        let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
         let aftermath = played.unwrap_or_default();
         let fault = if exclusion.violations > 0 {
             Some(Fault::Violated)
@@ -498,6 +499,7 @@ impl Play<'_, '_> {
             sentence,
             zombies: exclusion.zombies,
             unexplored,
+            impossible: self.missed.first().cloned(),
             choices: std::mem::take(&mut self.choices),
             events: std::mem::take(&mut self.events),
             left: aftermath.left,
@@ -543,7 +545,7 @@ fn footprint(contender: usize, request: &Request) -> Footprint {
         match operation.kind {
             OperationKind::Create { .. } | OperationKind::Delete => footprint.writes.extend([path, parent]),
             OperationKind::Write => footprint.writes.push(path),
-            OperationKind::Read { .. } | OperationKind::List { .. } => footprint.reads.push(path),
+            OperationKind::Read => footprint.reads.push(path),
             OperationKind::Session => {}
         }
     }
@@ -569,11 +571,6 @@ fn cause(decision: &Decision) -> String {
     }
 }
 
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 #[cfg(test)]
 impl Outcome {
     /// A run that consists of choices only.
@@ -585,6 +582,7 @@ impl Outcome {
             sentence: String::new(),
             zombies: 0,
             unexplored: None,
+            impossible: None,
             choices,
             events: Vec::new(),
             left: Vec::new(),

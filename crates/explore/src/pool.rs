@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -87,7 +87,10 @@ impl Pool {
     pub fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error> {
         match self.results.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(outcome) => outcome.map(Some),
-            Err(_) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::environment("the threads of the exploration have ended"))
+            }
         }
     }
 

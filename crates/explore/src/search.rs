@@ -1,7 +1,7 @@
 //! The exploration of one lock: an undisturbed run, every single fault, the orders, and pairs of faults within the budget. What
 //! fails is repeated before it is reported.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -152,9 +152,17 @@ pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
     pool.add(Schedule::undisturbed(schedule.contenders), usize::MAX);
     let deadline = Instant::now() + Duration::from_secs(120);
     let late = || Error::environment("the schedule did not end within two minutes");
-    let usually_left = pool.next(deadline)?.ok_or_else(late)?.left.len();
+    let usually_left = carried_out(pool.next(deadline)?.ok_or_else(late)?)?.left.len();
     pool.add(schedule.clone(), usually_left);
     pool.next(deadline)?.ok_or_else(late)
+}
+
+/// An undisturbed run, unless it failed.
+fn carried_out(run: Outcome) -> Result<Outcome, Error> {
+    match run.unexplored {
+        Some(why) => Err(Error::environment(format!("an undisturbed run failed: {why}"))),
+        None => Ok(run),
+    }
 }
 
 struct Search<'a> {
@@ -193,10 +201,7 @@ impl Search<'_> {
         for _ in 0..UNDISTURBED {
             self.pool.add(Schedule::undisturbed(self.site.contenders), usize::MAX);
             let run = self.next()?.ok_or_else(|| Error::environment("no time for an undisturbed run"))?;
-            if let Some(why) = &run.unexplored {
-                return Err(Error::environment(format!("an undisturbed run failed: {why}")));
-            }
-            runs.push(run);
+            runs.push(carried_out(run)?);
         }
         let first = runs.remove(0);
         self.usually_left = first.left.len();
@@ -214,7 +219,7 @@ impl Search<'_> {
         decisions.sort_by_key(|decision| matches!(decision.act, Act::Delay { .. }));
         let contenders = self.site.contenders;
         let schedules = decisions.into_iter().map(|decision| Schedule::with(contenders, vec![decision]));
-        self.all(schedules.collect(), |outcome| outcome.schedule.decisions[0].act.name())
+        self.all(schedules.collect())
     }
 
     fn pairs(&mut self, singles: &[Outcome], undisturbed: &Outcome) -> Result<(), Error> {
@@ -226,41 +231,31 @@ impl Search<'_> {
         while schedules.iter().any(|of_one| !of_one.is_empty()) {
             in_turns.extend(schedules.iter_mut().filter_map(Vec::pop));
         }
-        self.all(in_turns, |_| PAIRS).map(|_| ())
+        self.all(in_turns).map(drop)
     }
 
-    /// Carries out schedules side by side; returns their outcomes.
-    fn all(
-        &mut self,
-        schedules: Vec<Schedule>,
-        class: impl Fn(&Outcome) -> &'static str,
-    ) -> Result<Vec<Outcome>, Error> {
-        let expected = schedules.len();
-        let class_of = |schedule: &Schedule| match schedule.decisions.as_slice() {
-            [one] => one.act.name(),
-            _ => PAIRS,
-        };
-        let mut open: HashMap<Schedule, &'static str> =
-            schedules.iter().map(|schedule| (schedule.clone(), class_of(schedule))).collect();
+    /// Carries out schedules with faults side by side; returns their outcomes.
+    fn all(&mut self, schedules: Vec<Schedule>) -> Result<Vec<Outcome>, Error> {
+        let mut open: HashSet<Schedule> = schedules.iter().cloned().collect();
+        let mut outcomes = Vec::with_capacity(schedules.len());
         schedules.into_iter().for_each(|schedule| self.pool.add(schedule, self.usually_left));
-        let mut outcomes = Vec::with_capacity(expected);
         while !open.is_empty() {
             let Some(outcome) = self.next()? else { break };
-            if open.remove(&outcome.schedule).is_some() {
+            if open.remove(&outcome.schedule) {
                 outcomes.push(outcome);
             }
         }
         self.pool.forget();
-        for class in open.into_values() {
-            self.tally(class).unexplored += 1;
+        for schedule in &open {
+            self.tally(class_of(schedule)).unexplored += 1;
         }
         for outcome in &outcomes {
-            self.count(class(outcome), outcome.clone())?;
+            self.count(class_of(&outcome.schedule), outcome.clone())?;
         }
         Ok(outcomes)
     }
 
-    /// Orders of the contenders' requests without faults, those with the fewest switches between contenders first.
+    /// Orders of the contenders' requests without faults.
     fn orders(&mut self) -> Result<(), Error> {
         let contenders = self.site.contenders;
         let mut under_way: HashMap<Vec<String>, OpenOrder> = HashMap::new();
@@ -295,22 +290,19 @@ impl Search<'_> {
 
     /// Counts an outcome. A failure is repeated, and is a finding if it happens each time.
     fn count(&mut self, class: &str, outcome: Outcome) -> Result<(), Error> {
-        if let Some(why) = &outcome.unexplored {
-            let is_impossible = why.contains("did not come") || why.contains("had no node");
-            if is_impossible && outcome.fault.is_none() {
-                self.tally(class).impossible += 1;
-                return Ok(());
-            }
-            if outcome.fault.is_none() {
-                *self.unexplored.entry(why.clone()).or_default() += 1;
-                self.tally(class).unexplored += 1;
-                return Ok(());
-            }
-        }
         let Some(fault) = outcome.fault else {
             let tally = self.tally(class);
-            tally.held += 1;
-            tally.zombies += u64::from(outcome.zombies > 0);
+            match (outcome.unexplored, outcome.impossible) {
+                (Some(why), _) => {
+                    tally.unexplored += 1;
+                    *self.unexplored.entry(why).or_default() += 1;
+                }
+                (None, Some(_)) => tally.impossible += 1,
+                (None, None) => {
+                    tally.held += 1;
+                    tally.zombies += u64::from(outcome.zombies > 0);
+                }
+            }
             return Ok(());
         };
         let known = self.findings.contains_key(&(class.to_owned(), fault));
@@ -363,6 +355,14 @@ impl Search<'_> {
                 alike,
             };
         }
+    }
+}
+
+/// Class of a schedule with faults.
+fn class_of(schedule: &Schedule) -> &'static str {
+    match schedule.decisions.as_slice() {
+        [one] => one.act.name(),
+        _ => PAIRS,
     }
 }
 

@@ -9,6 +9,7 @@ pub const AUTH: i32 = -4;
 const CLOSE: i32 = -11;
 const PING_OPCODE: i32 = 11;
 const AUTH_OPCODE: i32 = 100;
+const SASL_OPCODE: i32 = 102;
 const LENGTH: usize = 4;
 /// Bytes of a `Stat` record.
 const STAT: usize = 68;
@@ -28,13 +29,8 @@ pub enum OperationKind {
     },
     Delete,
     Write,
-    Read {
-        watches: bool,
-    },
-    /// Reads the names of children.
-    List {
-        watches: bool,
-    },
+    /// Reads a node, or the names of its children.
+    Read,
     /// Concerns the session and no node.
     Session,
 }
@@ -92,7 +88,7 @@ impl Request {
 
     /// Whether the exploration lets it pass at once: heartbeats, authentication, the orderly end of a session.
     pub fn passes(&self) -> bool {
-        matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | CLOSE)
+        matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | SASL_OPCODE | CLOSE)
     }
 
     /// Name of the request without its path.
@@ -116,61 +112,38 @@ impl Request {
 }
 
 fn operation(opcode: i32, reader: &mut Reader<'_>) -> Operation {
-    use OperationKind::{Create, Delete, List, Read, Session, Write};
+    use OperationKind::{Create, Delete, Read, Session, Write};
     let path = match opcode {
         100 | 101 | 102 | 105 | -11 | 11 | 107 => String::new(),
         _ => reader.string().unwrap_or_default(),
     };
-    let watches = || reader_bool(*reader);
+    let mut rest = *reader;
+    let mut or_watches = |name, watching| if rest.bool() == Some(true) { watching } else { name };
     let (name, kind) = match opcode {
         1 | 15 | 19 | 21 => {
-            let mut rest = *reader;
-            (
-                "create",
-                Create { is_ephemeral: skip_create(&mut rest).is_some_and(|flags| matches!(flags, 1 | 3)) },
-            )
+            let flags = skip_create(&mut reader.clone());
+            ("create", Create { is_ephemeral: matches!(flags, Some(1 | 3)) })
         }
         2 | 20 => ("delete", Delete),
-        3 => {
-            if watches() {
-                ("exists+watch", Read { watches: true })
-            } else {
-                ("exists", Read { watches: false })
-            }
-        }
-        4 => {
-            if watches() {
-                ("getData+watch", Read { watches: true })
-            } else {
-                ("getData", Read { watches: false })
-            }
-        }
+        3 => (or_watches("exists", "exists+watch"), Read),
+        4 => (or_watches("getData", "getData+watch"), Read),
         5 => ("setData", Write),
-        6 => ("getACL", Read { watches: false }),
-        8 | 12 => {
-            if watches() {
-                ("getChildren+watch", List { watches: true })
-            } else {
-                ("getChildren", List { watches: false })
-            }
-        }
-        9 => ("sync", Read { watches: false }),
-        13 => ("check", Read { watches: false }),
+        6 => ("getACL", Read),
+        8 | 12 => (or_watches("getChildren", "getChildren+watch"), Read),
+        9 => ("sync", Read),
+        13 => ("check", Read),
         17 => ("checkWatches", Session),
         18 => ("removeWatches", Session),
         100 => ("auth", Session),
         101 | 105 => ("setWatches", Session),
-        104 => ("countChildren", List { watches: false }),
-        106 => ("addWatch", Read { watches: true }),
+        102 => ("sasl", Session),
+        104 => ("countChildren", Read),
+        106 => ("addWatch", Read),
         -11 => ("closeSession", Session),
         11 => ("ping", Session),
         _ => ("request", Session),
     };
     Operation { name, path, kind }
-}
-
-fn reader_bool(mut reader: Reader<'_>) -> bool {
-    reader.bool() == Some(true)
 }
 
 /// Skips the rest of a create after its path; returns its flags.

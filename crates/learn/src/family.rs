@@ -1,6 +1,6 @@
 //! Families: locks whose paths differ only in identifiers, e.g. `/orders/{id}/lock`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::recipe::{Recipe, is_guid};
 use crate::reconstruct::split;
@@ -66,12 +66,12 @@ fn without_number(component: &str) -> String {
 #[derive(Default)]
 struct Values {
     stems: BTreeMap<String, usize>,
-    distinct: HashMap<String, ()>,
+    distinct: HashSet<String>,
 }
 
 impl Values {
     fn add(&mut self, value: &str) {
-        if self.distinct.insert(value.to_owned(), ()).is_none() {
+        if self.distinct.insert(value.to_owned()) {
             *self.stems.entry(without_number(value)).or_default() += 1;
         }
     }

@@ -19,7 +19,7 @@ use zklockbench_core::clock::{WallClock, now};
 use zklockbench_core::error::Error;
 use zklockbench_core::txn::Happened;
 use zklockbench_core::units::counted;
-use zklockbench_zk::{Failure, Target};
+use zklockbench_zk::{Failure, Target, session_of};
 
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
@@ -214,7 +214,7 @@ impl Live<'_> {
         let Ok(path) = std::str::from_utf8(path) else { return false };
         match client.check_stat(path).await {
             Ok(Some(stat)) => {
-                let is_ephemeral = owner(stat.ephemeral_owner).is_some();
+                let is_ephemeral = session_of(stat.ephemeral_owner).is_some();
                 self.are_ephemeral.insert(key, is_ephemeral);
                 is_ephemeral
             }
@@ -222,11 +222,6 @@ impl Live<'_> {
             _ => true,
         }
     }
-}
-
-/// The session that owns a node. Owners with these top bytes are kinds of nodes (containers, TTLs).
-fn owner(owner: i64) -> Option<i64> {
-    (owner != 0 && !matches!(owner.to_be_bytes()[0], 0x80 | 0xff)).then_some(owner)
 }
 
 /// Ephemeral nodes that exist, in the order of their creates.
@@ -244,7 +239,7 @@ async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, Client
             let child = format!("{}/{child}", parent.trim_end_matches('/'));
             reads += 1;
             let Some(stat) = client.check_stat(&child).await? else { continue };
-            match owner(stat.ephemeral_owner) {
+            match session_of(stat.ephemeral_owner) {
                 Some(owner) => found.push(StoredNode {
                     path: child.into_bytes(),
                     created: stat.czxid,

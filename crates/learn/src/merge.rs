@@ -85,13 +85,17 @@ impl Merge {
     /// Whether a server has transactions from before and from a later epoch, and caught up by no snapshot in between.
     fn went_on_without(&self, server: &LogStream, zxid: i64) -> bool {
         let (Some(before), Some(next)) = (server.before, server.zxid) else { return false };
-        let by_snapshot = self.snapshots.iter().any(|snapshot| (zxid..next).contains(snapshot));
-        next != zxid && epoch(next) > epoch(zxid) && before < zxid && !by_snapshot
+        let by_snapshot = || self.snapshots.iter().any(|snapshot| (zxid..next).contains(snapshot));
+        next != zxid && epoch(next) > epoch(zxid) && before < zxid && !by_snapshot()
     }
 
     /// Counts missing transactions before this one. Returns whether any is missing, as far as is known.
     fn notice_gap(&mut self, zxid: i64) -> bool {
         let Some(last) = self.last else { return false };
+        // Most transactions follow the one before, and no snapshot fits in between.
+        if zxid == last + 1 {
+            return false;
+        }
         let expected = if epoch(last) == epoch(zxid) { last + 1 } else { (epoch(zxid) << 32) + 1 };
         self.missing += u64::try_from(zxid - expected).unwrap_or(0);
         zxid > expected || self.snapshot_between(zxid).is_some()

@@ -49,6 +49,8 @@ pub struct Lock {
     pub longest: u32,
     /// Whether its directory exists at the end.
     pub remains: bool,
+    /// Whether it has a node at the end.
+    pub is_in_use: bool,
 }
 
 /// Counts of transactions in scope.
@@ -466,7 +468,13 @@ impl Reconstruction {
         }
         let number = u32::try_from(self.locks.len()).unwrap_or(u32::MAX);
         self.numbers.insert(Arc::clone(&path), number);
-        self.locks.push(Lock { path, recipes: Recipes::default(), longest: 0, remains: true });
+        self.locks.push(Lock {
+            path,
+            recipes: Recipes::default(),
+            longest: 0,
+            remains: true,
+            is_in_use: false,
+        });
         number
     }
 
@@ -492,6 +500,7 @@ impl Reconstruction {
             let is_holder = node.grant != Grant::Waits;
             let (directory, recipe) = (Arc::clone(&node.directory), node.recipe);
             let lock = self.lock(&directory, recipe, 0);
+            self.locks.get_mut(lock as usize).into_iter().for_each(|lock| lock.is_in_use = true);
             staying.push(Staying { lock, session, arrived_ms, is_holder });
         }
         staying.sort_by_key(|node| node.arrived_ms);

@@ -113,9 +113,13 @@ impl Learnt<'_> {
         let mut replayed = Replayed { arrivals: 0, locks: 0, at_once: 0 };
         for cycle in self.observed.cycles.iter()? {
             let cycle = cycle?;
+            // Cycles come in the order of their arrivals.
+            if cycle.arrived_ms >= window.to_ms || replayed.arrivals >= ARRIVALS_MOST {
+                break;
+            }
             let is_within = (window.from_ms..window.to_ms).contains(&cycle.arrived_ms);
             let is_own = self.found.of_lock.get(cycle.lock as usize) == Some(&self.at);
-            if !is_within || !is_own || cycle.is_carried_over || replayed.arrivals >= ARRIVALS_MOST {
+            if !is_within || !is_own || cycle.is_carried_over {
                 continue;
             }
             let next = numbers.len();

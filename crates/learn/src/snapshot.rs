@@ -10,12 +10,11 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 
 use crate::files::name_of;
+use zklockbench_zk::session_of;
 
 const MAGIC: [u8; 4] = *b"ZKSN";
 /// Longest path or data that is believed.
 const LONGEST: u64 = 64 << 20;
-/// Owners with this top byte are kinds of nodes (containers, TTLs), not sessions.
-const NO_SESSION: [u8; 2] = [0x80, 0xff];
 
 /// A node as in the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +70,7 @@ fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<(
         let _modified_and_versions = bytes::<20>(from)?;
         let owner = i64::from_be_bytes(bytes(from)?);
         let _children_changed = bytes::<8>(from)?;
-        let is_session = owner != 0 && !NO_SESSION.contains(&owner.to_be_bytes()[0]);
-        pass(StoredNode { path, created, created_ms, owner: is_session.then_some(owner) });
+        pass(StoredNode { path, created, created_ms, owner: session_of(owner) });
     }
 }
 

@@ -314,7 +314,7 @@ impl Context<'_> {
             recipe,
             kind: kind(recipe, sums, &endings),
             locks: locks.len() as u64,
-            empty_directories: self.empty_directories(&locks, recipe, own),
+            empty_directories: Self::empty_directories(&locks, recipe),
             sessions: sums.sessions.len() as u64,
             most_by_one_session: sums.sessions.values().copied().max().unwrap_or(0),
             arrivals: sums.arrivals,
@@ -394,14 +394,11 @@ impl Context<'_> {
         keys.into_iter().take(KEYS_SHOWN).map(key).collect()
     }
 
-    fn empty_directories(&self, locks: &[&Lock], recipe: Recipe, own: impl Fn(u32) -> bool) -> u64 {
+    fn empty_directories(locks: &[&Lock], recipe: Recipe) -> u64 {
         if matches!(recipe, Recipe::SingleNode | Recipe::Hadoop) {
             return 0;
         }
-        let in_use: std::collections::BTreeSet<u32> =
-            self.observed.staying.iter().map(|node| node.lock).filter(|lock| own(*lock)).collect();
-        let remaining = locks.iter().filter(|lock| lock.remains).count();
-        remaining.saturating_sub(in_use.len()) as u64
+        locks.iter().filter(|lock| lock.remains && !lock.is_in_use).count() as u64
     }
 
     fn over_time(&self, sums: &Sums) -> OverTime {

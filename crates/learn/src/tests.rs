@@ -223,8 +223,8 @@ fn registries_and_queues_of_work_are_no_locks() {
         story.at(of).create(of, &format!("/services/host-{of}:8080"));
         // Producers and consumers of work.
         story
-            .create_as(of, &format!("/work/qn-{of:010}"), false, false)
-            .delete(of + 1, &format!("/work/qn-{of:010}"));
+            .create_as(of, &format!("/queue/qn-{of:010}"), false, false)
+            .delete(of + 1, &format!("/queue/qn-{of:010}"));
     }
     let families = story.families();
     assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");

@@ -53,7 +53,7 @@ impl Contender {
         let pace = Pace::new(&shared.spec, id);
         let recorder = Recorder::new(id, Arc::clone(&shared), observation.clone());
         let others = BTreeMap::new();
-        let (session, fresh) = (None, FreshLocks::default());
+        let (session, fresh) = (None, FreshLocks::of(&shared));
         Self { id, shared, observation, recorder, strategy, others, session, control, pace, fresh }
     }
 

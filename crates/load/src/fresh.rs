@@ -1,33 +1,39 @@
 //! Fresh locks, one for each acquisition: their paths, their missing directories, and the nodes that they leave.
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use zookeeper_client::{Error as ClientError, Stat};
+use zookeeper_client::Stat;
 
 use super::shared::Shared;
-use super::workspace::{AT_ONCE, open};
+use super::workspace::{AT_ONCE, admit, children, open};
 use zklockbench_core::catalog::after::{Event, Outcome, Set};
 use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::{Acquired, Patience, Strategy};
-use zklockbench_zk::{CaughtUp, NodeKind, Session, Target};
+use zklockbench_zk::{CaughtUp, NodeKind, Session, Target, session_of};
 
 /// Prefix of the last component of a fresh lock's path.
 const FRESH: &str = "fresh-";
 
 /// The fresh locks of a contender.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FreshLocks {
     count: u64,
+    /// Whether the contender must create each lock's directory.
+    needs_directory: bool,
     /// Path of the present lock, if the contender must create its directory.
     missing: Option<String>,
 }
 
 impl FreshLocks {
+    pub fn of(shared: &Shared) -> Self {
+        Self { count: 0, needs_directory: needs_directory(shared), missing: None }
+    }
+
     /// A lock object for a path that does not exist.
     pub fn next(&mut self, shared: &Shared, contender: usize) -> Box<dyn Strategy> {
         self.count += 1;
         let directory = shared.lock_states.path(shared.lock_of(contender));
         let path = format!("{directory}/{FRESH}{}", self.count);
-        self.missing = needs_directory(shared).then(|| path.clone());
+        self.missing = self.needs_directory.then(|| path.clone());
         shared.build_at(contender, path)
     }
 
@@ -54,30 +60,29 @@ fn needs_directory(shared: &Shared) -> bool {
     after.is_some_and(|after| matches!(after.outcome(Event::NoDirectory), Outcome::Fails(_)))
 }
 
-/// Owner of a container node, as some servers show it; others show none.
-const CONTAINER: i64 = i64::MIN;
-
 /// Counts the nodes below the trial's locks; `None` if the ensemble does not answer.
 pub async fn nodes_left(shared: &Shared, target: &Target) -> Option<u64> {
     let client = open(target).await.ok()?;
     let now = CaughtUp::with(&client).await.ok()?;
-    let locks = (0..shared.spec.locks).map(|lock| shared.lock_states.path(lock));
-    let (mut left, mut level) = (0, below(now, locks.collect()).await.ok()?);
-    while !level.is_empty() {
-        let kinds = stream::iter(&level).map(|path| now.stat(path)).buffer_unordered(AT_ONCE);
-        let stats: Vec<Option<Stat>> = kinds.try_collect().await.ok()?;
-        let stays = |stat: &&Stat| matches!(stat.ephemeral_owner, 0 | CONTAINER);
-        left += stats.iter().flatten().filter(stays).count() as u64;
-        level = below(now, level).await.ok()?;
-    }
-    Some(left)
-}
-
-/// Paths of the children of these nodes, as far as they exist.
-async fn below(now: CaughtUp<'_>, paths: Vec<String>) -> Result<Vec<String>, ClientError> {
-    let children = async |path: String| match now.children(&path).await {
-        Err(ClientError::NoNode) => Ok(Vec::new()),
-        listed => Ok(listed?.into_iter().map(|child| format!("{path}/{child}")).collect()),
+    let throttle = shared.throttle.as_deref();
+    let list = async |path: String| {
+        admit(throttle).await;
+        children(now, &path).await
     };
-    stream::iter(paths).map(children).buffer_unordered(AT_ONCE).try_concat().await
+    let stat = async |path: &String| {
+        admit(throttle).await;
+        now.stat(path).await
+    };
+    let mut left = 0;
+    let mut level: Vec<String> = (0..shared.spec.locks).map(|lock| shared.lock_states.path(lock)).collect();
+    loop {
+        level = stream::iter(level).map(list).buffer_unordered(AT_ONCE).try_concat().await.ok()?;
+        if level.is_empty() {
+            return Some(left);
+        }
+        let stats = stream::iter(&level).map(stat).buffer_unordered(AT_ONCE);
+        let stats: Vec<Option<Stat>> = stats.try_collect().await.ok()?;
+        let stays = |stat: &&Stat| session_of(stat.ephemeral_owner).is_none();
+        left += stats.iter().flatten().filter(stays).count() as u64;
+    }
 }

@@ -271,7 +271,7 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
             owners.extend(Some(stat.ephemeral_owner).filter(|owner| *owner != 0));
         };
         // Unreadable sessions count as other clients', which only limits the load.
-        let _ = workspace::walk(now, &format!("{top}/{run_id}"), note).await;
+        let _ = workspace::walk(now, &format!("{top}/{run_id}"), None, note).await;
     }
     owners.len()
 }

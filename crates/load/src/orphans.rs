@@ -12,7 +12,7 @@ use super::shared::Shared;
 use super::workspace::{AT_ONCE, open, walk};
 use zklockbench_core::clock;
 use zklockbench_record::Trial;
-use zklockbench_zk::{CaughtUp, Target, sequence_of};
+use zklockbench_zk::{CaughtUp, Target, sequence_of, session_of};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of a trial's locks that are searched, unless it had faults.
@@ -34,14 +34,11 @@ pub struct Orphans {
 
 impl Orphans {
     fn see(&mut self, path: &str, stat: &Stat) {
-        let is_ephemeral = stat.ephemeral_owner != 0;
-        self.ephemeral += u64::from(is_ephemeral);
+        let session = session_of(stat.ephemeral_owner);
+        self.ephemeral += u64::from(session.is_some());
         if self.named.len() < Trial::ORPHANS_KEPT {
-            let of = if is_ephemeral {
-                format!("session 0x{:x}", stat.ephemeral_owner)
-            } else {
-                "persistent".to_owned()
-            };
+            let of =
+                session.map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"));
             self.named.push(format!("{path} ({of})"));
         }
     }
@@ -97,14 +94,14 @@ async fn in_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientE
     let below = async |lock_state: &LockState| {
         let mut left = Orphans::default();
         let find = |path: &str, stat: &Stat| {
-            let is_ephemeral = stat.ephemeral_owner != 0;
+            let is_ephemeral = session_of(stat.ephemeral_owner).is_some();
             if is_ephemeral || (path != lock_state.path && sequence_of(path).is_some()) {
                 left.count += 1;
                 left.in_queues += u64::from(is_ephemeral);
                 left.see(path, stat);
             }
         };
-        walk(now, &lock_state.path, find).await.map(|()| left)
+        walk(now, &lock_state.path, shared.throttle.as_deref(), find).await.map(|()| left)
     };
     let found = stream::iter(shared.lock_states.used().take(most)).map(below).buffer_unordered(AT_ONCE);
     found.try_fold(Orphans::default(), async |sum, left| Ok(sum.and(left))).await

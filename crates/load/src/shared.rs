@@ -22,7 +22,7 @@ use zklockbench_ensemble::Started;
 use zklockbench_ensemble::fault::{Admission, CrashOrders};
 use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::driver::Processes;
-use zklockbench_locks::{DeadlineClock, Entry, LockConfig, PERMITS, Strategy, WaitGauge, count_of};
+use zklockbench_locks::{DeadlineClock, Entry, LockConfig, PERMITS, Strategy, WaitGauge, leases_of};
 use zklockbench_record::history::LockKind;
 use zklockbench_record::{FencingCounts, Utilisation, history};
 use zklockbench_scenario::schedule::{Coming, coming};
@@ -156,10 +156,6 @@ fn kind_of(entry: &Entry, params: &Params) -> LockKind {
         Holders::ReadersOrOneWriter => LockKind::ReadWrite,
         Holders::Leases(param) => LockKind::Semaphore(leases_of(params, param)),
     }
-}
-
-fn leases_of(params: &Params, param: &str) -> u32 {
-    u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
 }
 
 /// Maximum time from the start of the load to the end of the measured phase.

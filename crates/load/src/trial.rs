@@ -230,7 +230,10 @@ impl<'a> Conductor<'a> {
     async fn observe_load(&mut self) -> ObservedLoad {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
-        let beside = orphans::Before::of(&environment.target, environment.workspace.root()).await;
+        let beside = match self.looks_for_orphans() {
+            true => orphans::Before::of(&environment.target, environment.workspace.root()).await,
+            false => orphans::Before::default(),
+        };
         let meeting = self.come_to(Meets::Connected).await;
         // Earlier requests are not in the servers' counts from here on.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
@@ -365,11 +368,15 @@ impl<'a> Conductor<'a> {
         Ok(took)
     }
 
+    /// Whether this worker looks for leftovers on the servers, which other systems' locks do not use.
+    fn looks_for_orphans(&self) -> bool {
+        self.shared.slice.leads() && self.shared.entry.card.other_system().is_none()
+    }
+
     async fn orphans(&self, before: &orphans::Before) -> Option<Orphans> {
         let Environment { target, workspace, .. } = self.environment;
         let is_ended = self.cut_short.is_none() || self.shared.has_faults() || !self.stuck.is_empty();
-        let is_other = self.shared.entry.card.other_system().is_some();
-        if !is_ended || is_other || self.is_lost() || !self.shared.slice.leads() {
+        if !is_ended || self.is_lost() || !self.looks_for_orphans() {
             return None;
         }
         orphans::find(&self.shared, target, workspace.root(), before).await

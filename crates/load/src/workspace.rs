@@ -339,7 +339,7 @@ async fn no_tls(target: &Target) -> String {
 }
 
 /// Waits until a request outside the load may be sent, if the load is limited.
-async fn admit(throttle: Option<&Throttle>) {
+pub(super) async fn admit(throttle: Option<&Throttle>) {
     if let Some(throttle) = throttle {
         throttle.admit_outside_the_load(1).await;
     }
@@ -473,7 +473,7 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
         Err(error) => return Err(error),
     };
     let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
-    walk(now, root, |_, stat| {
+    walk(now, root, None, |_, stat| {
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
         let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
@@ -487,13 +487,16 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
 pub(super) async fn walk(
     now: CaughtUp<'_>,
     root: &str,
+    throttle: Option<&Throttle>,
     mut each: impl FnMut(&str, &Stat),
 ) -> Result<(), ClientError> {
     let mut stack = vec![root.to_owned()];
     while let Some(path) = stack.pop() {
+        admit(throttle).await;
         let Some(stat) = now.stat(&path).await? else { continue };
         each(&path, &stat);
         if stat.num_children > 0 {
+            admit(throttle).await;
             stack.extend(children(now, &path).await?);
         }
     }
@@ -501,7 +504,7 @@ pub(super) async fn walk(
 }
 
 /// Paths of a node's children; empty if the node is gone.
-async fn children(now: CaughtUp<'_>, path: &str) -> Result<Vec<String>, ClientError> {
+pub(super) async fn children(now: CaughtUp<'_>, path: &str) -> Result<Vec<String>, ClientError> {
     match now.children(path).await {
         Err(ClientError::NoNode) => Ok(Vec::new()),
         listed => Ok(listed?.into_iter().map(|child| format!("{path}/{child}")).collect()),

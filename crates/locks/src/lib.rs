@@ -203,6 +203,11 @@ pub fn count_of(params: &Params, name: &str, default: u64) -> u64 {
     }
 }
 
+/// Number of leases that the parameter of this name sets.
+pub fn leases_of(params: &Params, param: &str) -> u32 {
+    u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
+}
+
 fn duration_of(params: &Params, name: &str, default: Duration) -> Duration {
     match params.get(name) {
         Some(ParamValue::Duration(value)) => *value,

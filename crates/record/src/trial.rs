@@ -61,7 +61,7 @@ pub struct Sessions {
 impl Sessions {
     /// Note on sessions that were not resumed; `None` if there were none.
     pub fn told_not_resumed(&self) -> Option<String> {
-        let count = self.not_resumed.filter(|count| *count > 0)?;
+        let count = self.not_resumed?;
         let sessions = counted(count, "session was", "sessions were");
         Some(format!(
             "{sessions} not resumed after a lost connection: these servers give new ones, which own no locks"

@@ -200,7 +200,7 @@ const NAME_COLUMNS: &str = "name the columns with --time-column, --hold-column a
 
 /// Refuses unknown columns and two columns of the same kind.
 fn check_usual(header: &StringRecord) -> Result<(), String> {
-    let mut found = [false; 4];
+    let mut found = [false; COLUMNS.len()];
     for name in header {
         let column = COLUMNS.iter().position(|column| usual(name, column).is_some());
         let Some(found) = column.and_then(|column| found.get_mut(column)) else {

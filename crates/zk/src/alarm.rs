@@ -29,13 +29,12 @@ pub struct Alarm {
 
 /// Keeps a thread's alarm in use until dropped.
 pub struct Installed {
-    before: Option<Rc<Alarm>>,
     _ringing: Option<Task<()>>,
 }
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        HERE.set(self.before.take());
+        HERE.set(None);
     }
 }
 
@@ -48,7 +47,8 @@ impl Alarm {
             .ok()
             .map(|timer| Rc::new(Self { timer, sleepers: RefCell::default(), sleeps: Cell::new(0) }));
         let ringing = alarm.clone().map(|alarm| spawn_local(async move { alarm.ring().await }));
-        Installed { before: HERE.replace(alarm), _ringing: ringing }
+        HERE.set(alarm);
+        Installed { _ringing: ringing }
     }
 
     pub fn here() -> Option<Rc<Self>> {

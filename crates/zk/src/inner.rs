@@ -235,7 +235,7 @@ enum Last {
     Told,
     /// An event of a server before 3.9, which does not report its transaction.
     Event(Rc<str>, EventKind, i64),
-    /// An observation of unknown date, e.g. that a node does not exist.
+    /// An observation of unknown date, e.g. the end of the session.
     Undated,
 }
 

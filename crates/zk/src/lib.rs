@@ -33,7 +33,7 @@ pub use multi::{Counted, Op, why_not_counting};
 pub use notification::{Arm, EventKind, Notification, sequence_of};
 pub use session::{Created, NodeStat, Session};
 pub use tls::{Tls, TlsFiles};
-pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session};
+pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session, session_of};
 pub use zookeeper_client::{CreateMode as NodeKind, Names, SessionState, sessions_not_resumed};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -121,3 +121,7 @@ impl SessionStates {
         }
     }
 }
+/// The session that owns a node, by its stat. Owners with these top bytes are kinds of nodes (containers, TTLs).
+pub fn session_of(owner: i64) -> Option<i64> {
+    (owner != 0 && !matches!(owner.to_be_bytes()[0], 0x80 | 0xff)).then_some(owner)
+}

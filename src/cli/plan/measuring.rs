@@ -91,16 +91,21 @@ pub fn service_takes(
     breaks_servers: bool,
 ) -> Duration {
     let steps = service(asked, strategies, args.seed, repetitions);
-    let outage = match breaks_servers && asked.load.impossible().is_none() {
-        true => outage_takes(strategies.len(), args),
+    let outage = match breaks_servers && loses_leader(asked) {
+        true => outage_takes(asked, strategies.len(), args),
         false => Duration::ZERO,
     };
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
 }
 
-fn outage_takes(strategies: usize, args: &PlanArgs) -> Duration {
+/// Whether it is asked what a failure costs. A failure makes tries fail rather than wait.
+fn loses_leader(asked: &AskedLoad) -> bool {
+    asked.load.impossible().is_none() && !asked.question.only_tries
+}
+
+fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Duration {
     let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
-    strategies * (Failures::of(args.failures, args.session_timeout).last + 2 * WARMS_UP) + STARTS
+    strategies * (Failures::of(args.failures, asked.scenario.session_timeout).last + 2 * WARMS_UP) + STARTS
 }
 
 /// Expected time of measuring the question's own load.
@@ -120,7 +125,7 @@ fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usi
         let locks = (rate * busy_for.as_secs_f64() / utilisation).ceil().max(1.0) as usize;
         let clients = (SESSIONS_EACH * locks + 20).min(1_000);
         let (lasts, warm_up, seed) = (MEASURES, WARMS_UP, seed + at);
-        let load = QuestionLoad { rate, locks, clients, lasts, warm_up, repetitions: 1, seed };
+        let load = QuestionLoad { rate, locks, clients, lasts, warm_up, seed };
         let name = format!("measure-{at}");
         let text = question.scenario(&name, &spelled, &load);
         let locks = counted(locks as u64, "busy lock", "busy locks");
@@ -157,16 +162,14 @@ impl Measuring<'_> {
             stored_evidence.take(&self.countdown.during(self.runs.run(&name, &step.text)).await?)?;
             self.countdown.done(step.expected());
         }
-        // A failure makes tries fail rather than wait.
-        let is_asked = self.asked.load.impossible().is_none() && !self.asked.question.only_tries;
-        if self.runs.may_lose_a_server() && is_asked {
+        if self.runs.ensemble.may_lose_a_server() && loses_leader(self.asked) {
             self.outage(strategies, stored_evidence).await?;
         }
         Ok(())
     }
 
     fn failures(&self) -> Failures {
-        Failures::of(self.runs.args.failures, self.asked.question.session_timeout)
+        Failures::of(self.runs.args.failures, self.asked.scenario.session_timeout)
     }
 
     async fn outage(
@@ -182,7 +185,7 @@ impl Measuring<'_> {
         let text = failures.scenario(OUTAGE, &self.asked.question, &spelled, args.seed);
         let name = format!("{}{OUTAGE}", self.prefix);
         let ended = self.countdown.during(self.runs.run_apart(&name, &text)).await;
-        self.countdown.done(outage_takes(strategies.len(), args));
+        self.countdown.done(outage_takes(self.asked, strategies.len(), args));
         match ended {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -221,7 +224,9 @@ impl Measuring<'_> {
 
     /// Measures the question's load with a new lock for each request.
     pub async fn fresh(&mut self, strategies: &[String]) -> Result<Vec<FreshCost>, Error> {
-        let (question, seed) = (&self.asked.question, self.runs.args.seed);
+        // No two requests meet at a fresh lock, so no lock is popular.
+        let question = Question { popularity: None, ..self.asked.question.clone() };
+        let seed = self.runs.args.seed;
         let lasts = Duration::from_secs_f64((FRESH_LOCKS / question.rate).clamp(3.0, 60.0));
         let load = QuestionLoad { lasts, warm_up: Duration::ZERO, seed, ..question.copies(1.0) };
         let spelled: Vec<String> = strategies.iter().map(|label| self.asked.spelled(label)).collect();
@@ -269,8 +274,7 @@ pub async fn lose_leaders(
     runs.run_apart(&name, &text).await
 }
 
-/// Most locks of a trial that measures, unless it verifies the load itself: each lock takes time to create and remove, and
-/// among so many none is busy.
+/// Most locks of a trial that breaks things: each lock takes time to create and remove, and among so many none is busy.
 const LOCKS_MOST: usize = 2_000;
 
 /// The question's load on several groups of locks, over fewer locks if there are very many.
@@ -310,12 +314,10 @@ const PAUSED: KindOfFailure = KindOfFailure {
     fault: "kind = \"pause\"\ntarget = \"leader\"\nduration = \"3s\"\n",
     takes: Duration::from_secs(10),
 };
-/// Default session timeout of a scenario.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Its lock stands still until its session has expired.
-fn holder(session_timeout: Option<Duration>) -> KindOfFailure {
-    let takes = session_timeout.unwrap_or(SESSION_TIMEOUT) + Duration::from_secs(6);
+fn holder(session_timeout: Duration) -> KindOfFailure {
+    let takes = session_timeout + Duration::from_secs(6);
     KindOfFailure { fault: "kind = \"crash\"\ntarget = \"holder\"\n", takes }
 }
 const ROLLING: KindOfFailure =
@@ -323,7 +325,7 @@ const ROLLING: KindOfFailure =
 
 impl Failures {
     /// Each kind this many times, and one rolling restart of all servers; a single loss of the leader for `None`.
-    fn of(times: Option<u32>, session_timeout: Option<Duration>) -> Self {
+    fn of(times: Option<u32>, session_timeout: Duration) -> Self {
         let Some(times) = times else { return Self::of_leaders(1) };
         let mut all = Self::of_leaders(times);
         for kind in [&FOLLOWER, &PAUSED, &FROZEN, &holder(session_timeout)] {
@@ -371,11 +373,6 @@ pub struct PlanRuns<'a> {
 }
 
 impl PlanRuns<'_> {
-    /// Whether its servers were started here and the rest can continue without one of them.
-    pub fn may_lose_a_server(&self) -> bool {
-        self.ensemble.may_lose_a_server()
-    }
-
     pub async fn run(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let (file, program, ensemble) =
             (self.series.scenario(name, scenario)?, own_program()?, self.ensemble);

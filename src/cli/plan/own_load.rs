@@ -149,21 +149,8 @@ mod tests {
     use super::*;
 
     fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
-        Question {
-            clients,
-            rate,
-            hold: Duration::from_millis(hold_ms),
-            holds: None,
-            locks,
-            arrivals: "\"poisson\"".into(),
-            popularity: None,
-            think: None,
-            round_trip: None,
-            scenario: None,
-            session_timeout: None,
-            only_tries: false,
-            objective: "wait.p99 < 300ms".parse().unwrap(),
-        }
+        let objective = "wait.p99 < 300ms".parse().unwrap();
+        Question::plain(clients, rate, Duration::from_millis(hold_ms), locks, objective)
     }
 
     #[test]

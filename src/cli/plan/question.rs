@@ -119,6 +119,14 @@ fn locks(text: &str) -> Result<u32, String> {
     })
 }
 
+/// The popularity as in a scenario; `None` for the default.
+fn popularity_in_toml(popularity: Popularity) -> Option<String> {
+    match popularity {
+        Popularity::Uniform => None,
+        Popularity::Zipf(power) => Some(format!("{{ zipf = {power:?} }}")),
+    }
+}
+
 /// Parses `uniform`, `zipf`, `zipf 0.8`, or a popularity as in a scenario.
 fn popularity(text: &str) -> Result<Popularity, String> {
     let wrong = || format!("`{}` is no spread; write uniform, zipf, or 'zipf 0.8'", shown(text, 40));
@@ -162,23 +170,15 @@ impl AskedLoad {
             (None, Some(file)) => read_holds(file, &args.columns.columns())?,
             (None, None) => return Err(missing("--hold or --holds")),
         };
+        let clients = args.clients.ok_or_else(|| missing("--clients"))? as usize;
+        let rate = args.rate.ok_or_else(|| missing("--rate"))?;
         let question = Question {
-            clients: args.clients.ok_or_else(|| missing("--clients"))? as usize,
-            rate: args.rate.ok_or_else(|| missing("--rate"))?,
-            hold: mean,
             holds: toml,
-            locks: args.locks as usize,
-            popularity: match args.popularity {
-                Popularity::Uniform => None,
-                Popularity::Zipf(power) => Some(format!("{{ zipf = {power:?} }}")),
-            },
-            think: None,
+            popularity: popularity_in_toml(args.popularity),
             arrivals: if is_word { format!("\"{text}\"") } else { text.to_owned() },
             round_trip: args.round_trip,
             session_timeout: args.session_timeout,
-            scenario: None,
-            only_tries: false,
-            objective: args.slo.clone(),
+            ..Question::plain(clients, rate, mean, args.locks as usize, args.slo.clone())
         };
         question.check().map_err(Error::usage)?;
         // Reports mistakes before anything is measured: an unknown process, or a load that no trial can have.
@@ -237,10 +237,7 @@ impl AskedLoad {
             hold: spec.mean_hold(),
             holds: Some(spec.all_holds().to_toml()),
             locks: spec.locks,
-            popularity: spec.load.open().and_then(|open| match open.popularity {
-                Popularity::Uniform => None,
-                Popularity::Zipf(power) => Some(format!("{{ zipf = {power:?} }}")),
-            }),
+            popularity: spec.load.open().and_then(|open| popularity_in_toml(open.popularity)),
             arrivals: "\"poisson\"".to_owned(),
             think: load.is_closed().then(|| spec.all_thinks().to_toml()),
             round_trip: None,

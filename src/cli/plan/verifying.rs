@@ -125,7 +125,7 @@ impl Verifying<'_> {
                 }
             }
         }
-        if let Some(times) = runs.args.failures.filter(|_| runs.may_lose_a_server())
+        if let Some(times) = runs.args.failures.filter(|_| runs.ensemble.may_lose_a_server())
             && let Err(why) = self.prove_failures(plan, times, runs).await
         {
             output::warn(format!("what failures cost is not verified: {why}"));

@@ -141,6 +141,10 @@ impl PlannedLoad {
                 one.think.clone(),
                 one.clients.clone(),
                 one.contenders,
+                one.fresh_locks,
+                one.acquire_timeout,
+                one.read_ratio,
+                one.depth,
             )
         };
         alike(&self.spec) == alike(spec) && spec.faults.is_empty()

@@ -75,11 +75,29 @@ pub struct QuestionLoad {
     pub clients: usize,
     pub lasts: Duration,
     pub warm_up: Duration,
-    pub repetitions: u32,
     pub seed: u64,
 }
 
 impl Question {
+    /// Poisson arrivals, spread evenly over the locks.
+    pub fn plain(clients: usize, rate: f64, hold: Duration, locks: usize, objective: Objective) -> Self {
+        Self {
+            clients,
+            rate,
+            hold,
+            holds: None,
+            locks,
+            arrivals: "\"poisson\"".to_owned(),
+            popularity: None,
+            think: None,
+            round_trip: None,
+            session_timeout: None,
+            scenario: None,
+            only_tries: false,
+            objective,
+        }
+    }
+
     /// Rejects a question without clients or locks, before anything is measured.
     pub fn check(&self) -> Result<(), String> {
         if self.objective.figure == WON_SHARE.figure() && !self.only_tries {
@@ -118,7 +136,6 @@ impl Question {
                 .clamp(1, CLIENTS_MOST.max(self.clients)),
             lasts: Duration::from_secs(60),
             warm_up: Duration::from_secs(2),
-            repetitions: 1,
             seed: 1,
         }
     }
@@ -132,7 +149,7 @@ impl Question {
     pub fn scenario(&self, name: &str, strategies: &[String], ask: &QuestionLoad) -> String {
         let strategies: Vec<String> = strategies.iter().map(|strategy| in_toml(strategy)).collect();
         let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
-        let QuestionLoad { rate, locks, clients, repetitions, seed, .. } = ask;
+        let QuestionLoad { rate, locks, clients, seed, .. } = ask;
         let coming = match &self.think {
             Some(think) => format!("load = \"closed\"\nthink = {think}"),
             None => {
@@ -153,7 +170,7 @@ impl Question {
         });
         format!(
             "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\n{coming}\nlocks = {locks}\nhold = {}\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
-             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{timeout}{fault}",
+             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = 1\nseed = {seed}\n{timeout}{fault}",
             strategies.join(", "),
             self.holds.clone().unwrap_or_else(|| format!("\"{}us\"", self.hold.as_micros())),
         )
@@ -297,21 +314,8 @@ mod tests {
     use super::*;
 
     fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
-        Question {
-            clients,
-            rate,
-            hold: Duration::from_millis(hold_ms),
-            holds: None,
-            locks,
-            arrivals: "\"poisson\"".into(),
-            popularity: None,
-            think: None,
-            round_trip: None,
-            session_timeout: None,
-            scenario: None,
-            only_tries: false,
-            objective: "wait.p99 < 200ms".parse().unwrap(),
-        }
+        let objective = "wait.p99 < 200ms".parse().unwrap();
+        Question::plain(clients, rate, Duration::from_millis(hold_ms), locks, objective)
     }
 
     #[test]

@@ -438,8 +438,8 @@ mod tests {
             }
         }
         assert_eq!(counts(1).acquired(), 5);
-        assert_eq!(requests(1).iter().map(|(_, count)| count).collect::<Vec<_>>(), Vec::from_iter(1..=12));
-        assert_eq!(requests(1).total(), (1..=12).sum::<u64>());
+        assert_eq!(requests(1).iter().map(|(_, count)| count).collect::<Vec<_>>(), Vec::from_iter(1..=13));
+        assert_eq!(requests(1).total(), (1..=13).sum::<u64>());
     }
 
     #[test]
