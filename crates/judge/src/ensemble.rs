@@ -145,6 +145,10 @@ impl EnsembleView<'_> {
             from: on_axis(self.facts.wall.ms(moment.at)),
             until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
         };
+        // The lock was granted in time, but its contender noticed only after the end of its session, of which it did not know.
+        if life.with_its_session && hold.until <= hold.from {
+            return;
+        }
         if let Some(before) = self.lock(moment.lock).by_clock.enter(hold) {
             self.first.get_or_insert_with(|| describe_times(moment.lock, differ_ms, &before, &hold));
         }
@@ -399,6 +403,18 @@ mod tests {
         let order = compared(&grants, &lives, LockKind::Mutex);
         assert_eq!(order.overlaps, 2);
         assert!(order.first.unwrap().contains("contender 1 (node 0x3)"));
+    }
+
+    #[test]
+    fn an_entry_after_the_unnoticed_end_of_its_session_blames_no_lock() {
+        // The second was inside when the first noticed that it had been granted the lock.
+        let entered = |with_its_session| {
+            let gone = Life { with_its_session, ..life(1, 20).1 };
+            let lives = Lives::from([(1, gone), life(3, 90)]);
+            compared(&[grant(1, 3, 30_000), grant(0, 1, 40_000)], &lives, LockKind::Mutex)
+        };
+        assert_eq!((entered(true).checked, entered(true).overlaps), (1, 0));
+        assert_eq!((entered(false).checked, entered(false).overlaps), (2, 1), "its node was deleted");
     }
 
     #[test]
