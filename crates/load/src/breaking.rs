@@ -30,7 +30,7 @@ use zklockbench_zk::gate::Gate;
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum time from a driver's last data on the wire to the grant that they were about.
+/// Maximum time from a driver's last data on the wire to the grant that they caused.
 const GRANTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ContenderStates<'a> {
