@@ -372,7 +372,7 @@ pub struct ExploreArgs {
     /// Schedules that run side by side on the server
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub worlds: u8,
-    /// Carry out a case again
+    /// Repeat a case
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategies", "all", "pairs"])]
     pub replay: Option<PathBuf>,
     /// Where to put cases and pictures of what was found

@@ -224,7 +224,7 @@ pub struct ConcludingArgs {
 pub struct InstallArgs {
     /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release that
     /// `scripts/install --zookeeper` installed, or the system's package]
-    // The variable is read during the search, so that an error can name the variable or the option.
+    // The variable is read during the search, so that an error can name its source: the variable or the option.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,
 }
@@ -246,7 +246,7 @@ pub fn forget_identity() {
         unsafe { std::env::remove_var(IDENTITY) };
     }
     if let Some(password) = std::env::var_os(SASL_PASSWORD) {
-        // Set once, here. What is not UTF-8 counts as no password.
+        // This is the only place that sets it. A value that is not UTF-8 counts as no password.
         let _ = TAKEN_PASSWORD.set(Secret::from(password.into_string().unwrap_or_default()));
         // SAFETY: as above.
         unsafe { std::env::remove_var(SASL_PASSWORD) };

@@ -98,7 +98,7 @@ struct ListedRun {
     directory: String,
     exit_code: Option<i32>,
     took_us: u64,
-    /// What the command needs to know of the run when the series is resumed.
+    /// Information about the run that the command needs when the series is resumed.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     note: Value,
 }
