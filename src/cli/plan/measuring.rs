@@ -99,7 +99,7 @@ pub fn service_takes(
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
 }
 
-/// Whether the question includes the cost of a failure. Tries fail instead of waiting, so it does not for them.
+/// Whether the plan measures the loss of the leader. Tries never wait, so they have no outage to measure.
 fn loses_leader(asked: &AskedLoad) -> bool {
     asked.load.impossible().is_none() && !asked.question.only_tries
 }
