@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrowed_shape_has_the_same_mean_and_the_variance_that_was_asked_for() {
+    fn a_narrowed_shape_has_the_same_mean_and_the_requested_variance() {
         let drawn_from = Empirical::of_values(&[1.0, 2.0, 3.0, 4.0, 40.0]).unwrap();
         let narrowed = drawn_from.narrowed(0.2);
         assert!((narrowed.mean() / 10.0 - 1.0).abs() < 1e-9, "{narrowed:?}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_that_differ_by_chance_alone_have_no_pace_and_slow_ones_do() {
+    fn random_differences_between_seconds_are_no_pace_and_slow_seconds_are() {
         let chance: Vec<(f64, u64)> =
             (0..20).map(|n| (if n % 2 == 0 { 950.0 } else { 1_050.0 }, 100)).collect();
         assert!(Pace::of(&chance, 1.0).variance() < 1e-9);
