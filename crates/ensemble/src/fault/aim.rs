@@ -107,7 +107,7 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
     }
 }
 
-/// Time within which everything that was running or under way has finished.
+/// Time within which everything that was running or in flight has finished.
 const SETTLES: Duration = Duration::from_millis(20);
 
 pub fn proof(seen: Result<String, String>) -> Proof {

@@ -48,12 +48,12 @@ impl Frames {
         }
     }
 
-    /// Whether the stream is something else than frames.
+    /// Whether the stream contains something other than frames.
     pub fn is_opaque(&self) -> bool {
         self.opaque
     }
 
-    /// Reads on in the current frame; returns whether it is complete.
+    /// Continues reading the current frame; returns whether it is complete.
     fn advance(&mut self, bytes: &[u8], at: &mut usize) -> bool {
         let missing = LENGTH.saturating_sub(self.seen);
         self.take(bytes, at, missing);
