@@ -1,4 +1,4 @@
-//! Verdicts: did the lock keep its promises? The only judge of trials and runs, whether they just ended or
+//! Verdicts on whether a lock kept its promises. The only judge of trials and runs, whether they have just ended or
 //! were read from disk.
 
 use std::io;
@@ -75,7 +75,7 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         judgement.locks.iter().map(class).fold(Overlaps::default(), Overlaps::and)
     };
     let zombies = sum(|lock| lock.zombies);
-    // Entries with another program's stamps are not counted while they overlap.
+    // Acquisitions with another program's stamps are not counted while they overlap.
     if !trial.violations.is_empty() {
         trial.most_inside = trial.most_inside.max(2);
     }
