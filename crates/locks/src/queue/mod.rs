@@ -62,7 +62,7 @@ impl Habits {
     pub const PLAIN: Self =
         Self { retry: None, watches: Watches::Data, keeps_watches: false, trusts_deletion: false, room: 1 };
 
-    /// Habits of a lock that goes on after lost connections.
+    /// Habits of a lock that continues after lost connections.
     pub const fn patient(retry: Retry) -> Self {
         Self { retry: Some(retry), ..Self::PLAIN }
     }
@@ -163,8 +163,8 @@ impl<W: Wakes> Queue<W> {
         self.kept_after(session, joined.node, waited.map(drop)).await
     }
 
-    /// Waits until no node is in the way of a joined node. Returns the watch on the whole queue, if there is
-    /// one, which is still armed.
+    /// Waits until no node is ahead of a joined node. Returns the watch on the whole queue, if there is one, which is
+    /// still armed.
     pub async fn wait<I, E>(
         &mut self,
         session: &Session,
