@@ -38,7 +38,7 @@ pub struct Strike {
 /// Situation of the contender whose connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Story {
-    /// There is no other contender.
+    /// No other contender exists.
     Alone,
     /// It requests this mode behind a writer, and ahead of another.
     Waits(Mode),
