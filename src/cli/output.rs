@@ -106,7 +106,7 @@ pub struct Envelope<'a> {
 /// An error.
 #[derive(Serialize, JsonSchema)]
 struct Failure {
-    /// Where its cause is.
+    /// Kind of cause.
     kind: Kind,
     /// The message, as printed on stderr.
     message: String,
@@ -114,7 +114,7 @@ struct Failure {
     mistakes: Vec<MachineDiagnostic>,
 }
 
-/// Where the cause of an error is.
+/// Kind of cause of an error.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {

@@ -32,7 +32,7 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// The requested terms. `margin` is the default for all figures; `None` if each has its own.
+    /// The requested terms. `margin` is the default for all metrics; `None` if each has its own.
     pub fn terms(&self, margin: Option<f64>) -> Terms {
         let of_all = self.margins.iter().rev().find(|one| one.figure.is_none()).map(|one| one.share);
         let of_one = |one: &Margin| Some((one.figure?.to_string(), one.share));
@@ -50,7 +50,7 @@ impl Judging {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// Its figure; `None` for all figures without their own margin.
+    /// Its metric; `None` for all metrics without their own margin.
     figure: Option<Figure>,
     share: f64,
 }
@@ -341,7 +341,7 @@ impl AccessArgs {
     }
 }
 
-/// Parses a margin in percent, for all figures or for one: `5%`, `wait.p99=20%`.
+/// Parses a margin in percent, for all metrics or for one: `5%`, `wait.p99=20%`.
 fn margin(text: &str) -> Result<Margin, String> {
     match text.split_once('=') {
         Some((figure, share)) => {

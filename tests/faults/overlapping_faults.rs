@@ -389,7 +389,7 @@ async fn second_wipe_waits_until_the_first_server_has_its_data_again() {
     let second = FaultChoice { target: TargetOf::Server(3), ..asked("wipe", true) };
     let first = begin(&first, &reach).await;
     assert_proved(&first.proof, "the first");
-    // When another server is to lose its data, too, then it is not touched
+    // Another server that should also lose its data is not touched
     let mut second = Box::pin(begin(&second, &reach));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut second).await;
     assert!(early.is_err(), "two of three servers have lost their data");

@@ -13,13 +13,14 @@ use crate::support::story::{self, file, lines, overlaps};
 /// Violations, zombies and uncertain overlaps.
 type Counts = [u64; 3];
 
-/// A lock; its holders in the order of their acquisitions; and the classes of these acquisitions. A holder is described
-/// by its claim (`w`, `r` or a number of leases), its position in the order of grants, and its fate:
+/// A lock; its holders in the order of their acquisitions; and the classes of these acquisitions. A holder is
+/// described by its claim (`w`, `r` or a number of leases), its position in the order of grants, and its fate:
 ///
 /// - `expired`: its session ends behind its back, and it learns of that after its release;
-/// - `lost`: it is told right after its entry, and stays;
-/// - `crashed`: it dies right after its entry;
-/// - `suspended`: its connection is lost right after its entry, `cut`: right before it; it is back at the release;
+/// - `lost`: it is notified right after its acquisition, and stays;
+/// - `crashed`: it dies right after its acquisition;
+/// - `suspended`: its connection is lost right after its acquisition and restored by the release; `cut`: the
+///   same, but lost right before the acquisition;
 /// - `unknown`: its release has no clear answer.
 const CASES: [(&str, &str, Counts); 46] = [
     ("mutex", "w-1 w-2", [1, 0, 0]),

@@ -19,7 +19,7 @@ use zklockbench_core::units::capitalised;
 
 /// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";
-/// More messages than any schedule needs. A lock that polls for ever is not explored further.
+/// More messages than any schedule needs. A lock that polls forever is not explored further.
 const MOST_MOVES: u64 = 4_000;
 
 /// Longest duration of a schedule, as a multiple of `stuck_after`.
@@ -35,7 +35,7 @@ const PATIENCE: u32 = 4;
 pub enum Fault {
     /// A contender entered while another held the lock with a live session.
     Violated,
-    /// A contender waits for ever although the lock is free.
+    /// A contender waits forever although the lock is free.
     Stuck,
     /// A contender has finished, but its node still exists.
     NodeLeft,

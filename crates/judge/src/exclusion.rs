@@ -266,7 +266,7 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
 
 /// Judges a run by its judged trials. Trials with one contender have no other to exclude and do not count for
 /// exclusion, unless there are no others. A generator that did not keep up in a trial leaves the metrics
-/// unknown, unless a replacement trial exists. Exclusion was observed all the same.
+/// unknown, unless a replacement trial exists. Exclusion was still observed.
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let named = |trial: &Trial, verdict: &Verdict| {
         verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))

@@ -22,7 +22,7 @@ pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
     }
 }
 
-/// Path of the semaphore of which this directory may be the inner queue.
+/// Path of the semaphore whose inner queue this directory may be.
 pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     match split(directory) {
         (outer, b"locks") => Some(outer),

@@ -39,7 +39,7 @@ const NICE: i32 = 10;
 pub enum Note {
     /// An action of a contender.
     Did(Moment),
-    /// Data about the entry of a contender at that time that only the servers' logs have.
+    /// Data about the acquisition of a contender at that time that only the servers' logs have.
     Lacks(Stamp, usize, MissingPart),
     /// Transaction as of which a contender had entered, known only afterwards.
     EnteredAsOf(EnteredAsOf),
@@ -47,7 +47,7 @@ pub enum Note {
 
 enum Message {
     Notes(usize, Vec<Note>),
-    /// End of the trial, with the present logs unless they were followed.
+    /// End of the trial, with the current logs unless they were followed.
     End(Option<Logs>),
 }
 

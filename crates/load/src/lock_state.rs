@@ -73,7 +73,7 @@ pub struct LockState {
     /// Latest release call while more contenders wanted to enter than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
-    /// Stamp of the latest entry.
+    /// Stamp of the latest acquisition.
     entered: AtomicU64,
     arrivals: AtomicU64,
     /// Latest arrivals that have been served, in descending order: as many as may be inside together.
@@ -331,7 +331,7 @@ impl LockState {
         latest.load(Ordering::Acquire)
     }
 
-    /// Stamp of the previous entry; `None` for the first one, and if several may be inside.
+    /// Stamp of the previous acquisition; `None` for the first one, and if several may be inside.
     pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
         let before = self.entered.swap(now, Ordering::AcqRel);
         let is_alone = claim.mode == Mode::Write && self.capacity == 1;

@@ -138,7 +138,7 @@ struct Conductor<'a> {
     began: Stamp,
     wall: WallClock,
     phases: Vec<Phase>,
-    /// Set if some contenders had no session; the others were measured all the same.
+    /// Set if some contenders had no session; the others were still measured.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
     /// Elections observed from the start of the load to its end.

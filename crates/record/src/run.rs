@@ -261,7 +261,7 @@ pub struct Run {
     pub ended_at: SystemTime,
     /// Planned trials, including rounds added for precision.
     pub planned_trials: usize,
-    /// Precision of the figures; `None` unless the scenario requests one.
+    /// Precision of the metrics; `None` unless the scenario requests one.
     pub precision: Option<Precision>,
     /// Effective seed.
     pub seed: u64,

@@ -165,9 +165,9 @@ impl Quantity {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written {
     pub text: &'static str,
-    /// Units of the figures that can be compared with a number in this unit.
+    /// Units of the metrics that can be compared with a number in this unit.
     fits: &'static [Unit],
-    /// Factor for converting a number to the figure's unit; `per` is the divisor.
+    /// Factor for converting a number to the metric's unit; `per` is the divisor.
     times: f64,
     per: f64,
 }

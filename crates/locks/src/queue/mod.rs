@@ -32,7 +32,7 @@ use zklockbench_zk::{EventKind, Failure, Names, Session, Watch};
 /// How a lock waits in its queue, and how it leaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Habits {
-    /// Policy for resending requests after a lost connection; deletions then go on in the background until
+    /// Policy for resending requests after a lost connection; deletions then continue in the background until
     /// done. `None` if such a loss ends the acquire or release.
     pub retry: Option<Retry>,
     pub watches: Watches,
