@@ -336,7 +336,7 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
             Some("neither side measured it".into())
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
-        // The number of samples determines which tail is compared, if any. Of two equal runs, one may just have enough
+        // The number of samples determines which tail is compared, if any. One of two equal runs may just have enough
         // samples, and the other not.
         (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_)))
             if is_tail(figure) =>
