@@ -178,7 +178,7 @@ pub struct GeneratorArgs {
     pub counting: CountingWhen,
 }
 
-/// When it is counted on the wire what locks send and receive.
+/// When the requests and replies of locks are counted on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum CountingWhen {
     /// If a driver's lock is among the strategies

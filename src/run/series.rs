@@ -381,7 +381,7 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(
-            "it was started with another question: give the options it was started with, and leave its scenario as it was",
+            "it was started with another question: repeat its original options, and do not change its scenario",
         );
     }
     let is_name = |name: &str| layout::check_name(name).is_ok();

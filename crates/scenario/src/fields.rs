@@ -182,7 +182,7 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
         _: V,
     ) -> Result<V::Value, Error> {
         *self.0 = fields;
-        Err(Error::custom("only the names are wanted"))
+        Err(Error::custom("only the names are needed"))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {

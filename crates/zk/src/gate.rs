@@ -122,7 +122,7 @@ impl Gate {
 
 /// Keeps gates shut during its lifetime. Gates that others shut, too, stay shut for them.
 #[derive(Debug)]
-#[must_use = "dropped, it opens the gates"]
+#[must_use = "dropping it opens the gates"]
 pub struct Shut(Vec<Arc<Gate>>);
 
 impl Shut {

@@ -268,7 +268,7 @@ pub async fn lose_leaders(
     let failures = Failures::of_leaders(times);
     if !runs.args.opening.quiet {
         let last = format_duration(failures.last);
-        output::note(&format!("verifying what a leader's death costs, under each strategy: {last}"));
+        output::note(&format!("verifying the cost of a leader's death, under each strategy: {last}"));
     }
     let name = format!("{VERIFIES}{OUTAGE}");
     let text = failures.scenario(&name, question, strategies, runs.args.seed + VERIFIES_BY);

@@ -61,7 +61,7 @@ impl Observation {
             return refuse("something was broken on purpose");
         }
         if added.is_some() && !trial.faults.iter().all(|fault| fault.proved) {
-            return refuse("its round trips were not seen to become longer");
+            return refuse("no increase of its round trips was observed");
         }
         if spec.has_readers() || spec.depth > 1 {
             return refuse("it has readers, or locks that are taken more than once");

@@ -186,7 +186,7 @@ impl CrashOrders {
 
 /// One crash order, as its giver sees it.
 #[derive(Debug)]
-#[must_use = "dropped, it is taken back"]
+#[must_use = "dropping it withdraws the order"]
 pub struct CrashOrder {
     order: Arc<OrderState>,
     orders: Arc<CrashOrders>,

@@ -79,7 +79,7 @@ pub(crate) fn families(learned: &Learned) -> Grid {
         .spare(4)
         .numbers("queue", |family| Value::Count(family.longest_queue))
         .spare(5)
-        .explained("largest number of nodes in one queue; of a semaphore, of leases")
+        .explained("largest number of nodes in one queue; for a semaphore, of leases")
         .grid("Lock families, as logged", 1, &learned.families)
 }
 

@@ -262,7 +262,7 @@ fn failures(file: &SweepFile) -> Option<Grid> {
                 false => format!("{least} to {most}").into(),
             })
         })
-        .explained("sessions that ended, besides that of a crashed contender")
+        .explained("sessions that ended, excluding that of a crashed contender")
         .numbers("times", |(.., failure)| Value::Count(failure.times as u64))
         .spare(1)
         .grid("What failures cost at each point", if second.is_some() { 3 } else { 2 }, rows)
