@@ -161,7 +161,7 @@ pub fn node_path(text: &str) -> Result<String, String> {
         _ if text.starts_with('/') && !text.contains("//") && !text.contains('\0') => {
             Ok(text.trim_end_matches('/').to_owned())
         }
-        _ => Err(format!("`{}` is no path of a node; write e.g. /locks", shown(text, 40))),
+        _ => Err(format!("`{}` is not the path of a node; write e.g. /locks", shown(text, 40))),
     }
 }
 

@@ -324,7 +324,7 @@ impl Overrides {
         }
         if !self.gate.is_empty() {
             let gates = table.entry(GATE).or_insert_with(|| Value::Array(Vec::new()));
-            let gates = gates.as_array_mut().ok_or_else(|| Error::usage("`gate` is no list"))?;
+            let gates = gates.as_array_mut().ok_or_else(|| Error::usage("`gate` is not a list"))?;
             gates.extend(self.gate.iter().map(|gate| Value::from(gate.as_str())));
         }
         Ok(Some(Changed { table, changes, gates: self.gate.clone() }))
@@ -453,7 +453,7 @@ fn put(table: &mut Table, path: &[String], value: Value) -> Result<(), Error> {
         [key, rest @ ..] => {
             let inner = table.entry(key.clone()).or_insert_with(|| Table::new().into());
             let inner = inner.as_table_mut();
-            put(inner.ok_or_else(|| Error::usage(format!("`{key}` is no table")))?, rest, value)
+            put(inner.ok_or_else(|| Error::usage(format!("`{key}` is not a table")))?, rest, value)
         }
     }
 }

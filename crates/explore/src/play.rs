@@ -517,7 +517,7 @@ impl Play<'_, '_> {
             }
             Fault::Stuck => {
                 let who = self.stuck.map_or_else(|| "a newcomer".to_owned(), contender_name);
-                format!("{who} waited for ever, although no contender held the lock{nodes}")
+                format!("{who} waited forever, although no contender held the lock{nodes}")
             }
             Fault::NodeLeft => format!("every contender had finished{nodes}"),
         };
@@ -565,7 +565,7 @@ fn cause(decision: &Decision) -> String {
         Act::Cut => format!("{who}'s connection broke after `{what}`"),
         Act::Expire => format!("{who}'s session ended before `{what}`"),
         Act::Kill => format!("{who} was killed before `{what}`"),
-        Act::Freeze => format!("{who} stood still before `{what}` until its session had ended"),
+        Act::Freeze => format!("{who} was frozen before `{what}` until its session had ended"),
         Act::Delete => format!("another program deleted {who}'s node before `{what}`"),
         Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
     }

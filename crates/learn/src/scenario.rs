@@ -184,7 +184,7 @@ impl Learnt<'_> {
             (window.to_ms - window.from_ms == REPLAYED_MS)
                 .then(|| "the busiest ten minutes stand for the whole time".to_owned()),
             (self.family.endings.gave_up > 0)
-                .then(|| "requests that were given up wait to the end, and hold for no time".to_owned()),
+                .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
         ];
         let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
         let _ = writeln!(load, "arrivals = {{ replay = \"{arrivals}\" }}");

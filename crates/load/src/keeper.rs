@@ -305,7 +305,7 @@ fn interfered(transaction: &Transaction) -> Option<String> {
         Happened::Written => "wrote",
         Happened::Deleted => "deleted",
     };
-    Some(format!("session {session:#x}, which is none of this run's, {did} {}", shown(&first.path, 200)))
+    Some(format!("session {session:#x}, which is not from this run, {did} {}", shown(&first.path, 200)))
 }
 
 fn of(life: transactions::NodeLife) -> (i64, Life) {

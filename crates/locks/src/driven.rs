@@ -193,7 +193,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
             let words: Vec<&'static str> = parameter.one_of.iter().map(String::as_str).collect();
             (ParamKind::OneOf(Box::leak(words.into_boxed_slice())), word.clone())
         }
-        Value::String(word) => return Err(format!("`{word}` is no time, and not among `one_of`")),
+        Value::String(word) => return Err(format!("`{word}` is neither a time nor among `one_of`")),
         other => return Err(format!("{other} is no number, no text, not true and not false")),
     };
     Ok(Param { name, kind, default: leaked(default), doc: &parameter.doc })

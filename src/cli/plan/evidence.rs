@@ -229,12 +229,12 @@ impl StoredEvidence {
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
-                "its servers kept their data {is}, those of what was predicted from {before}"
+                "its servers kept their data {is}, those of the prediction's basis {before}"
             ));
         }
         let (_, own) = self.place.as_ref().filter(|(_, own)| !is_like(own, ensemble))?;
         Some(format!(
-            "it ran on another ensemble (servers: {}) than what was predicted from ({})",
+            "it ran on another ensemble (servers: {}) than the basis of the prediction ({})",
             servers(ensemble),
             servers(own)
         ))

@@ -309,7 +309,7 @@ fn table_at(base: &Table, over: &[Over], failures: Option<&AddedFailures>, at: A
             Variable::Servers => {
                 let ensemble = table.entry("ensemble").or_insert_with(|| Value::Table(Table::new()));
                 let ensemble =
-                    ensemble.as_table_mut().ok_or_else(|| Error::usage("`ensemble` is no table"))?;
+                    ensemble.as_table_mut().ok_or_else(|| Error::usage("`ensemble` is not a table"))?;
                 ensemble.insert("servers".into(), whole);
             }
             Variable::Delay => {
@@ -334,7 +334,7 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
         format!(", for {} {}", over.variable.name(), values.join(", "))
     });
     let more =
-        if matches!(over.values, Values::Range { .. }) { ", then more where they tell most" } else { "" };
+        if matches!(over.values, Values::Range { .. }) { ", then more where they inform most" } else { "" };
     format!(
         "{} of {}: {} at first{beside}{more}; {} at most",
         over.variable.name(),

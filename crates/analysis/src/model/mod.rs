@@ -84,7 +84,7 @@ impl Observation {
         let alone = of(Measure::Uncontended).map_or(0, |alone| alone.len());
         let seconds = trial.measured_us as f64 / 1e6;
         if seconds <= 0.0 {
-            return refuse("it measured for no time");
+            return refuse("its measured phase has no length");
         }
         let rate = trial.measured.acquired() as f64 / seconds;
         let contended = handoffs.max(1) as f64 / (handoffs + alone).max(1) as f64;

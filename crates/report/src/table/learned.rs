@@ -92,7 +92,7 @@ pub(crate) fn endings(learned: &Learned) -> Grid {
         .numbers("at the grant", |family| Value::or_missing(family.endings.gave_up_at_grant, Value::Count))
         .spare(1)
         .explained(
-            "gave up just when the lock was free, told from an acquisition by the number of requests before the delete",
+            "gave up just when the lock was free, distinguished from an acquisition by the number of requests before the delete",
         )
         .numbers("session ended, holding", |family| Value::Count(family.endings.session_ended_holding))
         .spare(1)
