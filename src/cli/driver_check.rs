@@ -66,8 +66,8 @@ async fn on_an_ensemble(
     }
     let scenario = place.scenario("driver-check")?;
     let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
-    let logs =
-        tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
+    let logs = tempfile::tempdir()
+        .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
     let opened = opening.await?;
     let checked = on(&opened, args, command, (ready, locks), &progress, stop).await;

@@ -54,8 +54,8 @@ pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit
     }
     let scenario = place.scenario(COMMAND)?;
     let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
-    let logs =
-        tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
+    let logs = tempfile::tempdir()
+        .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
     let access = args.opening.access.access(None)?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
     let opened = opening.await?;

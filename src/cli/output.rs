@@ -106,7 +106,7 @@ pub struct Envelope<'a> {
 /// An error.
 #[derive(Serialize, JsonSchema)]
 struct Failure {
-    /// Kind of cause.
+    /// Location of the cause.
     kind: Kind,
     /// The message, as printed on stderr.
     message: String,
@@ -114,7 +114,7 @@ struct Failure {
     mistakes: Vec<MachineDiagnostic>,
 }
 
-/// Kind of cause of an error.
+/// Location of an error's cause.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {

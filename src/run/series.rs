@@ -275,7 +275,7 @@ impl Series {
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
             _ => Err(Error::usage(format!(
-                "{}: its run had another scenario than is asked for now: it was modified, or written by another version \
+                "{}: its run had a different scenario than requested now: it was modified, or written by another version \
                  of the program",
                 file.display()
             ))),

@@ -216,7 +216,7 @@ fn a_run_of_a_driver_without_exclusion_is_violated() {
 
 #[test]
 #[ignore = "long: six ways to break, until each deadline"]
-fn a_run_with_a_broken_driver_goes_on_and_reports_why() {
+fn a_run_with_a_broken_driver_continues_and_reports_why() {
     let Some(python) = foreign::python() else { return };
     for (how, why) in [
         ("floods", "events"),

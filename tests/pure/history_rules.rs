@@ -56,7 +56,7 @@ const TURN: &str = "mutex
     23-24 a/2 release ok";
 
 #[test]
-fn a_text_that_is_no_history_is_refused_with_its_line() {
+fn text_that_is_not_a_history_is_refused_with_its_line() {
     let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
     for (text, said) in [
         (String::new(), "the file is empty"),
@@ -85,7 +85,7 @@ fn a_last_line_counts_only_if_it_is_complete() {
 }
 
 #[test]
-fn a_hold_without_other_runnable_contenders_is_no_evidence() {
+fn a_hold_without_other_runnable_contenders_proves_nothing() {
     // Two contenders of one thread enter and leave alternately, inside for 20 µs and outside for 200 µs.
     let walking_in = |leaves: &str| {
         let mut events: Vec<(u64, String)> = (0..100_u64)

@@ -243,7 +243,7 @@ fn heat_map(view: &View<'_>) -> String {
 }
 
 #[test]
-fn each_trouble_under_faults_is_shown_in_its_row_note_and_tile() {
+fn each_problem_under_faults_is_shown_in_its_row_note_and_tile() {
     let view = rows(BROKEN);
     let mut three = rows(&BROKEN[..1]);
     break_all(&mut three, &["crash holder", "expire any", "freeze waiter"]);

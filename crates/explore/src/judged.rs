@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_intruders_own_lost_session_is_no_excuse() {
+    fn an_intruders_own_lost_session_does_not_excuse_it() {
         let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, Deed::LosesRight), (1, ENTERS)];
         assert_eq!(judged(&deeds).violations, 1);
     }

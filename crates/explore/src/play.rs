@@ -251,7 +251,7 @@ impl Play<'_, '_> {
                 self.kill(contender).await?;
             }
             Act::Freeze => {
-                self.fault_noted(contender, "stands still, and its session ends");
+                self.fault_noted(contender, "is frozen, and its session ends");
                 self.stage.world.cast.freeze(contender);
                 self.stage.all[contender].is_frozen = true;
                 self.stage.end_session(contender).await?;

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_bytes_are_no_frame() {
+    fn truncated_bytes_are_not_a_frame() {
         for length in 0..8 {
             assert_eq!(Request::read(&ping()[..length]), None);
             assert_eq!(Answer::read(&ping()[..length], None), None);

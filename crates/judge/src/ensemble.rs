@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn acquisition_after_the_previous_deletion_is_no_overlap() {
+    fn acquisition_after_the_previous_deletion_does_not_overlap() {
         let lives = Lives::from([life(1, 50), life(3, 90)]);
         let order = compared(&[grant(0, 1, 10_000), grant(1, 3, 51_000)], &lives, LockKind::Mutex);
         assert_eq!((order.checked, order.overlaps), (2, 0));

@@ -80,7 +80,7 @@ impl Values {
         let stem = without_number(value);
         let share_stem = self.stems.get(&stem).copied().unwrap_or(0);
         match (share_stem >= NUMBERED, self.distinct.len() > VALUES_MOST) {
-            // If there are few stems, they are more informative than none.
+            // A few stems are kept, because they are more informative than `ID`.
             (true, _) if self.stems.len() <= VALUES_MOST => stem,
             (_, true) => ID.to_owned(),
             (true, false) => stem,

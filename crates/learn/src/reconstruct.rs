@@ -398,7 +398,7 @@ impl Reconstruction {
             }
         }
         if node.has_lease {
-            // From now on, the lease holds.
+            // From now on, the lease determines the hold.
             let leases: NodePath = [split(&node.directory).0, b"/leases"].concat().into();
             if let Some(queue) = self.queues.get_mut(&leases) {
                 queue.pending = None;

@@ -43,7 +43,7 @@ pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
 fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
     let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     if bytes::<4>(from)? != MAGIC {
-        return Err(wrong("no snapshot of ZooKeeper"));
+        return Err(wrong("not a ZooKeeper snapshot"));
     }
     let _version_and_database = bytes::<12>(from)?;
     for _ in 0..int(from)? {

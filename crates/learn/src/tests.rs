@@ -217,7 +217,7 @@ fn times_across_a_change_of_the_clock_are_left_out() {
 }
 
 #[test]
-fn registries_and_work_queues_are_no_locks() {
+fn registries_and_work_queues_are_not_locks() {
     let mut story = Story::default();
     for of in 1..=10_i64 {
         story.at(of).create(of, &format!("/services/host-{of}:8080"));

@@ -92,7 +92,7 @@ pub enum Relation {
     /// Below it.
     #[serde(rename = "<")]
     Less,
-    /// At most as large.
+    /// At most the limit.
     #[serde(rename = "<=")]
     AtMost,
     /// Above it.

@@ -230,7 +230,7 @@ impl AskedLoad {
             ));
         }
         let load =
-            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load has no end by the clock"))?;
+            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load is not limited by time"))?;
         let question = Question {
             clients: spec.contenders,
             rate: load.rate(),

@@ -159,7 +159,7 @@ impl Proxy {
 }
 
 /// A setting that holds for connections while this lives.
-#[must_use = "dropped, it undoes what was set"]
+#[must_use = "dropping it undoes the setting"]
 #[derive(Debug)]
 pub struct Guard {
     table: Arc<ProxyTable>,
@@ -182,7 +182,7 @@ impl Drop for Guard {
 }
 
 /// A request or reply that is lost while this lives.
-#[must_use = "dropped, it loses nothing"]
+#[must_use = "dropping it cancels the loss"]
 #[derive(Debug)]
 pub struct LostMessage {
     table: Arc<ProxyTable>,
@@ -196,7 +196,7 @@ impl LostMessage {
         Self { table: Arc::clone(table), number, told }
     }
 
-    /// The request that was struck, if any yet.
+    /// The struck request, if any so far.
     pub fn struck(&self) -> Option<Struck> {
         self.told.borrow().clone()
     }

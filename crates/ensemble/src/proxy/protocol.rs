@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_and_session_closes_are_no_requests() {
+    fn pings_and_session_closes_are_not_requests() {
         assert_eq!(
             [request(&head(-2, 11, &[])), request(&head(3, -11, &[])), request(&[])],
             [None, None, None]

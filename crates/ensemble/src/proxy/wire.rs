@@ -326,7 +326,7 @@ impl WireState {
     fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
         let (changes, names) = (asked.changes, created(asked.opcode, body));
         let (Some(changes), Some(names)) = (changes, names) else {
-            return self.is_unclear("what a multi changed is longer than what was read of it");
+            return self.is_unclear("the changes of a multi are longer than the part that was read");
         };
         let mut names = names.into_iter();
         for change in changes {

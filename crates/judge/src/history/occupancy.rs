@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_holder_without_overlap_is_no_ignored_expiry() {
+    fn expired_holder_without_overlap_did_not_ignore_its_expiry() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
         occupancy.enter(hold(1), moment(1));
         occupancy.lose(1, moment(3));
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn vanished_possible_hold_removes_no_evidence() {
+    fn a_possible_hold_that_vanishes_removes_no_evidence() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
         occupancy.enter(hold(1), moment(5));

@@ -33,9 +33,9 @@ pub struct Grant {
 /// State of a kept grant.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
-    /// Not compared yet, found at that zxid.
+    /// Not compared yet; found at this zxid.
     Recent(i64),
-    /// Inside, with that key.
+    /// Inside, with this key.
     Inside(u64),
 }
 

@@ -301,8 +301,8 @@ fn power_headline(power: &Power) -> String {
     let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
     if power.rows.iter().all(|row| row.spread.is_none()) {
-        return "The spread of the repetitions is unknown: one repetition or a growing queue has none. Make more repetitions \
-                first."
+        return "The spread of the repetitions is unknown: one repetition has none, and neither has a growing queue. Make more \
+                repetitions first."
             .into();
     }
     let Some(most) = most else {

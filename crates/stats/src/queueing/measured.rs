@@ -232,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_sample_is_no_distribution() {
+    fn an_empty_sample_has_no_distribution() {
         assert_eq!(Empirical::of(&Histogram::new(3).unwrap()), None);
         assert_eq!(Empirical::of_values(&[]), None);
     }
 
     #[test]
-    fn random_differences_between_seconds_are_no_pace_and_slow_seconds_are() {
+    fn slow_seconds_change_the_pace_but_random_differences_do_not() {
         let chance: Vec<(f64, u64)> =
             (0..20).map(|n| (if n % 2 == 0 { 950.0 } else { 1_050.0 }, 100)).collect();
         assert!(Pace::of(&chance, 1.0).variance() < 1e-9);
