@@ -17,7 +17,7 @@ use zklockbench_scenario::did_you_mean;
 trait Listing: Sized {
     const NOUN: &'static str;
 
-    /// The command that lists them, and the JSON field that holds them.
+    /// The command that lists them, and the JSON field that contains them.
     const COMMAND: &'static str;
 
     /// Whether its description may be broken into lines.
@@ -77,7 +77,8 @@ fn params(params: &[Param]) -> Vec<Value> {
 /// Width of a list if the terminal's width is unknown.
 const WIDTH: u16 = 80;
 
-/// One row for each below a heading, no wider than the terminal: long text in the second column continues below.
+/// One row for each item below a heading, no wider than the terminal; long text in the second column continues on the
+/// next lines.
 fn table<const COLUMNS: usize>(
     heading: [&str; COLUMNS],
     rows: impl Iterator<Item = [String; COLUMNS]>,

@@ -1,6 +1,6 @@
-//! A run by several workers: each worker's part, and the trial to which the parts add up. A part is the data
-//! of a generator thread, or of a whole load generator. Parts add up in any order; derived values and
-//! verdicts are computed once, from the sum.
+//! A run by several workers: each worker's part, and the trial that is their sum. A part is the data of a generator
+//! thread, or of a whole load generator. Parts add up in any order; derived values and verdicts are computed once, from
+//! the sum.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -190,7 +190,7 @@ fn both<T>(one: Option<T>, other: Option<T>, and: impl FnOnce(T, T) -> T) -> Opt
     }
 }
 
-/// Adds the items at equal positions; items that only one list has are kept.
+/// Adds the items at equal positions, and keeps the rest of the longer list.
 fn zipped<T: Copy>(one: Vec<T>, other: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T> {
     let (mut longer, shorter) = if one.len() < other.len() { (other, one) } else { (one, other) };
     longer.iter_mut().zip(shorter).for_each(|(own, other)| add(own, other));

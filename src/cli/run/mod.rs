@@ -371,7 +371,7 @@ impl RunInProgress {
             false => open_ensemble::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
-            // Otherwise the floor would include thousands of sessions that are being opened.
+            // Otherwise the floor would include the cost of opening thousands of sessions.
             let ready = async { rendezvous.meet("floor").await.release().await };
             let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
             ready.map_err(|failed| failed.error())?;
@@ -386,8 +386,7 @@ impl RunInProgress {
         if !self.opened.is_external() && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
-        // Each of several workers would see only its own part of the traffic.
-        // With TLS there is nothing to read.
+        // Each of several workers would see only its part of the traffic, and with TLS there is nothing to read.
         let is_readable = environment.rendezvous.is_none() && environment.target.access.tls.is_none();
         let counts = is_readable && self.args.generator.counting.counts(self.scenario());
         if counts {
@@ -571,7 +570,7 @@ fn nothing(outcome: RunOutcome) -> Error {
 fn draw(view: &View<'_>, directory: &Path) {
     let charts = directory.join(layout::CHARTS);
     let drawn = zklockbench_report::chart::draw_all(view, &charts).inspect_err(|_| {
-        // Incomplete charts would pass for results.
+        // Incomplete charts could be mistaken for results.
         let _ = std::fs::remove_dir_all(&charts);
     });
     for (chart, why) in super::report::drawn(drawn).left_out {
@@ -589,7 +588,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
 
 struct RunResult {
     path: PathBuf,
-    /// The run alone, in the form that gates and comparisons take.
+    /// The run as one side, as gates and comparisons need it.
     side: Side,
     showing: Showing,
     gated: zklockbench_report::Gated,
@@ -624,7 +623,7 @@ impl RunResult {
         View::of(self.stored())
     }
 
-    /// Writes the reports for CI and prints the result, with the error that ends the run after all, if any.
+    /// Writes the reports for CI and prints the result. Returns the error that ends the run after all, if any.
     fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
         let Self { path, comparison, exit, .. } = self;
         let (stored, view) = (self.stored(), self.view());
