@@ -184,7 +184,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
         Value::Bool(is) => (ParamKind::Bool, is.to_string()),
         Value::Number(number) => match number.as_u64() {
             Some(count) => (ParamKind::Count(0, MOST), count.to_string()),
-            None => return Err(format!("{number} is no whole number from 0 on")),
+            None => return Err(format!("{number} is not a whole number from 0 on")),
         },
         Value::String(text) if parameter.one_of.is_empty() && parse_duration(text).is_ok() => {
             (ParamKind::Duration, text.clone())
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn an_invalid_parameter_is_refused() {
         for (default, why) in
-            [(json!(-1), "no whole number"), (json!("slow"), "no time"), (json!([]), "no number")]
+            [(json!(-1), "not a whole number"), (json!("slow"), "neither a time"), (json!([]), "no number")]
         {
             let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
             assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
