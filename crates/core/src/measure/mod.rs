@@ -66,14 +66,17 @@ macro_rules! counted_by {
     };
 }
 
-/// Implements field-wise addition. Every field is listed by name, so that none can be forgotten.
+/// Implements field-wise addition, or a rule of [`combine`] after a field's name. Every field is listed by name, so that none
+/// can be forgotten.
 #[macro_export]
 macro_rules! added_up {
-    ($Counts:ident { $($field:ident),* $(,)? }) => {
+    (@field $own:expr, $other:expr) => { $own += $other };
+    (@field $own:expr, $other:expr, $rule:expr) => { $crate::measure::combine::apply($rule, &mut $own, $other) };
+    ($Counts:ident { $($field:ident $(: $rule:expr)?),* $(,)? }) => {
         impl std::ops::AddAssign for $Counts {
             fn add_assign(&mut self, other: Self) {
                 let Self { $($field),* } = other;
-                $(self.$field += $field;)*
+                $($crate::measure::added_up!(@field self.$field, $field $(, $rule)?);)*
             }
         }
 
@@ -89,6 +92,7 @@ macro_rules! added_up {
 }
 pub use added_up;
 
+pub mod combine;
 mod counts;
 mod figure;
 mod herd;
