@@ -5,7 +5,7 @@ use zklockbench_core::measure::Unit;
 use zklockbench_record::FigureEntry;
 
 /// Columns of a table, in order.
-pub(crate) struct Columns<'c, R>(Vec<Entry<'c, R>>);
+pub struct Columns<'c, R>(Vec<Entry<'c, R>>);
 
 struct Entry<'c, R> {
     column: Column,
@@ -77,7 +77,7 @@ impl<'c, R> Columns<'c, R> {
 
 /// A table with explanations of its columns.
 #[derive(Debug, Clone)]
-pub(crate) struct Grid {
+pub struct Grid {
     pub caption: String,
     pub table: Table,
     explained: Vec<(&'static str, String)>,
